@@ -1,0 +1,79 @@
+"""The project's own exceptions.
+
+A refusal of a pod is a value (`verdict.Verdict`); an exception says that an input is wrong or that a part of the world
+did not answer. Whoever catches a foreign error turns it into one of these, with the original as its cause.
+"""
+
+
+class VolschedError(Exception):
+    """Base of every error that volsched raises on purpose."""
+
+
+class ConfigError(VolschedError):
+    """A configuration says something that it must not: `path` is the key, as `tiers[0].plugins[1].name`."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(path, message)
+        self.path = path
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class FieldError(VolschedError):
+    """One field of an object holds what cannot be understood.
+
+    It is a value as well as an exception: two with the same path and message are equal, so that refusals can be
+    compared and can be part of a key. Keep a fresh one (`detached`), not one that was caught: that one holds its frames.
+    """
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(path, message)
+        self.path = path
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FieldError) and (self.path, self.message) == (other.path, other.message)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.message))
+
+    def detached(self) -> "FieldError":
+        """Return an equal error that was never raised."""
+        return FieldError(self.path, self.message)
+
+
+class ObjectError(VolschedError):
+    """A Kubernetes object cannot be read: `field` is the path inside it, as `$.spec.nodeSelector`."""
+
+    def __init__(self, kind: str, name: str, field: str, message: str) -> None:
+        super().__init__(kind, name, field, message)
+        self.kind = kind
+        self.name = name
+        self.field = field
+        self.message = message
+
+    def __str__(self) -> str:
+        where = f"{self.kind}/{self.name}" if self.name else self.kind
+        return f"{where}: {self.field}: {self.message}" if self.field else f"{where}: {self.message}"
+
+
+class QuantityError(VolschedError, ValueError):
+    """A text is not a Kubernetes quantity."""
+
+    def __init__(self, text: object, message: str = "is not a quantity") -> None:
+        super().__init__(text, message)
+        self.text = text
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{shortened(repr(self.text))} {self.message}"
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """Return the text, its end replaced by an ellipsis when it is longer than the limit."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

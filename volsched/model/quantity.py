@@ -1,0 +1,176 @@
+"""Exact Kubernetes quantities (apimachinery `resource.Quantity`), without floats.
+
+Amounts are whole numbers in one unit for each resource, the one that Volcano and kube-scheduler count in:
+
+* `cpu`: milli-cores;
+* `memory`, `ephemeral-storage`, `storage`, `hugepages-*`: bytes;
+* `pods`: whole pods;
+* everything else (extended resources, cards, counts of devices): milli-units, so one card is 1000.
+
+What is between two units is rounded up, away from zero, as `Quantity.MilliValue` and `Quantity.Value` do: whoever asks
+for something gets something. Amounts end at +-MAX_AMOUNT, which leaves room to add two of them within 64 bits.
+"""
+
+import re
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from volsched.model.errors import QuantityError
+
+MAX_AMOUNT: Final = 2**62
+"""The largest amount a quantity can give; what is above is cut down to it."""
+
+UNLIMITED: Final = 2**63 - 1
+"""Stands for "no limit". It is larger than every amount."""
+
+QuantityText = str | int | float
+"""A quantity as it stands in JSON or YAML."""
+
+
+class Unit(Enum):
+    """What one of an amount is."""
+
+    MILLI = "milli"
+    BYTE = "byte"
+    WHOLE = "whole"
+
+
+BYTE_RESOURCES: Final = frozenset({"memory", "ephemeral-storage", "storage"})
+
+_PATTERN: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
+_DECIMAL_NAMES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_NAMES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+_NANO: Final = 10**9
+_LONGEST_TEXT: Final = 1000
+_LARGEST_EXPONENT: Final = 1000
+
+
+def parse(text: QuantityText) -> Fraction:
+    """Return the exact value of a quantity as `resource.ParseQuantity` reads it.
+
+    As there, what is finer than 1n is rounded away from zero, and a binary suffix ends at 2**63 - 1. A float counts as
+    the text that YAML and JSON would write for it.
+    """
+    if type(text) is str:
+        return _parse(text)
+    if isinstance(text, bool) or not isinstance(text, (int, float)):
+        raise QuantityError(text)
+    return _parse(_digits(text))
+
+
+def amount_of(resource: str, text: QuantityText) -> int:
+    """Return the quantity as an amount of this resource, in its unit, rounded away from zero.
+
+    White space around the text is dropped, as the API server does when it decodes an object.
+    """
+    per_one = _per_one(resource)
+    if type(text) is str:
+        return _amount(per_one, text)
+    if type(text) is int and -MAX_AMOUNT <= text * per_one <= MAX_AMOUNT:
+        return text * per_one
+    return _scaled(parse(text), per_one)
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """Return the canonical quantity for an amount of this resource; "unlimited" for UNLIMITED."""
+    if amount == UNLIMITED:
+        return "unlimited"
+    unit = unit_of(resource)
+    if unit is Unit.BYTE and abs(amount) >= 1024:
+        return _binary(amount)
+    return _decimal(amount, -3 if unit is Unit.MILLI else 0)
+
+
+@lru_cache(maxsize=4096)
+def unit_of(resource: str) -> Unit:
+    """Return the unit in which amounts of this resource are counted."""
+    if resource in BYTE_RESOURCES or resource.startswith("hugepages-"):
+        return Unit.BYTE
+    return Unit.WHOLE if resource == "pods" else Unit.MILLI
+
+
+@lru_cache(maxsize=4096)
+def _per_one(resource: str) -> int:
+    return 1000 if unit_of(resource) is Unit.MILLI else 1
+
+
+@lru_cache(maxsize=16384)
+def _amount(per_one: int, text: str) -> int:
+    return _scaled(_parse(text.strip()), per_one)
+
+
+def _scaled(value: Fraction, per_one: int) -> int:
+    numerator = value.numerator * per_one
+    magnitude = -(-abs(numerator) // value.denominator)
+    clamped = min(magnitude, MAX_AMOUNT)
+    return clamped if numerator >= 0 else -clamped
+
+
+def _digits(number: float) -> str:
+    if isinstance(number, int) and abs(number) >= 10**_LONGEST_TEXT:
+        raise QuantityError("a number of more than 1000 digits", "is too long for a quantity")
+    return repr(number)
+
+
+@lru_cache(maxsize=16384)
+def _parse(text: str) -> Fraction:
+    if len(text) > _LONGEST_TEXT:
+        raise QuantityError(text, "is too long for a quantity")
+    match = _PATTERN.fullmatch(text) if text else None
+    if match is None:
+        raise QuantityError(text)
+    sign, whole, fraction, suffix = match.groups()
+    digits = whole + (fraction or "")
+    mantissa = Fraction(int(digits or "0"), 10 ** len(fraction or ""))
+    value = _apply_suffix(mantissa, suffix, text)
+    value = _rounded_up_to_nano(value)
+    return -value if sign == "-" else value
+
+
+def _apply_suffix(mantissa: Fraction, suffix: str, text: str) -> Fraction:
+    if suffix in _BINARY:
+        return min(mantissa * (1 << _BINARY[suffix]), Fraction(UNLIMITED))
+    exponent = _DECIMAL.get(suffix)
+    if exponent is None:
+        exponent = _written_exponent(suffix, text)
+    power: int = 10 ** abs(exponent)
+    return mantissa * power if exponent >= 0 else mantissa / power
+
+
+def _written_exponent(suffix: str, text: str) -> int:
+    match = _EXPONENT.fullmatch(suffix)
+    if match is None:
+        raise QuantityError(text, f"is not a quantity: unknown suffix {suffix!r}")
+    exponent = int(match.group(1))
+    if abs(exponent) > _LARGEST_EXPONENT:
+        raise QuantityError(text, "has an exponent out of range")
+    return exponent
+
+
+def _rounded_up_to_nano(value: Fraction) -> Fraction:
+    if _NANO % value.denominator == 0:
+        return value
+    return Fraction(-(-value.numerator * _NANO // value.denominator), _NANO)
+
+
+def _binary(amount: int) -> str:
+    power = 0
+    while amount % 1024 == 0 and power < len(_BINARY_NAMES) - 1:
+        amount //= 1024
+        power += 1
+    return f"{amount}{_BINARY_NAMES[power]}"
+
+
+def _decimal(amount: int, exponent: int) -> str:
+    if amount == 0:
+        return "0"
+    while amount % 1000 == 0 and exponent < 18:
+        amount //= 1000
+        exponent += 3
+    return f"{amount}{_DECIMAL_NAMES[exponent]}"

@@ -1,0 +1,153 @@
+"""Why something was refused: one value from which events, conditions, log lines and `pending` are all rendered."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from volsched.model.quantity import format_amount
+
+LONGEST_MESSAGE: Final = 1000
+"""Bytes of UTF-8. The API server refuses an Event whose note is longer than 1,024."""
+
+COMMONEST: Final = 3
+
+
+class Step(StrEnum):
+    """Where on its way a job or pod was stopped; the words of `volsched simulate`."""
+
+    ENQUEUE = "enqueue"
+    OVERUSED = "overused"
+    ALLOCATABLE = "allocatable"
+    PREDICATE = "predicate"
+    GANG = "gang"
+    BACKFILL = "backfill"
+    NO_QUEUE = "no-queue"
+    NO_PODGROUP = "no-podgroup"
+    GATED = "gated"
+    INVALID = "invalid"
+
+
+class Scope(StrEnum):
+    """What the refusal is about: others in the same scope would be refused for the same reason."""
+
+    QUEUE = "queue"
+    JOB = "job"
+    POD = "pod"
+    NODE = "node"
+
+
+class Shortfall(msgspec.Struct, frozen=True, gc=False):
+    """One resource of which there is too little; amounts in the resource's unit (see `quantity`)."""
+
+    resource: str
+    requested: int
+    used: int
+    limit: int
+
+    @property
+    def total(self) -> int:
+        """What would be used if the request were granted."""
+        return self.used + self.requested
+
+    def human(self) -> dict[str, str]:
+        """Return the amounts as canonical quantities."""
+        name = self.resource
+        return {
+            "resource": name,
+            "requested": format_amount(name, self.requested),
+            "used": format_amount(name, self.used),
+            "limit": format_amount(name, self.limit),
+        }
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A refusal: who refused what at which step, in words and in numbers.
+
+    `resolvable` says whether evicting pods could change the answer; it is what upstream calls Unschedulable rather than
+    UnschedulableAndUnresolvable.
+    """
+
+    step: Step
+    plugin: str
+    scope: Scope
+    reason: str
+    message: str
+    shortfalls: tuple[Shortfall, ...] = ()
+    resolvable: bool = True
+
+    def short_message(self) -> str:
+        """Return the message, cut to what an Event may carry."""
+        return truncated(self.message)
+
+
+class NodeRefusals:
+    """Counts of the reasons for which nodes were refused, rendered as kube-scheduler's sentence."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self._counts: Counter[str] = Counter(counts or {})
+
+    def add(self, reason: str, nodes: int = 1) -> None:
+        """Count one reason for a number of nodes."""
+        self._counts[reason] += nodes
+
+    def add_all(self, reasons: Iterable[str], nodes: int = 1) -> None:
+        """Count each different reason once for a number of nodes."""
+        for reason in set(reasons):
+            self._counts[reason] += nodes
+
+    def merge(self, other: "NodeRefusals") -> None:
+        """Count what another has counted as well."""
+        self._counts.update(other._counts)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Nodes for each reason."""
+        return self._counts
+
+    def __bool__(self) -> bool:
+        return bool(self._counts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeRefusals) and self._counts == other._counts
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def ordered(self) -> list[tuple[str, int]]:
+        """Return the reasons and counts: the three commonest first, the others by text."""
+        by_count = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
+        return by_count[:COMMONEST] + sorted(by_count[COMMONEST:])
+
+    def text(self, nodes: int) -> str:
+        """Return the sentence, as "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) were unschedulable.".
+
+        Reasons that do not fit into an Event are counted at the end.
+        """
+        head = f"0/{nodes} nodes are available"
+        parts = [f"{count} {reason}" for reason, count in self.ordered()]
+        if not parts:
+            return f"{head}."
+        for shown in range(len(parts), 0, -1):
+            rest = len(parts) - shown
+            text = f"{head}: {', '.join(parts[:shown])}{_and_more(rest)}."
+            if len(text.encode()) < LONGEST_MESSAGE:
+                return text
+        return truncated(f"{head}: {parts[0]}", _and_more(len(parts) - 1) + ".")
+
+
+def truncated(text: str, tail: str = "", limit: int = LONGEST_MESSAGE) -> str:
+    """Return text and tail in fewer than `limit` bytes, the text cut between two characters and marked there."""
+    if len((text + tail).encode()) < limit:
+        return text + tail
+    room = limit - 1 - len(("…" + tail).encode())
+    return text.encode()[:room].decode(errors="ignore") + "…" + tail
+
+
+def _and_more(reasons: int) -> str:
+    if reasons == 0:
+        return ""
+    return f", and {reasons} more reason{'s' if reasons > 1 else ''}"
