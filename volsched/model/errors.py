@@ -25,7 +25,7 @@ class FieldError(VolschedError):
     """One field of an object holds what cannot be understood.
 
     It is a value as well as an exception: two with the same path and message are equal, so that refusals can be
-    compared and can be part of a key. Keep a fresh one (`detached`), not one that was caught: that one holds its frames.
+    compared and can be part of a key. Keep a fresh one (`detached`), not one that was caught: that holds its frames.
     """
 
     def __init__(self, path: str, message: str) -> None:
