@@ -315,6 +315,12 @@ class EphemeralVolume(Record, frozen=True):
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
+class ImageVolume(Record, frozen=True):
+    """A volume that is a container image."""
+
+    reference: str = ""
+
+
 class Volume(Record, frozen=True):
     """A volume of a pod; kinds that need nothing of a node are not read."""
 
@@ -326,6 +332,7 @@ class Volume(Record, frozen=True):
     iscsi: ISCSI | None = None
     rbd: RBD | None = None
     csi: CSIVolumeSource | None = None
+    image: ImageVolume | None = None
 
 
 class PodResourceClaim(Record, frozen=True):

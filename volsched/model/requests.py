@@ -1,0 +1,214 @@
+"""What a pod takes of a node (component-helpers `resource.PodRequests`; KEP-753 for sidecars, KEP-2837 for pod-level
+resources, KEP-1287 for resize in place).
+
+For one resource:
+
+    main    = sum over containers + sum over all sidecars
+    before  = sum over the sidecars that started earlier, for each init container
+    init    = the largest of (an init container + before), sidecars included
+    request = max(main, init), replaced by the pod-level request where there is one, plus the pod's overhead
+
+Limits without requests count as requests, as the API server's defaulting makes them.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from volsched.model import api
+from volsched.model.errors import FieldError, QuantityError
+from volsched.model.quantity import amount_of
+from volsched.model.resources import CPU, MEMORY, Resources, saturating_add
+
+DEFAULT_CPU: Final = 100
+"""Milli-cores that a container counts for in scores when it does not say how many it needs."""
+
+DEFAULT_MEMORY: Final = 200 * 1024 * 1024
+"""Bytes that a container counts for in scores when it does not say how many it needs."""
+
+_ASSUMED: Final = {CPU: DEFAULT_CPU, MEMORY: DEFAULT_MEMORY}
+_HUGE: Final = "hugepages-"
+
+Amounts = dict[str, int]
+
+
+class PodRequests(msgspec.Struct, frozen=True, gc=False):
+    """What a pod takes, pod slots aside; the `nonzero` amounts are for scores only."""
+
+    request: Resources
+    nonzero_cpu: int
+    nonzero_memory: int
+
+
+def of_pod(pod: api.Pod) -> PodRequests:
+    """Return what a pod that waits for a node asks for: what its spec says."""
+    return _computed(pod.spec, None)
+
+
+def of_placed_pod(pod: api.Pod) -> PodRequests:
+    """Return what a pod takes on its node: while it is resized in place, the largest of asked for, granted and in use."""
+    return _computed(pod.spec, pod.status if _has_resize(pod.status) else None)
+
+
+def is_resizing(pod: api.Pod) -> bool:
+    """Say whether the status names resources that may differ from the spec's."""
+    return _has_resize(pod.status)
+
+
+def pod_level_resource(name: str) -> bool:
+    """Say whether a request for the pod as a whole may name this resource."""
+    return name in (CPU, MEMORY) or name.startswith(_HUGE)
+
+
+def _computed(spec: api.PodSpec, status: api.PodStatus | None) -> PodRequests:
+    statuses = _Statuses(status)
+    containers = [statuses.effective(item, f"spec.containers[{n}]") for n, item in enumerate(spec.containers)]
+    inits = [
+        (item.is_sidecar, statuses.effective(item, f"spec.initContainers[{n}]", only_spec=not item.is_sidecar))
+        for n, item in enumerate(spec.init_containers)
+    ]
+    total = _aggregate(containers, inits)
+    pod_level = _pod_level(spec, statuses, total)
+    overhead = amounts(spec.overhead, "spec.overhead")
+    request = Resources(_plus({**total, **pod_level}, overhead))
+
+    defaults = _ASSUMED
+    if _is_pod_level(spec):
+        defaults = {name: amount for name, amount in _ASSUMED.items() if name not in total and name not in pod_level}
+    nonzero = total
+    if defaults:
+        nonzero = _aggregate(
+            [{**defaults, **item} for item in containers], [(sidecar, {**defaults, **item}) for sidecar, item in inits]
+        )
+    nonzero = _plus({**nonzero, **pod_level}, overhead)
+    return PodRequests(request, nonzero.get(CPU, 0), nonzero.get(MEMORY, 0))
+
+
+def _aggregate(containers: Iterable[Amounts], inits: Iterable[tuple[bool, Amounts]]) -> Amounts:
+    main: Amounts = {}
+    for item in containers:
+        main = _plus(main, item)
+    sidecars: Amounts = {}
+    largest: Amounts = {}
+    for is_sidecar, item in inits:
+        phase = _plus(sidecars, item)
+        if is_sidecar:
+            sidecars = phase
+            main = _plus(main, item)
+        largest = _maximum(largest, phase)
+    return _maximum(main, largest)
+
+
+def _pod_level(spec: api.PodSpec, statuses: "_Statuses", total: Amounts) -> Amounts:
+    """Return the pod-level requests after the API server's defaulting from limits and containers."""
+    resources = spec.resources
+    if resources is None:
+        return {}
+    path = "spec.resources"
+    asked = _only_pod_level(amounts(resources.requests, f"{path}.requests"))
+    for name, limit in _only_pod_level(amounts(resources.limits, f"{path}.limits")).items():
+        if name not in asked and (name not in total or name.startswith(_HUGE)):
+            asked[name] = limit
+    return statuses.effective_of_pod(asked)
+
+
+def _only_pod_level(given: Amounts) -> Amounts:
+    return {name: amount for name, amount in given.items() if pod_level_resource(name)}
+
+
+def _is_pod_level(spec: api.PodSpec) -> bool:
+    resources = spec.resources
+    return resources is not None and any(map(pod_level_resource, (*resources.requests, *resources.limits)))
+
+
+class _Statuses:
+    """What the kubelet says of resources: nothing for a pod that has no node yet."""
+
+    __slots__ = ("_by_name", "_infeasible", "_status")
+
+    def __init__(self, status: api.PodStatus | None) -> None:
+        self._status = status
+        self._by_name: dict[str, api.ContainerStatus] = {}
+        self._infeasible = False
+        if status is not None:
+            self._by_name = {item.name: item for item in (*status.container_statuses, *status.init_container_statuses)}
+            self._infeasible = _is_infeasible(status)
+
+    def effective(self, container: api.Container, path: str, only_spec: bool = False) -> Amounts:
+        """Return what counts for a container: what it asks for, or while resized the largest of what is known."""
+        wanted = container_requests(container.resources, f"{path}.resources")
+        known = None if only_spec or not self._by_name else self._by_name.get(container.name)
+        if known is None or (known.resources is None and known.allocated_resources is None):
+            return wanted
+        where = f"status of container {container.name}"
+        return self._largest(wanted, known.resources, known.allocated_resources, where)
+
+    def effective_of_pod(self, wanted: Amounts) -> Amounts:
+        """Return the same for the pod-level requests."""
+        status = self._status
+        if status is None or (status.resources is None and status.allocated_resources is None):
+            return wanted
+        largest = self._largest(wanted, status.resources, status.allocated_resources, "status")
+        return {name: largest.get(name, 0) for name in wanted}
+
+    def _largest(
+        self, wanted: Amounts, actual: api.ResourceRequirements | None, allocated: api.ResourceList | None, where: str
+    ) -> Amounts:
+        known = _maximum(
+            amounts(actual.requests if actual else {}, f"{where}.resources.requests"),
+            amounts(allocated or {}, f"{where}.allocatedResources"),
+        )
+        return known if self._infeasible else _maximum(wanted, known)
+
+
+def container_requests(resources: api.ResourceRequirements, path: str = "resources") -> Amounts:
+    """Return what a container asks for; what it only limits it asks for as well. Explicit zeros stay."""
+    if not resources.limits:
+        return amounts(resources.requests, f"{path}.requests")
+    return {**amounts(resources.limits, f"{path}.limits"), **amounts(resources.requests, f"{path}.requests")}
+
+
+def amounts(quantities: Mapping[str, api.QuantityText], path: str) -> Amounts:
+    """Parse a resource list, zeros included; a bad or negative quantity is a FieldError with its path."""
+    parsed = {}
+    for name, text in quantities.items():
+        try:
+            amount = amount_of(name, text)
+        except QuantityError as error:
+            raise FieldError(f"{path}[{name}]", str(error)) from error
+        if amount < 0:
+            raise FieldError(f"{path}[{name}]", f"{text!r} must not be negative")
+        parsed[name] = amount
+    return parsed
+
+
+def _has_resize(status: api.PodStatus) -> bool:
+    if status.resources is not None or status.allocated_resources is not None:
+        return True
+    return any(
+        item.resources is not None or item.allocated_resources is not None
+        for item in (*status.container_statuses, *status.init_container_statuses)
+    )
+
+
+def _is_infeasible(status: api.PodStatus) -> bool:
+    for condition in status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return status.resize == "Infeasible"
+
+
+def _plus(left: Amounts, right: Mapping[str, int]) -> Amounts:
+    total = dict(left)
+    for name, amount in right.items():
+        total[name] = saturating_add(total.get(name, 0), amount)
+    return total
+
+
+def _maximum(left: Amounts, right: Mapping[str, int]) -> Amounts:
+    largest = dict(left)
+    for name, amount in right.items():
+        if amount > largest.get(name, -1):
+            largest[name] = amount
+    return largest
