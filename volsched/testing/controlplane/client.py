@@ -1,0 +1,176 @@
+"""A small blocking client for what tests do to the API server beside the program under test.
+
+It speaks plain JSON through the standard library, may be used from any thread, and has a bulk call that keeps a few
+requests in flight, since clusters of thousands of objects have to be set up in seconds.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from volsched.testing.controlplane.errors import ApiError
+
+Json = dict[str, Any]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_IDLE_LIMIT_SECONDS = 30.0
+"""A kept connection that was idle for longer is not used again: the server may be closing it."""
+
+_PATCH_TYPE = "application/merge-patch+json"
+
+
+class ApiClient:
+    """Requests to one API server with one bearer token; connections are kept, one per thread."""
+
+    def __init__(self, url: str, tls: ssl.SSLContext, token: str) -> None:
+        parts = urlsplit(url)
+        self._host, self._port = parts.hostname or "", parts.port or 443
+        self._tls = tls
+        self._token = token
+        self._local = threading.local()
+        self._generation = 0
+
+    def get(self, path: str) -> Json:
+        """Return an object or a list; raises ApiError, with status 404 when it does not exist."""
+        return self._json("GET", path)
+
+    def find(self, path: str) -> Json | None:
+        """Return an object, or None when it does not exist."""
+        try:
+            return self.get(path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def items(self, path: str) -> list[Json]:
+        """Return the items of a list."""
+        found: list[Json] = self.get(path)["items"]
+        return found
+
+    def create(self, path: str, body: Mapping[str, Any]) -> Json:
+        """Create an object in the collection at `path`, and return it as it was stored."""
+        return self._json("POST", path, body)
+
+    def replace(self, path: str, body: Mapping[str, Any]) -> Json:
+        """Replace an object, and return it as it was stored."""
+        return self._json("PUT", path, body)
+
+    def patch(self, path: str, body: Any, content_type: str = _PATCH_TYPE) -> Json:
+        """Patch an object (a merge patch unless said otherwise), and return it as it was stored."""
+        return self._json("PATCH", path, body, content_type)
+
+    def delete(self, path: str, *, grace_seconds: int | None = None) -> None:
+        """Delete an object, or a collection; it is no error when it does not exist."""
+        body = None if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        try:
+            self.request("DELETE", path, body)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def create_many(self, path: str, bodies: Sequence[Mapping[str, Any]], *, in_flight: int = 12) -> list[Json]:
+        """Create many objects in one collection, some at a time, and return them in the order given."""
+        return self.for_each(lambda body: self.create(path, body), bodies, in_flight=in_flight)
+
+    def for_each(self, call: Callable[[T], R], arguments: Iterable[T], *, in_flight: int = 12) -> list[R]:
+        """Call a function with each of the arguments, some at a time, and return the answers in their order."""
+        with ThreadPoolExecutor(max_workers=in_flight) as pool:
+            return list(pool.map(call, arguments))
+
+    def watch(self, path: str, *, resource_version: str = "", timeout_seconds: int = 300) -> Iterator[Json]:
+        """Yield the events of a watch until the server ends it; close the generator to leave earlier."""
+        mark = "&" if "?" in path else "?"
+        query = f"{path}{mark}watch=1&resourceVersion={resource_version}&timeoutSeconds={timeout_seconds}"
+        connection = self._connect(timeout_seconds + 10)
+        try:
+            connection.request("GET", query, headers=self._headers(None))
+            response = connection.getresponse()
+            if response.status != 200:
+                raise ApiError("GET", query, response.status, response.read().decode(errors="replace"))
+            while line := response.readline():
+                yield json.loads(line)
+        finally:
+            connection.close()
+
+    def wait_for(self, path: str, condition: Callable[[Json], bool], timeout: float = 30.0) -> Json:
+        """Return the object or list at `path` once the condition holds; what does not exist is waited for, too.
+
+        Raises TimeoutError after `timeout` seconds, with what was there last.
+        """
+        deadline = time.monotonic() + timeout
+        pause = 0.02
+        while True:
+            found = self.find(path)
+            if found is not None and condition(found):
+                return found
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"waited {timeout:.0f} s for {path}; last seen: {json.dumps(found)[:2000]}")
+            time.sleep(pause)
+            pause = min(0.25, pause * 1.3)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        timeout: float = 60.0,
+    ) -> bytes:
+        """Send one request and return the answer's body; raises ApiError for a status of 400 and above."""
+        payload = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        connection = self._connection(timeout)
+        try:
+            connection.request(method, path, payload, self._headers(content_type if payload else None))
+            response = connection.getresponse()
+            answer = response.read()
+        except BaseException:
+            self._local.held = None
+            connection.close()
+            raise
+        if response.status >= 400:
+            raise ApiError(method, path, response.status, answer.decode(errors="replace"))
+        return answer
+
+    def forget_connections(self) -> None:
+        """Open new connections from now on, as after a restart of the server."""
+        self._generation += 1
+
+    def _json(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Json:
+        parsed: Json = json.loads(self.request(method, path, body, content_type))
+        return parsed
+
+    def _headers(self, content_type: str | None) -> dict[str, str]:
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        return headers | ({"Content-Type": content_type} if content_type else {})
+
+    def _connection(self, timeout: float) -> http.client.HTTPSConnection:
+        held: _Held | None = getattr(self._local, "held", None)
+        now = time.monotonic()
+        if held is None or held.generation != self._generation or now - held.used > _IDLE_LIMIT_SECONDS:
+            held = self._local.held = _Held(self._connect(timeout), self._generation, now)
+        held.used = now
+        return held.connection
+
+    def _connect(self, timeout: float) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
+
+
+@dataclass
+class _Held:
+    """A thread's kept connection."""
+
+    connection: http.client.HTTPSConnection
+    generation: int
+    used: float
