@@ -1,0 +1,1 @@
+"""The contract between the scheduling loop, its actions and its plugins."""

@@ -1,0 +1,156 @@
+"""Every callback that a plugin may register: when it is called, and how the answers of several plugins combine.
+
+The rules of combination are Volcano's (tiers in order, plugins in order inside a tier); ``dispatch`` alone
+implements them. ``Scope`` is the one word by which a callback about nodes says what it reads, so that the engine knows
+how long an answer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Verdict
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Rows: TypeAlias = npt.NDArray[np.intp]
+
+Scope: TypeAlias = Literal["static", "node", "queue", "domain", "pod"]
+"""What an answer about (task, node) was made from, besides the task's template:
+
+``static``  the node's labels, annotations, taints, images, allocatable amounts. Asked once per class of nodes that agree in
+            what was read; the node view that is passed has nothing else.
+``node``    also what is used on that node, and its tasks. Asked again when that node changed.
+``queue``   also the accounts of the task's queue. All answers are asked again when the queue's version changed.
+``domain``  anything, as long as the registered ``key`` and ``version`` tell: answers are shared by tasks of equal key and
+            asked again when the version of that key changed. A key of None: the callback has nothing to say about the task.
+``pod``     anything. Asked for every task and every node, every time.
+"""
+
+
+class Vote(IntEnum):
+    """A plugin's say in a vote: a reject ends it, a permit ends it at the end of its tier, an abstention passes on."""
+
+    REJECT = -1
+    ABSTAIN = 0
+    PERMIT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """A vote with the reason for a reject."""
+
+    vote: Vote
+    verdict: Verdict | None = None
+
+
+PERMIT = Ballot(Vote.PERMIT)
+ABSTAIN = Ballot(Vote.ABSTAIN)
+
+JobKeyFn: TypeAlias = Callable[[JobInfo], Any]
+"""Order of jobs in a queue: smaller keys first. The first plugin whose keys differ decides; ties: older, then uid."""
+QueueKeyFn: TypeAlias = Callable[[QueueInfo], Any]
+"""Order of queues: as ``JobKeyFn``; ties: older, then name."""
+TaskKeyFn: TypeAlias = Callable[[TaskInfo], Any]
+"""Order of tasks in a job: as ``JobKeyFn``; ties: index at the end of the name, older, then uid."""
+
+PrePredicateFn: TypeAlias = Callable[[TaskInfo], Verdict | None]
+"""Called once before nodes are asked: a verdict refuses all nodes. AND over plugins, the first refusal counts."""
+PredicateFn: TypeAlias = Callable[[TaskInfo, Any], Verdict | None]
+"""May this task go on this node? None passes. AND over plugins, the first refusal counts."""
+PredicateVectorFn: TypeAlias = Callable[[TaskInfo, Any, Rows], Mask]
+"""The vector twin of a predicate: (task, columns, rows) -> which of those rows pass."""
+NodeOrderFn: TypeAlias = Callable[[TaskInfo, Any], float]
+"""How good is this node for this task? Summed over plugins, in order."""
+NodeOrderVectorFn: TypeAlias = Callable[[TaskInfo, Any, Rows], Floats]
+"""The vector twin of a node order: (task, columns, rows) -> a score for each of those rows."""
+BatchNodeOrderFn: TypeAlias = Callable[[TaskInfo, Sequence[NodeInfo]], Sequence[float]]
+"""Scores that depend on all candidates (normalised ones): one for each node given, added to the sums of node orders."""
+UniformFn: TypeAlias = Callable[[TaskInfo], float | None]
+"""The score that a batch order gives to whatever node, when it can tell without looking; None: it must be asked."""
+BatchVectorFn: TypeAlias = Callable[[TaskInfo, Any, Rows], Floats]
+"""The vector twin of a batch order."""
+BestNodeFn: TypeAlias = Callable[[TaskInfo, Mapping[str, float]], str | None]
+"""Choose among scored nodes yourself: the first plugin that names one wins."""
+KeyFn: TypeAlias = Callable[[TaskInfo], Hashable | None]
+"""For scope ``domain``: what the answer about a task depends on besides its template; None: nothing to say."""
+VersionFn: TypeAlias = Callable[[TaskInfo], Hashable]
+"""For scope ``domain``: changes when answers about the task may have changed."""
+
+OverusedFn: TypeAlias = Callable[[QueueInfo], Verdict | None]
+"""Does this queue have its due already? OR: any verdict drops the queue for the rest of the action."""
+AllocatableFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Verdict | None]
+"""May the queue take this task on? None passes. AND, the first refusal counts."""
+PreemptiveFn: TypeAlias = Callable[[QueueInfo, Sequence[TaskInfo]], bool]
+"""May the queue take room from others for these tasks? AND."""
+JobValidFn: TypeAlias = Callable[[JobInfo], Verdict | None]
+"""Is the job complete enough to be looked at? The first verdict counts."""
+JobReadyFn: TypeAlias = Callable[[JobInfo], bool]
+"""May what was placed of the job be committed? AND."""
+JobStarvingFn: TypeAlias = Callable[[JobInfo], bool]
+"""Does the job lack room? AND inside the first tier that has a say; nobody: no."""
+JobVoteFn: TypeAlias = Callable[[JobInfo], Ballot]
+"""jobEnqueueable and jobPipelined: a vote over tiers, see ``Vote``; nobody: yes."""
+JobEnqueuedFn: TypeAlias = Callable[[JobInfo], None]
+"""The job was admitted: reserve what you promised. All are called."""
+VictimsFn: TypeAlias = Callable[[TaskInfo, Sequence[TaskInfo]], Sequence[TaskInfo] | None]
+"""Which of these may be evicted for the task? None abstains. Tiered intersection: an empty one is a firm no inside its
+tier (*ours*), the first tier with a non-empty answer decides."""
+CloseFn: TypeAlias = Callable[[], None]
+"""Called when the session closes, before statuses are written."""
+
+
+class EventHandler(Protocol):
+    """Follows what a session does with tasks. All handlers are called, in order of registration."""
+
+    def allocate(self, task: TaskInfo) -> Verdict | None:
+        """``task`` has just been put on ``task.node``; a verdict takes it back (as do later handlers' refusals)."""
+
+    def deallocate(self, task: TaskInfo) -> None:
+        """``task`` is about to leave ``task.node``: the exact reverse of ``allocate``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A registered predicate."""
+
+    plugin: str
+    fn: PredicateFn
+    scope: Scope = "node"
+    vector: PredicateVectorFn | None = None
+    applies: Callable[[TaskInfo], bool] | None = None
+    key: KeyFn | None = None
+    version: VersionFn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOrder:
+    """A registered node order."""
+
+    plugin: str
+    fn: NodeOrderFn
+    scope: Scope = "node"
+    vector: NodeOrderVectorFn | None = None
+    applies: Callable[[TaskInfo], bool] | None = None
+    key: KeyFn | None = None
+    version: VersionFn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNodeOrder:
+    """A registered batch order."""
+
+    plugin: str
+    fn: BatchNodeOrderFn
+    uniform: UniformFn | None = None
+    vector: BatchVectorFn | None = None

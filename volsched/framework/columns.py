@@ -1,0 +1,301 @@
+"""What nodes have and say, as NumPy columns for answers about many nodes at once.
+
+The nodes' own lists stay the truth; these columns catch up with them when somebody is about to read a whole vector,
+at a cost of the rows that changed. Facts (labels, taints and so on) become small integers per row, so that nodes
+which agree in what a rule reads can be told apart from those which do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+import numpy.typing as npt
+
+from volsched.framework.callbacks import Rows
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeInfo
+from volsched.model.resources import MAX_AMOUNT
+
+Amounts = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+
+
+class NodeColumns:
+    """(resource x node) amounts in project units; the second index is ``NodeInfo.row``."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._layout = -1
+        self._position = 0
+        self._width = 0
+        self.allocatable: Amounts = np.zeros((0, 0), dtype=np.int64)
+        self.used: Amounts = self.allocatable
+        self.releasing: Amounts = self.allocatable
+        self.pipelined: Amounts = self.allocatable
+        self.all_rows: Rows = np.arange(0)
+
+    def refresh(self) -> None:
+        """Catch up with the cluster."""
+        cluster = self.cluster
+        changed = cluster.usage_log.since(self._position)
+        if changed is None or self._layout != cluster.layout or self._width != len(cluster.columns):
+            self._rebuild()
+        elif changed:
+            self._copy(changed)
+        self._position = cluster.usage_log.end
+
+    def _rebuild(self) -> None:
+        nodes = self.cluster.rows
+        width = len(self.cluster.columns)
+        self.allocatable = _stack([node.allocatable for node in nodes], width)
+        self.used = _stack([node.used for node in nodes], width)
+        self.releasing = _stack([node.releasing for node in nodes], width)
+        self.pipelined = _stack([node.pipelined for node in nodes], width)
+        self.all_rows = np.arange(len(nodes))
+        self._layout, self._width = self.cluster.layout, width
+
+    def _copy(self, changed: list[int]) -> None:
+        nodes = self.cluster.rows
+        rows = np.array(changed)
+        self.used[:, rows] = _stack([nodes[row].used for row in changed], self._width)
+        self.allocatable[:, rows] = _stack([nodes[row].allocatable for row in changed], self._width)
+        self.releasing[:, rows] = _stack([nodes[row].releasing for row in changed], self._width)
+        self.pipelined[:, rows] = _stack([nodes[row].pipelined for row in changed], self._width)
+
+    def fits_idle(self, charge: tuple[tuple[int, int], ...], rows: Rows) -> npt.NDArray[np.bool_]:
+        """Which rows have room for a charge, now and once what is promised has been taken."""
+        fits = np.ones(len(rows), dtype=np.bool_)
+        unsettled = bool(self.cluster.unsettled)
+        for column, amount in charge:
+            idle = self.allocatable[column, rows] - self.used[column, rows]
+            fits &= idle >= amount
+            if unsettled:
+                fits &= idle + self.releasing[column, rows] - self.pipelined[column, rows] >= amount
+        return fits
+
+
+def _stack(amounts: list[list[int]], width: int) -> Amounts:
+    if not amounts:
+        return np.zeros((width, 0), dtype=np.int64)
+    try:
+        return np.ascontiguousarray(np.array(amounts, dtype=np.int64).T)
+    except OverflowError:
+        bounded = [[max(-MAX_AMOUNT, min(MAX_AMOUNT, value)) for value in row] for row in amounts]
+        return np.ascontiguousarray(np.array(bounded, dtype=np.int64).T)
+
+
+Path = tuple[str, str]
+"""One thing that a node says of itself: ``("label", "zone")``, ``("taints", "")``, ``("allocatable", "cpu")``."""
+
+_READERS: dict[str, Callable[[NodeInfo, str], Hashable]] = {
+    "name": lambda node, _: node.name,
+    "label": lambda node, key: node.labels.get(key),
+    "labels": lambda node, _: tuple(sorted(node.labels.items())),
+    "annotation": lambda node, key: node.annotations.get(key),
+    "annotations": lambda node, _: tuple(sorted(node.annotations.items())),
+    "taints": lambda node, _: node.taints,
+    "unschedulable": lambda node, _: node.unschedulable,
+    "images": lambda node, _: tuple(sorted(node.images.items())),
+    "features": lambda node, _: node.features,
+    "terminating": lambda node, _: node.terminating,
+    "allocatable": lambda node, name: node.allocatable_of(name),
+    "capacity": lambda node, name: node.capacity_of(name),
+}
+
+
+class FactColumns:
+    """Interned facts per row, made for a path when first asked for, and the classes of nodes that agree in some paths."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._layout = -1
+        self._position = 0
+        self.version = 0
+        self._ids: dict[Path, Ids] = {}
+        self._names: dict[Path, dict[Hashable, int]] = {}
+        self._classes: dict[tuple[Path, ...], tuple[npt.NDArray[np.intp], list[int]]] = {}
+
+    def refresh(self) -> None:
+        """Catch up with nodes that say something new of themselves."""
+        cluster = self.cluster
+        changed = cluster.facts_log.since(self._position)
+        if changed is None or self._layout != cluster.layout:
+            self._ids.clear()
+            self._names.clear()
+            self._classes.clear()
+            self._layout = cluster.layout
+            self.version += 1
+        elif changed:
+            for path, ids in self._ids.items():
+                for row in changed:
+                    ids[row] = self._intern(path, cluster.rows[row])
+            self._classes.clear()
+            self.version += 1
+        self._position = cluster.facts_log.end
+
+    def _intern(self, path: Path, node: NodeInfo) -> int:
+        value = _READERS[path[0]](node, path[1])
+        names = self._names[path]
+        found = names.get(value)
+        if found is None:
+            found = names[value] = len(names)
+        return found
+
+    def ids(self, path: Path) -> Ids:
+        """For each row a small integer that stands for what the node says about ``path``."""
+        found = self._ids.get(path)
+        if found is None:
+            self._names[path] = {}
+            nodes = self.cluster.rows
+            found = self._ids[path] = np.fromiter((self._intern(path, node) for node in nodes), np.int32, len(nodes))
+        return found
+
+    def names(self, path: Path) -> dict[Hashable, int]:
+        """What the integers of ``ids(path)`` stand for: value -> integer (an absent label is None)."""
+        self.ids(path)
+        return self._names[path]
+
+    def classes(self, paths: tuple[Path, ...]) -> tuple[npt.NDArray[np.intp], list[int]]:
+        """Class of each row, and one row of each class; rows of one class agree in all ``paths``."""
+        found = self._classes.get(paths)
+        if found is None:
+            found = self._classes[paths] = self._classify(paths)
+        return found
+
+    def _classify(self, paths: tuple[Path, ...]) -> tuple[npt.NDArray[np.intp], list[int]]:
+        count = len(self.cluster.rows)
+        inverse: npt.NDArray[np.intp] = np.zeros(count, dtype=np.intp)
+        if not count:
+            return inverse, []
+        for path in paths:
+            joint = inverse * np.intp(len(self.names(path)) + 1) + self.ids(path)
+            _, inverse = np.unique(joint, return_inverse=True)
+        _, first = np.unique(inverse, return_index=True)
+        return inverse, [int(row) for row in first]
+
+
+class _Recorded:
+    """A mapping of a node that notes which keys were looked up."""
+
+    __slots__ = ("_all", "_kind", "_reads", "_values")
+
+    def __init__(self, kind: str, whole: str, reads: set[Path]) -> None:
+        self._kind = kind
+        self._all = whole
+        self._reads = reads
+        self._values: dict[str, str] = {}
+
+    def show(self, values: object) -> None:
+        self._values = values  # type: ignore[assignment]  # any mapping of strings will do
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        self._reads.add((self._kind, key))
+        return self._values.get(key, default)
+
+    def __getitem__(self, key: str) -> str:
+        self._reads.add((self._kind, key))
+        return self._values[key]
+
+    def __contains__(self, key: str) -> bool:
+        self._reads.add((self._kind, key))
+        return key in self._values
+
+    def __iter__(self):  # type: ignore[no-untyped-def]  # iterating reads everything
+        self._reads.add((self._all, ""))
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        self._reads.add((self._all, ""))
+        return len(self._values)
+
+    def keys(self):  # type: ignore[no-untyped-def]  # as __iter__
+        self._reads.add((self._all, ""))
+        return self._values.keys()
+
+    def items(self):  # type: ignore[no-untyped-def]  # as __iter__
+        self._reads.add((self._all, ""))
+        return self._values.items()
+
+    def values(self):  # type: ignore[no-untyped-def]  # as __iter__
+        self._reads.add((self._all, ""))
+        return self._values.values()
+
+
+class StaticNode:
+    """A node as callbacks of scope ``static`` see it: what it says of itself, and nothing of how it is used.
+
+    It notes what was read, so that the answer can be given to every node that says the same.
+    """
+
+    __slots__ = ("_annotations", "_labels", "_node", "reads")
+
+    def __init__(self) -> None:
+        self.reads: set[Path] = set()
+        self._labels = _Recorded("label", "labels", self.reads)
+        self._annotations = _Recorded("annotation", "annotations", self.reads)
+        self._node: NodeInfo
+
+    def show(self, node: NodeInfo) -> StaticNode:
+        """Stand for ``node`` from now on."""
+        self._node = node
+        self.reads.clear()
+        self._labels.show(node.labels)
+        self._annotations.show(node.annotations)
+        return self
+
+    @property
+    def name(self) -> str:
+        """As ``NodeInfo.name``; reading it makes every node a class of its own."""
+        self.reads.add(("name", ""))
+        return self._node.name
+
+    @property
+    def labels(self) -> _Recorded:
+        """As ``NodeInfo.labels``."""
+        return self._labels
+
+    @property
+    def annotations(self) -> _Recorded:
+        """As ``NodeInfo.annotations``."""
+        return self._annotations
+
+    @property
+    def taints(self) -> object:
+        """As ``NodeInfo.taints``."""
+        self.reads.add(("taints", ""))
+        return self._node.taints
+
+    @property
+    def unschedulable(self) -> bool:
+        """As ``NodeInfo.unschedulable``."""
+        self.reads.add(("unschedulable", ""))
+        return self._node.unschedulable
+
+    @property
+    def terminating(self) -> bool:
+        """As ``NodeInfo.terminating``."""
+        self.reads.add(("terminating", ""))
+        return self._node.terminating
+
+    @property
+    def images(self) -> object:
+        """As ``NodeInfo.images``."""
+        self.reads.add(("images", ""))
+        return self._node.images
+
+    @property
+    def features(self) -> frozenset[str]:
+        """As ``NodeInfo.features``."""
+        self.reads.add(("features", ""))
+        return self._node.features
+
+    def allocatable_of(self, resource: str) -> int:
+        """As ``NodeInfo.allocatable_of``."""
+        self.reads.add(("allocatable", resource))
+        return self._node.allocatable_of(resource)
+
+    def capacity_of(self, resource: str) -> int:
+        """As ``NodeInfo.capacity_of``."""
+        self.reads.add(("capacity", resource))
+        return self._node.capacity_of(resource)

@@ -1,0 +1,66 @@
+"""A scheduler configuration as values: which actions run, which plugins speak in which tier, with which arguments.
+
+The shape and the spelling of the switches are Volcano's. ``loading`` makes these values from YAML and judges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SWITCHES: Mapping[str, bool] = {
+    "enableJobOrder": True,
+    "enableTaskOrder": True,
+    "enableQueueOrder": True,
+    "enabledClusterOrder": False,
+    "enabledSubJobOrder": True,
+    "enableHierarchy": False,
+    "enableJobReady": True,
+    "enableJobPipelined": True,
+    "enableJobStarving": True,
+    "enabledSubJobReady": True,
+    "enabledSubJobPipelined": True,
+    "enablePredicate": True,
+    "enableBestNode": True,
+    "enableNodeOrder": True,
+    "enabledHyperNodeOrder": True,
+    "enabledHyperNodeGradient": True,
+    "enablePreemptable": True,
+    "enableReclaimable": True,
+    "enablePreemptive": True,
+    "enabledVictim": True,
+    "enableJobEnqueued": True,
+    "enabledOverused": True,
+    "enabledAllocatable": True,
+    "enableTargetJob": True,
+    "enableReservedNodes": True,
+}
+"""Every switch of a plugin entry, in Volcano's exact (and uneven) spelling, with the value it has when not named."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOption:
+    """One plugin of a tier."""
+
+    name: str
+    switches: Mapping[str, bool] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def allows(self, switch: str) -> bool:
+        """Whether a switch is on; one that is not named has its default."""
+        return self.switches.get(switch, SWITCHES[switch])
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Actions in order, tiers of plugins in order, and arguments of actions."""
+
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginOption, ...], ...]
+    action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def has_enqueue(self) -> bool:
+        """Whether PodGroups have to be admitted before their pods are looked at."""
+        return "enqueue" in self.actions

@@ -1,0 +1,79 @@
+"""How the answers of several plugins combine. The only place that knows.
+
+Tiers and plugins are asked in the order of the configuration. The rules are those of Volcano's session, with the one
+decision of ours that is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any, TypeAlias, TypeVar
+
+from volsched.framework.callbacks import JobStarvingFn, JobVoteFn, VictimsFn, Vote
+from volsched.model.job import JobInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Step, Verdict
+
+F = TypeVar("F")
+S = TypeVar("S")
+Tiered: TypeAlias = list[tuple[int, F]]
+"""Functions with the number of their tier, in order."""
+
+UNEXPLAINED_REJECT = Verdict(Step.ENQUEUE, "", Scope.JOB, "Unschedulable", "a plugin does not admit the PodGroup")
+
+
+def first_refusal(fns: Iterable[Callable[[S], Verdict | None]], subject: S) -> Verdict | None:
+    """AND of permissions, or OR of refusals: the first verdict counts."""
+    for fn in fns:
+        verdict = fn(subject)
+        if verdict is not None:
+            return verdict
+    return None
+
+
+def vote(fns: Tiered[JobVoteFn], job: JobInfo) -> tuple[bool, Verdict | None]:
+    """A reject ends the vote at once; a permit ends it with its tier; nobody speaking permits."""
+    permitted_in = -1
+    for tier, fn in fns:
+        if permitted_in >= 0 and tier != permitted_in:
+            break
+        ballot = fn(job)
+        if ballot.vote is Vote.REJECT:
+            return False, ballot.verdict
+        if ballot.vote is Vote.PERMIT:
+            permitted_in = tier
+    return True, None
+
+
+def first_tier_and(fns: Tiered[JobStarvingFn], job: JobInfo) -> bool:
+    """AND inside the first tier in which anybody is registered; nobody: no."""
+    if not fns:
+        return False
+    first = fns[0][0]
+    return all(fn(job) for tier, fn in fns if tier == first)
+
+
+def victims(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    """Intersect the answers inside a tier; the first tier with a non-empty intersection decides.
+
+    An abstention (None) is skipped. *Ours*: an intersection that has come out empty stays empty in its tier, where
+    upstream lets the next plugin start it anew.
+    """
+    for _, members in groupby(fns, key=_tier_of):
+        chosen: list[TaskInfo] | None = None
+        for _, fn in members:
+            answer = fn(task, candidates)
+            if answer is None:
+                continue
+            named = {victim.uid for victim in answer}
+            chosen = [c for c in (candidates if chosen is None else chosen) if c.uid in named]
+            if not chosen:
+                break
+        if chosen:
+            return chosen
+    return []
+
+
+def _tier_of(entry: tuple[int, Any]) -> int:
+    return entry[0]

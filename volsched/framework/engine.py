@@ -1,0 +1,552 @@
+"""Where can this task go, and where best? Answered for equal tasks once, and again only about nodes that changed.
+
+An ``Entry`` belongs to a task template (and to the keys that ``domain`` and ``queue`` callbacks add): for every node the
+total score, or minus infinity where the task cannot go. It remembers its place in the cluster's log of changed rows
+and catches up with them when it is next asked; a few rows by the plain functions, many by their vector twins.
+Equal scores fall to the first row, which is the first name.
+
+Sums are made in the order of registration, row by row, so that the naive engine gets the same floats to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from volsched.framework.callbacks import (
+    BatchNodeOrder,
+    BestNodeFn,
+    Floats,
+    Mask,
+    NodeOrder,
+    Predicate,
+    Rows,
+)
+from volsched.framework.columns import FactColumns, NodeColumns, Path, StaticNode
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import NodeRefusals, Verdict
+
+_NEVER = -np.inf
+_FEW = 24
+"""Up to so many changed rows the plain functions are quicker than NumPy."""
+_BLOCK = 256
+_ENTRY_BYTES = 192 << 20
+
+
+@dataclass(slots=True)
+class NodeCallbacks:
+    """What the plugins of one session registered about nodes, in order."""
+
+    predicates: list[Predicate] = field(default_factory=list)
+    node_orders: list[NodeOrder] = field(default_factory=list)
+    batch_orders: list[BatchNodeOrder] = field(default_factory=list)
+    best_nodes: list[BestNodeFn] = field(default_factory=list)
+
+    def shape(self) -> tuple[object, ...]:
+        """What must be the same for answers of an earlier session to hold."""
+        return (
+            tuple((p.plugin, p.scope, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
+            tuple((s.plugin, s.scope, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),
+        )
+
+
+class Engine(Protocol):
+    """Answers about tasks and nodes; the fast one and the naive one agree bit for bit."""
+
+    cluster: Cluster
+
+    def open(self, callbacks: NodeCallbacks) -> None:
+        """Use these callbacks from now on."""
+
+    def best(self, task: TaskInfo) -> NodeInfo | None:
+        """The best node with room now; else the best that will have room; None when no node will do."""
+
+    def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether the task may go on this node, now or once it has room."""
+
+    def refusals(self, task: TaskInfo) -> NodeRefusals:
+        """Why nodes refuse the task, counted."""
+
+    def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
+        """For each node the task could go on (of the group that is chosen from): each plugin's score."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """One node order's share of an entry: a vector that holds for the entry, or a function to ask."""
+
+    order: NodeOrder
+    fixed: Floats | None
+
+
+@dataclass(slots=True)
+class _Scoped:
+    """A ``domain`` or ``queue`` callback of an entry, and the version at which its answers were taken."""
+
+    callback: Predicate | NodeOrder
+    version: Hashable
+
+
+class Entry:
+    """The answers about one template (see the module)."""
+
+    __slots__ = (
+        "base",
+        "blocks",
+        "charge",
+        "domain_masks",
+        "facts_position",
+        "ok",
+        "parts",
+        "position",
+        "row_predicates",
+        "scoped",
+        "static_ok",
+        "task",
+        "total",
+    )
+
+    def __init__(self, task: TaskInfo, charge: tuple[tuple[int, int], ...]) -> None:
+        self.task = task
+        self.charge = charge
+        self.position = 0
+        self.facts_position = 0
+        self.static_ok: Mask
+        self.ok: Mask
+        self.total: Floats
+        self.blocks: Floats
+        self.row_predicates: list[Predicate] = []
+        self.parts: list[_Part] = []
+        self.scoped: list[_Scoped] = []
+
+
+class FastEngine:
+    """The engine of ``volsched run`` and ``simulate``."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.columns = NodeColumns(cluster)
+        self.facts = FactColumns(cluster)
+        self.callbacks = NodeCallbacks()
+        self.callbacks_asked = 0
+        self.rows_scored = 0
+        self._shape: tuple[object, ...] = ()
+        self._layout = -1
+        self._entries: dict[Hashable, Entry] = {}
+        self._capacity = 64
+        self._scoped: list[Predicate | NodeOrder] = []
+        self._row_bound: list[Predicate] = []
+        self._pod_predicates: list[Predicate] = []
+        self._pod_orders = False
+        self._view = StaticNode()
+        self._reads: dict[int, tuple[Path, ...]] = {}
+
+    # -- opening ------------------------------------------------------------------------------------------------------
+
+    def open(self, callbacks: NodeCallbacks) -> None:
+        """Use these callbacks; answers of the last session stay when the callbacks are the same in kind."""
+        shape = callbacks.shape()
+        if shape != self._shape:
+            self._entries.clear()
+            self._reads.clear()
+            self._shape = shape
+        else:
+            self._rebind(callbacks)
+        self.callbacks = callbacks
+        self._scoped = [c for c in (*callbacks.predicates, *callbacks.node_orders) if c.scope in ("domain", "queue")]
+        self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
+        self._pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
+        self._reads.clear()
+
+    def _rebind(self, callbacks: NodeCallbacks) -> None:
+        """Let kept entries ask the new session's functions, which take the places of the old ones."""
+        predicates = {id(old): new for old, new in zip(self.callbacks.predicates, callbacks.predicates, strict=True)}
+        orders = {id(old): new for old, new in zip(self.callbacks.node_orders, callbacks.node_orders, strict=True)}
+        for entry in self._entries.values():
+            entry.row_predicates = [predicates[id(p)] for p in entry.row_predicates]
+            for part in entry.parts:
+                part.order = orders[id(part.order)]
+            for scoped in entry.scoped:
+                scoped.callback = {**predicates, **orders}[id(scoped.callback)]  # type: ignore[assignment]
+
+    # -- the question -------------------------------------------------------------------------------------------------
+
+    def best(self, task: TaskInfo) -> NodeInfo | None:
+        """The best node with room now; else the best that will have room; None when no node will do."""
+        entry = self._entry(task)
+        if self._pod_predicates or self._pod_orders or self.callbacks.best_nodes:
+            return self._best_with_care(task, entry)
+        batches = self._batches(task)
+        if not batches:
+            row = self._first_best(entry)
+            return self.cluster.rows[row] if row >= 0 else self._best_of(task, entry, self._future_rows(entry), [])
+        rows = np.flatnonzero(entry.total > _NEVER)
+        if not len(rows):
+            rows = self._future_rows(entry)
+        return self._best_of(task, entry, rows, batches)
+
+    def _first_best(self, entry: Entry) -> int:
+        """The row of the highest total, the first of equal ones; -1 when every node refuses."""
+        blocks = entry.blocks
+        if not len(blocks):
+            return -1
+        block = int(blocks.argmax())
+        if blocks[block] == _NEVER:
+            return -1
+        start = block * _BLOCK
+        return start + int(entry.total[start : start + _BLOCK].argmax())
+
+    def _best_of(self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder]) -> NodeInfo | None:
+        if not len(rows):
+            return None
+        if len(rows) == 1:
+            return self.cluster.rows[int(rows[0])]
+        totals = self._sums(task, entry, rows, batches)
+        if self.callbacks.best_nodes:
+            named = {self.cluster.rows[int(row)].name: float(total) for row, total in zip(rows, totals, strict=True)}
+            for choose in self.callbacks.best_nodes:
+                chosen = choose(task, named)
+                if chosen is not None and chosen in named:
+                    return self.cluster.nodes[chosen]
+        return self.cluster.rows[int(rows[int(totals.argmax())])]
+
+    def _best_with_care(self, task: TaskInfo, entry: Entry) -> NodeInfo | None:
+        """As ``best`` where some callbacks must be asked for this very task."""
+        rows = self._asked(task, np.flatnonzero(entry.total > _NEVER))
+        if not len(rows):
+            rows = self._asked(task, self._future_rows(entry))
+        return self._best_of(task, entry, rows, self._batches(task))
+
+    def _asked(self, task: TaskInfo, rows: Rows) -> Rows:
+        for predicate in self._pod_predicates:
+            if predicate.applies is not None and not predicate.applies(task):
+                continue
+            if predicate.vector is not None:
+                self.columns.refresh()
+                rows = rows[predicate.vector(task, self, rows)]
+            else:
+                nodes = self.cluster.rows
+                rows = rows[[predicate.fn(task, nodes[row]) is None for row in rows]]
+        return rows
+
+    def _future_rows(self, entry: Entry) -> Rows:
+        """Rows without room now that will have it: only nodes where something is being released can."""
+        charge = entry.charge
+        found = [
+            node.row for node in self.cluster.unsettled.values() if entry.ok[node.row] and node.fits_future(charge)
+        ]
+        return np.array(sorted(found), dtype=np.intp)
+
+    def _batches(self, task: TaskInfo) -> list[BatchNodeOrder]:
+        """The batch orders that tell nodes apart for this task; the others give all nodes the same."""
+        return [b for b in self.callbacks.batch_orders if b.uniform is None or b.uniform(task) is None]
+
+    def _sums(self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder]) -> Floats:
+        totals = np.zeros(len(rows))
+        for part in entry.parts:
+            totals = totals + (part.fixed[rows] if part.fixed is not None else self._order_vector(task, part.order, rows))
+        for batch in batches:
+            totals = totals + self._batch_vector(task, batch, rows)
+        return totals
+
+    def _batch_vector(self, task: TaskInfo, batch: BatchNodeOrder, rows: Rows) -> Floats:
+        if batch.vector is not None:
+            self.columns.refresh()
+            return batch.vector(task, self, rows)
+        nodes = self.cluster.rows
+        return np.array(batch.fn(task, [nodes[row] for row in rows]), dtype=np.float64)
+
+    def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether the task may go on this node, now or once it has room."""
+        if not node.fits_future(self.cluster.columns.request(task.template)):
+            return False
+        return all(
+            predicate.fn(task, node) is None
+            for predicate in self.callbacks.predicates
+            if predicate.applies is None or predicate.applies(task)
+        )
+
+    # -- entries --------------------------------------------------------------------------------------------------------
+
+    def _entry(self, task: TaskInfo) -> Entry:
+        if self._layout != self.cluster.layout:
+            self._entries.clear()
+            self._layout = self.cluster.layout
+            bytes_each = 20 * max(1, len(self.cluster.rows))
+            self._capacity = max(64, _ENTRY_BYTES // bytes_each)
+        key: Hashable = task.template.id
+        if self._scoped:
+            key = (task.template.id, *[self._scope_key(c, task) for c in self._scoped])
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._build(task)
+            if len(self._entries) >= self._capacity:
+                del self._entries[next(iter(self._entries))]
+            self._entries[key] = entry
+            return entry
+        entry.task = task
+        self._catch_up(entry)
+        return entry
+
+    def _scope_key(self, callback: Predicate | NodeOrder, task: TaskInfo) -> Hashable:
+        if callback.scope == "queue":
+            return task.job.queue if task.job is not None else ""
+        return callback.key(task) if callback.key is not None else task.uid
+
+    def _scope_version(self, callback: Predicate | NodeOrder, task: TaskInfo) -> Hashable:
+        if callback.scope == "queue":
+            queue = self.cluster.queues.get(task.job.queue) if task.job is not None else None
+            return queue.version if queue is not None else -1
+        return callback.version(task) if callback.version is not None else self.cluster.standing
+
+    def _speaks(self, callback: Predicate | NodeOrder, task: TaskInfo) -> bool:
+        if callback.applies is not None and not callback.applies(task):
+            return False
+        return callback.scope != "domain" or callback.key is None or callback.key(task) is not None
+
+    def _build(self, task: TaskInfo) -> Entry:
+        cluster = self.cluster
+        entry = Entry(task, cluster.columns.request(task.template))
+        predicates = [p for p in self.callbacks.predicates if self._speaks(p, task)]
+        orders = [o for o in self.callbacks.node_orders if self._speaks(o, task)]
+        entry.row_predicates = [p for p in predicates if p.scope not in ("static", "pod")]
+        entry.parts = [_Part(o, None) for o in orders]
+        scoped = [c for c in (*predicates, *orders) if c.scope in ("domain", "queue")]
+        entry.scoped = [_Scoped(c, self._scope_version(c, task)) for c in scoped]
+        self._take_facts(entry)
+        self._score_all(entry)
+        return entry
+
+    def _take_facts(self, entry: Entry) -> None:
+        """Ask everything that only depends on what nodes say of themselves."""
+        self.facts.refresh()
+        entry.facts_position = self.cluster.facts_log.end
+        count = len(self.cluster.rows)
+        ok = np.ones(count, dtype=np.bool_)
+        task = entry.task
+        for predicate in self.callbacks.predicates:
+            if predicate.scope == "static" and self._speaks(predicate, task):
+                ok &= self._static_mask(task, predicate)
+        entry.static_ok = ok
+        for part in entry.parts:
+            if part.order.scope == "static":
+                part.fixed = self._static_scores(task, part.order)
+
+    def _static_mask(self, task: TaskInfo, predicate: Predicate) -> Mask:
+        if predicate.vector is not None:
+            self.columns.refresh()
+            return predicate.vector(task, self, self.columns.all_rows)
+        answers, classes = self._by_class(predicate, task)
+        return np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
+
+    def _static_scores(self, task: TaskInfo, order: NodeOrder) -> Floats:
+        if order.vector is not None:
+            self.columns.refresh()
+            return order.vector(task, self, self.columns.all_rows)
+        answers, classes = self._by_class(order, task)
+        return np.array(answers, dtype=np.float64)[classes]
+
+    def _by_class(self, callback: Predicate | NodeOrder, task: TaskInfo) -> tuple[list[Any], Rows]:
+        """Ask a static function once per class of nodes; the classes are found by watching what it reads."""
+        rows = self.cluster.rows
+        reads = self._reads.get(id(callback), ())
+        while True:
+            classes, firsts = self.facts.classes(reads)
+            answers: list[Any] = []
+            known = set(reads)
+            for row in firsts:
+                view = self._view.show(rows[row])
+                answers.append(callback.fn(task, view))
+                self.callbacks_asked += 1
+                if not view.reads <= known:
+                    known |= view.reads
+                    break
+            else:
+                self._reads[id(callback)] = reads
+                return answers, classes
+            reads = tuple(sorted(known))
+
+    def _catch_up(self, entry: Entry) -> None:
+        cluster = self.cluster
+        if entry.facts_position != cluster.facts_log.end:
+            self._take_facts(entry)
+            self._score_all(entry)
+            return
+        for scoped in entry.scoped:
+            if scoped.version != self._scope_version(scoped.callback, entry.task):
+                for other in entry.scoped:
+                    other.version = self._scope_version(other.callback, entry.task)
+                self._score_all(entry)
+                return
+        log = cluster.usage_log
+        if entry.position == log.end:
+            return
+        rows = log.since(entry.position)
+        if rows is None:
+            self._score_all(entry)
+        elif len(rows) <= _FEW:
+            entry.position = log.end
+            for row in rows:
+                self._score_row(entry, row)
+        else:
+            entry.position = log.end
+            self._score_rows(entry, np.array(rows, dtype=np.intp))
+
+    def _score_row(self, entry: Entry, row: int) -> None:
+        """Ask the plain functions about one node."""
+        self.rows_scored += 1
+        node = self.cluster.rows[row]
+        total = _NEVER
+        if entry.static_ok[row]:
+            task = entry.task
+            for predicate in entry.row_predicates:
+                self.callbacks_asked += 1
+                if predicate.fn(task, node) is not None:
+                    entry.ok[row] = False
+                    break
+            else:
+                entry.ok[row] = True
+                charge = entry.charge
+                if node.fits_idle(charge) and (not node.unsettled or node.fits_future(charge)):
+                    total = 0.0
+                    for part in entry.parts:
+                        if part.fixed is not None:
+                            total += float(part.fixed[row])
+                        else:
+                            self.callbacks_asked += 1
+                            total += part.order.fn(task, node)
+        before = entry.total[row]
+        if before != total:
+            entry.total[row] = total
+            block = row // _BLOCK
+            if total >= entry.blocks[block]:
+                entry.blocks[block] = total
+            elif before == entry.blocks[block]:
+                entry.blocks[block] = entry.total[block * _BLOCK : (block + 1) * _BLOCK].max()
+
+    def _score_all(self, entry: Entry) -> None:
+        self.columns.refresh()
+        count = len(self.cluster.rows)
+        entry.total = np.full(count, _NEVER)
+        entry.ok = np.zeros(count, dtype=np.bool_)
+        entry.blocks = np.full((count + _BLOCK - 1) // _BLOCK, _NEVER)
+        self._score_rows(entry, np.flatnonzero(entry.static_ok))
+        entry.position = self.cluster.usage_log.end
+
+    def _score_rows(self, entry: Entry, rows: Rows) -> None:
+        """Ask about many nodes at once, by vector twins where callbacks have them."""
+        self.columns.refresh()
+        self.rows_scored += len(rows)
+        task = entry.task
+        ok = entry.static_ok[rows]
+        for predicate in entry.row_predicates:
+            ok = ok & self._predicate_vector(task, predicate, rows, ok)
+        entry.ok[rows] = ok
+        fits = ok & self.columns.fits_idle(entry.charge, rows)
+        entry.total[rows] = _NEVER
+        rows_in = rows[fits]
+        if len(rows_in):
+            entry.total[rows_in] = self._sums(task, entry, rows_in, ())
+        self._renew_blocks(entry, rows)
+
+    def _renew_blocks(self, entry: Entry, rows: Rows) -> None:
+        count = len(entry.total)
+        if not count:
+            return
+        blocks = np.unique(rows // _BLOCK)
+        if len(blocks) > 8:
+            entry.blocks = np.maximum.reduceat(entry.total, np.arange(0, count, _BLOCK))
+            return
+        for block in blocks:
+            entry.blocks[block] = entry.total[block * _BLOCK : (block + 1) * _BLOCK].max()
+
+    def _predicate_vector(self, task: TaskInfo, predicate: Predicate, rows: Rows, undecided: Mask) -> Mask:
+        if predicate.vector is not None:
+            return predicate.vector(task, self, rows)
+        nodes = self.cluster.rows
+        passed = undecided.copy()
+        for place in np.flatnonzero(undecided):
+            self.callbacks_asked += 1
+            passed[place] = predicate.fn(task, nodes[rows[place]]) is None
+        return passed
+
+    def _order_vector(self, task: TaskInfo, order: NodeOrder, rows: Rows) -> Floats:
+        if order.vector is not None:
+            return order.vector(task, self, rows)
+        nodes = self.cluster.rows
+        self.callbacks_asked += len(rows)
+        return np.array([order.fn(task, nodes[row]) for row in rows], dtype=np.float64)
+
+    # -- diagnosis ------------------------------------------------------------------------------------------------------
+
+    def hopeless(self, task: TaskInfo) -> bool:
+        """Whether no node has room for the task, now or later; cheap once its template was asked."""
+        entry = self._entry(task)
+        return self._first_best(entry) < 0 and not len(self._future_rows(entry))
+
+    def refusals(self, task: TaskInfo) -> NodeRefusals:
+        """Why nodes refuse the task, counted; a node counts once for each of its reasons."""
+        return refusals_of(self.cluster, self.callbacks, task)
+
+    def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
+        """For each node the task could go on (of the group that is chosen from): each plugin's score."""
+        return scores_of(self.cluster, self.callbacks, task)
+
+
+def refusal_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo) -> tuple[Verdict | None, list[str]]:
+    """Why one node refuses a task: the first predicate's verdict, or the resources that it lacks."""
+    for predicate in callbacks.predicates:
+        if predicate.applies is None or predicate.applies(task):
+            verdict = predicate.fn(task, node)
+            if verdict is not None:
+                return verdict, [verdict.message]
+    lacking = [
+        f"Insufficient {cluster.columns.names[column]}"
+        for column, amount in cluster.columns.request(task.template)
+        if not node.fits_future(((column, amount),))
+    ]
+    return None, lacking
+
+
+def refusals_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
+    """Count the reasons of all nodes, as kube-scheduler words them."""
+    refusals = NodeRefusals()
+    for node in cluster.rows:
+        refusals.add_all(refusal_of(cluster, callbacks, task, node)[1])
+    return refusals
+
+
+def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> list[NodeInfo]:
+    """The nodes that are chosen from, in order of names: those with room now, else those that will have it."""
+    request = cluster.columns.request(task.template)
+    possible = [n for n in cluster.rows if refusal_of(cluster, callbacks, task, n) == (None, [])]
+    return [node for node in possible if node.fits_idle(request)] or possible
+
+
+def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dict[str, dict[str, float]]:
+    """Each plugin's score of each candidate."""
+    nodes = candidates_of(cluster, callbacks, task)
+    found: dict[str, dict[str, float]] = {node.name: {} for node in nodes}
+
+    def add(node: NodeInfo, plugin: str, score: float) -> None:
+        found[node.name][plugin] = found[node.name].get(plugin, 0.0) + score
+
+    for order in callbacks.node_orders:
+        if (order.applies is None or order.applies(task)) and (
+            order.scope != "domain" or order.key is None or order.key(task) is not None
+        ):
+            for node in nodes:
+                add(node, order.plugin, order.fn(task, node))
+    for batch in callbacks.batch_orders:
+        uniform = batch.uniform(task) if batch.uniform is not None else None
+        answers: Sequence[float] = batch.fn(task, nodes) if uniform is None else [uniform] * len(nodes)
+        for node, score in zip(nodes, answers, strict=True):
+            add(node, batch.plugin, float(score))
+    return found
+
+

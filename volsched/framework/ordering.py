@@ -1,0 +1,89 @@
+"""Orders of queues, jobs and tasks: the plugins' keys in tier order, then the fallbacks that make every order total.
+
+Plugins return sort keys, which are cheap to keep in heaps; one that can only compare two things wraps its comparison
+in ``by_comparison``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from functools import cmp_to_key
+from typing import Any, Generic, TypeVar
+
+from volsched.model.job import JobInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.task import TaskInfo, index_in_name
+
+T = TypeVar("T")
+
+
+def by_comparison(compare: Callable[[T, T], int]) -> Callable[[T], Any]:
+    """Make a key function of a comparison (negative: the first goes first). Slower than a key of values."""
+    return cmp_to_key(compare)
+
+
+def job_key(keys: Iterable[Callable[[JobInfo], Any]], job: JobInfo) -> tuple[Any, ...]:
+    """Plugins' keys, then older first, then the job's id."""
+    return (*[key(job) for key in keys], job.created, job.key)
+
+
+def queue_key(keys: Iterable[Callable[[QueueInfo], Any]], queue: QueueInfo) -> tuple[Any, ...]:
+    """Plugins' keys, then older first, then the name."""
+    return (*[key(queue) for key in keys], queue.created, queue.name)
+
+
+def in_order(keys: Iterable[Callable[[TaskInfo], Any]], tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
+    """Sort the tasks of one job: plugins' keys, then Volcano's fallback.
+
+    The fallback compares the numbers at the end of two names when both have one and they differ, else age, else uid.
+    """
+    listed = list(tasks)
+    if len(listed) < 2:
+        return listed
+    chosen = list(keys)
+    for task in listed:
+        if not task.order:
+            task.order = (index_in_name(task.name),)
+    if all(task.order[0] is not None for task in listed):
+        listed.sort(key=lambda t: (*[key(t) for key in chosen], t.order[0], t.created, t.uid))
+    elif all(task.order[0] is None for task in listed):
+        listed.sort(key=lambda t: (*[key(t) for key in chosen], t.created, t.uid))
+    else:
+        fallback = cmp_to_key(_compare)
+        listed.sort(key=lambda t: (*[key(t) for key in chosen], fallback(t)))
+    return listed
+
+
+def _compare(left: TaskInfo, right: TaskInfo) -> int:
+    a, b = left.order[0], right.order[0]
+    if isinstance(a, int) and isinstance(b, int) and a != b:
+        return -1 if a < b else 1
+    mine, theirs = (left.created, left.uid), (right.created, right.uid)
+    return (mine > theirs) - (mine < theirs)
+
+
+class Heap(Generic[T]):
+    """A priority queue whose order is taken when something is pushed."""
+
+    __slots__ = ("_heap", "_key")
+
+    def __init__(self, key: Callable[[T], tuple[Any, ...]], items: Iterable[T] = ()) -> None:
+        self._key = key
+        self._heap: list[tuple[tuple[Any, ...], T]] = [(key(item), item) for item in items]
+        heapq.heapify(self._heap)
+
+    def push(self, item: T) -> None:
+        """Put an item in, at the place that its key has now."""
+        heapq.heappush(self._heap, (self._key(item), item))
+
+    def pop(self) -> T:
+        """Take the first item out."""
+        return heapq.heappop(self._heap)[1]
+
+    def goes_first(self, item: T) -> bool:
+        """Whether an item that was pushed now would be popped at once."""
+        return not self._heap or (self._key(item),) <= (self._heap[0][0],)
+
+    def __len__(self) -> int:
+        return len(self._heap)

@@ -1,0 +1,31 @@
+"""What a plugin and an action are to the framework."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from volsched.framework.session import Session
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """Registers callbacks; that is all ``on_session_open`` does.
+
+    A plugin is built once per configuration and keeps its parsed arguments. Accounts that outlive a session are
+    observers of the cluster, obtained with ``session.account``.
+    """
+
+    name: str
+
+    def on_session_open(self, session: Session) -> None:
+        """Register this plugin's callbacks with a session."""
+
+
+@runtime_checkable
+class Action(Protocol):
+    """One step of a session: enqueue, allocate, backfill and so on."""
+
+    name: str
+
+    def execute(self, session: Session) -> None:
+        """Do the action's work on the session."""

@@ -1,0 +1,456 @@
+"""One scheduling session: a transaction over the live cluster, with the plugins' callbacks registered for it.
+
+A session copies nothing. Actions ask it the plugins' combined answers, try things in statements, and leave refusals
+with the tasks and jobs that they concern. What was only tried or held is undone when the session closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar, cast
+
+from volsched.framework import dispatch
+from volsched.framework.callbacks import (
+    AllocatableFn,
+    BatchNodeOrder,
+    BatchNodeOrderFn,
+    BatchVectorFn,
+    BestNodeFn,
+    CloseFn,
+    EventHandler,
+    JobEnqueuedFn,
+    JobKeyFn,
+    JobReadyFn,
+    JobStarvingFn,
+    JobValidFn,
+    JobVoteFn,
+    KeyFn,
+    NodeOrder,
+    NodeOrderFn,
+    NodeOrderVectorFn,
+    OverusedFn,
+    Predicate,
+    PredicateFn,
+    PredicateVectorFn,
+    PreemptiveFn,
+    PrePredicateFn,
+    QueueKeyFn,
+    Scope,
+    TaskKeyFn,
+    UniformFn,
+    VersionFn,
+    VictimsFn,
+)
+from volsched.framework.configuration import Configuration, PluginOption
+from volsched.framework.engine import Engine, NodeCallbacks
+from volsched.framework.ordering import Heap, in_order, job_key, queue_key
+from volsched.framework.statement import Statement, bind_step
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.job import INQUEUE, JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.plan import Step, Tell
+from volsched.model.queue import QueueInfo
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Verdict
+
+T = TypeVar("T")
+Applies = Callable[[TaskInfo], bool]
+
+
+class Accounts:
+    """Observers of the cluster that plugins keep from one session to the next, by name."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._kept: dict[str, Any] = {}
+
+    def get(self, name: str, make: Callable[[Cluster], T]) -> T:
+        """The account of that name; made, and told of every change from then on, when it is asked for first."""
+        if name not in self._kept:
+            account = make(self._cluster)
+            self._kept[name] = account
+            if isinstance(account, ObserverLike):
+                self._cluster.observe(cast(Observer, account))
+        return cast(T, self._kept[name])
+
+    def drop(self) -> None:
+        """Forget all accounts: the configuration that they were made for is gone."""
+        for account in self._kept.values():
+            if isinstance(account, ObserverLike):
+                self._cluster.ignore(cast(Observer, account))
+        self._kept.clear()
+
+
+class _ObserverMeta(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return hasattr(instance, "task_moved")
+
+
+class ObserverLike(metaclass=_ObserverMeta):
+    """Whatever has the methods of ``Observer``."""
+
+
+class Session:
+    """What actions and plugins work with during one cycle.
+
+    ``now`` is the time of the session in seconds since the epoch. ``submit`` of the constructor takes the steps of
+    every committed statement at once.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        configuration: Configuration,
+        engine: Engine,
+        accounts: Accounts,
+        submit: Callable[[Sequence[Step]], None],
+        now: float = 0.0,
+    ) -> None:
+        self.cluster = cluster
+        self.configuration = configuration
+        self.engine = engine
+        self.now = now
+        self.action = ""
+        self.nodes = NodeCallbacks()
+        self.refused: dict[Hashable, None] = {}
+        self.told: list[Tell] = []
+        self.placed = 0
+        self._accounts = accounts
+        self._submit = submit
+        self._held: list[Statement] = []
+        self._waiting: dict[str, list[TaskInfo]] = {}
+        self._tier = 0
+        self._option = PluginOption("")
+        self._job_keys: list[JobKeyFn] = []
+        self._queue_keys: list[QueueKeyFn] = []
+        self._task_keys: list[TaskKeyFn] = []
+        self._pre_predicates: list[PrePredicateFn] = []
+        self._overused: list[OverusedFn] = []
+        self._allocatable: list[AllocatableFn] = []
+        self._preemptive: list[PreemptiveFn] = []
+        self._valid: list[JobValidFn] = []
+        self._ready: list[JobReadyFn] = []
+        self._starving: dispatch.Tiered[JobStarvingFn] = []
+        self._enqueueable: dispatch.Tiered[JobVoteFn] = []
+        self._enqueued: list[JobEnqueuedFn] = []
+        self._pipelined: dispatch.Tiered[JobVoteFn] = []
+        self._preemptable: dispatch.Tiered[VictimsFn] = []
+        self._reclaimable: dispatch.Tiered[VictimsFn] = []
+        self._handlers: list[EventHandler] = []
+        self._closers: list[CloseFn] = []
+
+    # -- registration -------------------------------------------------------------------------------------------------
+
+    def opening(self, tier: int, option: PluginOption) -> None:
+        """The registrations that follow are of this plugin entry; its switches decide which of them count."""
+        self._tier, self._option = tier, option
+
+    def account(self, name: str, make: Callable[[Cluster], T]) -> T:
+        """An account that outlives the session; if it has the methods of ``Observer`` it follows every change."""
+        return self._accounts.get(name, make)
+
+    def add_job_order_fn(self, plugin: str, key: JobKeyFn) -> None:
+        """Order jobs of a queue by a key, smaller first."""
+        self._add("enableJobOrder", self._job_keys, key)
+
+    def add_queue_order_fn(self, plugin: str, key: QueueKeyFn) -> None:
+        """Order queues by a key, smaller first."""
+        self._add("enableQueueOrder", self._queue_keys, key)
+
+    def add_task_order_fn(self, plugin: str, key: TaskKeyFn) -> None:
+        """Order tasks of a job by a key, smaller first."""
+        self._add("enableTaskOrder", self._task_keys, key)
+
+    def add_pre_predicate_fn(self, plugin: str, fn: PrePredicateFn) -> None:
+        """Refuse a task before any node is asked."""
+        self._add("enablePredicate", self._pre_predicates, fn)
+
+    def add_predicate_fn(
+        self,
+        plugin: str,
+        fn: PredicateFn,
+        *,
+        scope: Scope = "node",
+        vector: PredicateVectorFn | None = None,
+        applies: Applies | None = None,
+        key: KeyFn | None = None,
+        version: VersionFn | None = None,
+    ) -> None:
+        """Refuse nodes for a task. ``applies`` may read the task's template only; see ``Scope`` for the rest."""
+        predicate = Predicate(plugin, fn, scope, vector, applies, key, version)
+        self._add("enablePredicate", self.nodes.predicates, predicate)
+
+    def add_node_order_fn(
+        self,
+        plugin: str,
+        fn: NodeOrderFn,
+        *,
+        scope: Scope = "node",
+        vector: NodeOrderVectorFn | None = None,
+        applies: Applies | None = None,
+        key: KeyFn | None = None,
+        version: VersionFn | None = None,
+    ) -> None:
+        """Score nodes for a task."""
+        order = NodeOrder(plugin, fn, scope, vector, applies, key, version)
+        self._add("enableNodeOrder", self.nodes.node_orders, order)
+
+    def add_batch_node_order_fn(
+        self,
+        plugin: str,
+        fn: BatchNodeOrderFn,
+        *,
+        uniform: UniformFn | None = None,
+        vector: BatchVectorFn | None = None,
+    ) -> None:
+        """Score all candidates for a task together."""
+        self._add("enableNodeOrder", self.nodes.batch_orders, BatchNodeOrder(plugin, fn, uniform, vector))
+
+    def add_best_node_fn(self, plugin: str, fn: BestNodeFn) -> None:
+        """Choose among scored nodes."""
+        self._add("enableBestNode", self.nodes.best_nodes, fn)
+
+    def add_overused_fn(self, plugin: str, fn: OverusedFn) -> None:
+        """Stop a queue that has its due."""
+        self._add("enabledOverused", self._overused, fn)
+
+    def add_allocatable_fn(self, plugin: str, fn: AllocatableFn) -> None:
+        """Refuse a task by its queue's quota."""
+        self._add("enabledAllocatable", self._allocatable, fn)
+
+    def add_preemptive_fn(self, plugin: str, fn: PreemptiveFn) -> None:
+        """Say whether a queue may take room from others."""
+        self._add("enablePreemptive", self._preemptive, fn)
+
+    def add_job_valid_fn(self, plugin: str, fn: JobValidFn) -> None:
+        """Refuse a job that is not complete enough. No switch turns this off."""
+        self._valid.append(fn)
+
+    def add_job_ready_fn(self, plugin: str, fn: JobReadyFn) -> None:
+        """Say whether what was placed of a job may be committed."""
+        self._add("enableJobReady", self._ready, fn)
+
+    def add_job_pipelined_fn(self, plugin: str, fn: JobVoteFn) -> None:
+        """Vote on whether a job may wait for room being freed."""
+        self._add_tiered("enableJobPipelined", self._pipelined, fn)
+
+    def add_job_starving_fn(self, plugin: str, fn: JobStarvingFn) -> None:
+        """Say whether a job lacks room."""
+        self._add_tiered("enableJobStarving", self._starving, fn)
+
+    def add_job_enqueueable_fn(self, plugin: str, fn: JobVoteFn) -> None:
+        """Vote on admitting a job. Reserve nothing here: see ``add_job_enqueued_fn``."""
+        self._add_tiered("enableJobEnqueued", self._enqueueable, fn)
+
+    def add_job_enqueued_fn(self, plugin: str, fn: JobEnqueuedFn) -> None:
+        """Hear that a job was admitted."""
+        self._add("enableJobEnqueued", self._enqueued, fn)
+
+    def add_preemptable_fn(self, plugin: str, fn: VictimsFn) -> None:
+        """Say whom a task may preempt."""
+        self._add_tiered("enablePreemptable", self._preemptable, fn)
+
+    def add_reclaimable_fn(self, plugin: str, fn: VictimsFn) -> None:
+        """Say from whom a task may reclaim."""
+        self._add_tiered("enableReclaimable", self._reclaimable, fn)
+
+    def add_event_handler(self, plugin: str, handler: EventHandler) -> None:
+        """Follow what statements do with tasks."""
+        self._handlers.append(handler)
+
+    def add_close_fn(self, plugin: str, fn: CloseFn) -> None:
+        """Be called when the session closes."""
+        self._closers.append(fn)
+
+    def _add(self, switch: str, where: list[T], what: T) -> None:
+        if self._option.allows(switch):
+            where.append(what)
+
+    def _add_tiered(self, switch: str, where: list[tuple[int, T]], what: T) -> None:
+        if self._option.allows(switch):
+            where.append((self._tier, what))
+
+    # -- the plugins' combined answers ----------------------------------------------------------------------------------
+
+    def queues_of(self, jobs: Iterable[JobInfo]) -> tuple[Heap[QueueInfo], dict[str, Heap[JobInfo]]]:
+        """Heaps of the queues that have some of these jobs, and of each queue's jobs."""
+        grouped: dict[str, list[JobInfo]] = {}
+        for job in jobs:
+            grouped.setdefault(job.queue, []).append(job)
+        queues = Heap(self.queue_key, [self.cluster.queues[name] for name in grouped])
+        return queues, {name: Heap(self.job_key, found) for name, found in grouped.items()}
+
+    def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
+        """The place of a queue among queues; smaller goes first."""
+        return queue_key(self._queue_keys, queue)
+
+    def job_key(self, job: JobInfo) -> tuple[Any, ...]:
+        """The place of a job in its queue; smaller goes first."""
+        return job_key(self._job_keys, job)
+
+    def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
+        """Tasks of one job in the order in which they are tried."""
+        return in_order(self._task_keys, tasks)
+
+    def pre_refusal(self, task: TaskInfo) -> Verdict | None:
+        """Why no node can do for the task, if that is known without asking nodes."""
+        return dispatch.first_refusal(self._pre_predicates, task)
+
+    def overused(self, queue: QueueInfo) -> Verdict | None:
+        """Why the queue gets nothing more in this action."""
+        return dispatch.first_refusal(self._overused, queue)
+
+    def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+        """Why the queue may not take the task on."""
+        for fn in self._allocatable:
+            verdict = fn(queue, task)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
+        """Whether the queue may take room from others for these tasks."""
+        return all(fn(queue, tasks) for fn in self._preemptive)
+
+    def invalidity(self, job: JobInfo) -> Verdict | None:
+        """Why the job is not complete enough."""
+        return dispatch.first_refusal(self._valid, job)
+
+    def is_ready(self, job: JobInfo) -> bool:
+        """Whether what was placed of the job may be committed."""
+        return all(fn(job) for fn in self._ready)
+
+    def is_pipelined(self, job: JobInfo) -> bool:
+        """Whether the job may wait for room being freed."""
+        return dispatch.vote(self._pipelined, job)[0]
+
+    def is_starving(self, job: JobInfo) -> bool:
+        """Whether the job lacks room."""
+        return dispatch.first_tier_and(self._starving, job)
+
+    def enqueue_refusal(self, job: JobInfo) -> Verdict | None:
+        """Why the job is not admitted; None admits it."""
+        admitted, verdict = dispatch.vote(self._enqueueable, job)
+        return None if admitted else verdict or dispatch.UNEXPLAINED_REJECT
+
+    def enqueued(self, job: JobInfo) -> None:
+        """Admit the job: every plugin is told."""
+        for fn in self._enqueued:
+            fn(job)
+        self.promote(job)
+
+    def promote(self, job: JobInfo) -> None:
+        """Set a job's phase to Inqueue."""
+        job.phase = INQUEUE
+        job.version += 1
+        self.cluster.touched[job.key] = job
+
+    def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Whom of the candidates the task may preempt."""
+        return dispatch.victims(self._preemptable, task, candidates)
+
+    def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """From whom of the candidates the task may reclaim."""
+        return dispatch.victims(self._reclaimable, task, candidates)
+
+    # -- events of statements --------------------------------------------------------------------------------------------
+
+    def told_allocated(self, task: TaskInfo) -> Verdict | None:
+        """Tell the handlers; when one refuses, those that had accepted are told the reverse."""
+        for index, handler in enumerate(self._handlers):
+            refusal = handler.allocate(task)
+            if refusal is not None:
+                for earlier in reversed(self._handlers[:index]):
+                    earlier.deallocate(task)
+                return refusal
+        return None
+
+    def told_deallocated(self, task: TaskInfo) -> None:
+        """Tell the handlers, last registered first."""
+        for handler in reversed(self._handlers):
+            handler.deallocate(task)
+
+    # -- doing ---------------------------------------------------------------------------------------------------------
+
+    def statement(self) -> Statement:
+        """Start an attempt."""
+        return Statement(self)
+
+    def hold(self, statement: Statement) -> None:
+        """Keep what a statement reserved until the session closes."""
+        self._held.append(statement)
+
+    def submit(self, steps: Sequence[Step]) -> None:
+        """Hand steps to the executor."""
+        if steps:
+            self._submit(steps)
+
+    def allocate_now(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Allocate outside any statement (backfill): bound at once when its job is ready, else when it becomes so."""
+        statement = self.statement()
+        refusal = statement.allocate(task, node)
+        if refusal is not None:
+            return refusal
+        job = task.job
+        if job is not None and self.is_ready(job):
+            statement.commit(job)
+            return None
+        self.hold(statement)
+        if job is not None:
+            self._waiting.setdefault(job.key, []).append(task)
+        return None
+
+    def release_waiting(self, job: JobInfo) -> list[Step]:
+        """Bind what earlier actions of this session allocated for a job that is ready now."""
+        steps: list[Step] = []
+        for task in self._waiting.pop(job.key, ()):
+            if task.status is TaskStatus.ALLOCATED and task.node is not None:
+                steps.append(bind_step(task, task.node))
+                self.cluster.move_quietly(task, TaskStatus.BINDING)
+        return steps
+
+    def best_node(self, task: TaskInfo) -> NodeInfo | None:
+        """The best node for a task (see ``Engine.best``)."""
+        return self.engine.best(task)
+
+    # -- refusals --------------------------------------------------------------------------------------------------------
+
+    def refuse_task(self, task: TaskInfo, verdict: Verdict) -> None:
+        """Leave with a task why it waits."""
+        if task.refusal != verdict:
+            task.refusal = verdict
+            self.refused[task.uid] = None
+            if task.job is not None:
+                self.cluster.touched[task.job.key] = task.job
+
+    def refuse_job(self, job: JobInfo, verdict: Verdict | None) -> None:
+        """Leave with a job why it waits; None takes that back."""
+        if job.refusal != verdict:
+            job.refusal = verdict
+            self.cluster.touched[job.key] = job
+
+    def tell(self, event: Tell) -> None:
+        """Have an Event recorded on an object."""
+        self.told.append(event)
+
+    # -- closing ---------------------------------------------------------------------------------------------------------
+
+    def open(self, plugins: Sequence[Sequence[tuple[PluginOption, Any]]]) -> None:
+        """Let the plugins of every tier register, then get ready to answer."""
+        for tier, members in enumerate(plugins):
+            for option, plugin in members:
+                self.opening(tier, option)
+                plugin.on_session_open(self)
+        self.engine.open(self.nodes)
+
+    def close(self) -> None:
+        """Call the plugins' close hooks, then undo what was only held."""
+        for fn in self._closers:
+            fn()
+        relief = self.cluster.relief
+        for statement in reversed(self._held):
+            statement.keep_bound()
+            statement.discard()
+        self._held.clear()
+        self.cluster.relief = relief

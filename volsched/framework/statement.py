@@ -1,0 +1,132 @@
+"""A statement: what a session does for one job, as a whole or not at all.
+
+Every operation changes the live cluster at once, so that whatever is asked next sees it, and is recorded with its
+reverse. ``commit`` hands the outcome to the executor; ``discard`` undoes everything; ``hold`` keeps the room until the
+session ends, for a gang that waits for room being freed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.plan import Bind, Evict, Step
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from volsched.framework.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One recorded change: where the task stood before, and why it was evicted if it was."""
+
+    kind: Literal["allocate", "pipeline", "evict"]
+    task: TaskInfo
+    status: TaskStatus
+    node: NodeInfo | None
+    reason: str = ""
+
+
+class Statement:
+    """The operations of one attempt."""
+
+    __slots__ = ("_relief", "_session", "operations")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.operations: list[Operation] = []
+        self._relief = session.cluster.relief
+
+    def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Put a task on a node that has room now; a plugin's refusal is returned and leaves no trace."""
+        return self._place(task, node, TaskStatus.ALLOCATED, "allocate")
+
+    def pipeline(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Promise a task room on a node where others are about to leave."""
+        return self._place(task, node, TaskStatus.PIPELINED, "pipeline")
+
+    def _place(
+        self, task: TaskInfo, node: NodeInfo, status: TaskStatus, kind: Literal["allocate", "pipeline"]
+    ) -> Verdict | None:
+        operation = Operation(kind, task, task.status, task.node)
+        cluster = self._session.cluster
+        cluster.move(task, status, node)
+        refusal = self._session.told_allocated(task)
+        if refusal is not None:
+            cluster.move(task, operation.status, operation.node)
+            return refusal
+        self.operations.append(operation)
+        return None
+
+    def evict(self, task: TaskInfo, reason: str) -> None:
+        """Take it that a task is being deleted: its room will be free."""
+        self.operations.append(Operation("evict", task, task.status, task.node, reason))
+        self._session.told_deallocated(task)
+        self._session.cluster.move(task, TaskStatus.RELEASING, task.node)
+
+    def checkpoint(self) -> int:
+        """A place to roll back to."""
+        return len(self.operations)
+
+    def rollback(self, checkpoint: int) -> None:
+        """Undo, newest first, everything since a checkpoint."""
+        while len(self.operations) > checkpoint:
+            self._undo(self.operations.pop())
+
+    def _undo(self, operation: Operation) -> None:
+        task = operation.task
+        if operation.kind != "evict":
+            self._session.told_deallocated(task)
+            self._session.cluster.move(task, operation.status, operation.node)
+            return
+        self._session.cluster.move(task, operation.status, operation.node)
+        self._session.told_allocated(task)
+
+    def discard(self) -> None:
+        """Undo everything. The cluster is as it was, so nothing has become possible that was not before."""
+        self.rollback(0)
+        self._session.cluster.relief = self._relief
+
+    def keep_bound(self) -> None:
+        """Let go of operations whose tasks went on to be bound: there is nothing left to undo about them."""
+        self.operations = [o for o in self.operations if o.task.status is not TaskStatus.BINDING]
+
+    def hold(self) -> None:
+        """Keep the room until the session ends; nothing is written."""
+        self._session.hold(self)
+
+    def commit(self, job: JobInfo | None = None) -> list[Step]:
+        """Hand bindings and evictions to the executor; tasks that it binds are assumed from here on.
+
+        With a job, its members that earlier actions of this session allocated and that waited for the gang go along.
+        """
+        steps: list[Step] = []
+        cluster = self._session.cluster
+        for operation in self.operations:
+            task = operation.task
+            if operation.kind == "evict":
+                steps.append(self._eviction(operation))
+            elif operation.kind == "allocate" and task.status is TaskStatus.ALLOCATED and task.node is not None:
+                steps.append(bind_step(task, task.node))
+                cluster.move_quietly(task, TaskStatus.BINDING)
+        if job is not None:
+            steps.extend(self._session.release_waiting(job))
+        self.operations = []
+        self._session.submit(steps)
+        return steps
+
+    def _eviction(self, operation: Operation) -> Evict:
+        task = operation.task
+        preemptor = next((o.task.key for o in self.operations if o.kind == "pipeline"), "")
+        return Evict(task.uid, task.namespace, task.name, self._session.action, preemptor, operation.reason)
+
+
+def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:
+    """The step that makes an allocation real."""
+    annotations = dict(task.bind_annotations) if task.bind_annotations else {}
+    return Bind(task.uid, task.namespace, task.name, node.name, annotations, node.facts.uid)

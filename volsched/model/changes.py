@@ -1,0 +1,61 @@
+"""What happens to the mirror from outside: typed changes, made by informers, by the executor, or by a simulation.
+
+The scheduling thread is the mirror's only writer; everybody else sends it these values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from volsched.model import api
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """An object is there, as given (new or changed). Any Struct of ``api.KINDS``."""
+
+    object: api.ApiObject
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An object is no longer there. ``kind`` is its kind's name, as ``Pod``."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The API server has the binding of a pod (the watch may show it earlier or later)."""
+
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindFailed:
+    """A binding was refused, and the pod is known not to be on the node.
+
+    ``retry_at`` is when it may be tried again, in the scheduler's clock (seconds since the epoch); None: only once the
+    pod itself has changed.
+    """
+
+    uid: str
+    node: str
+    message: str
+    retry_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EvictFailed:
+    """A victim could not be deleted; it stays where it is."""
+
+    uid: str
+    message: str
+
+
+Change: TypeAlias = Put | Gone | Bound | BindFailed | EvictFailed

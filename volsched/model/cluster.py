@@ -1,0 +1,339 @@
+"""The live state of the cluster: the one object that sessions work on and the mirror feeds.
+
+Every change of a task's standing goes through ``Cluster.move``, which keeps the accounts of node, job and queue
+exact and tells the observers; so an undo is a move back. Changes of nodes are noted in a log of rows, so that whoever
+keeps answers about nodes catches up by asking only about the rows that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from volsched.model.columns import ResourceColumns
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
+from volsched.model.storage import Storage
+from volsched.model.task import TaskInfo
+
+
+class Observer(Protocol):
+    """Something that keeps an account over the cluster and follows its changes instead of recounting."""
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """``task`` left ``(before, node_before)`` for its present status and node. Also called when tasks go or come:
+        a new task comes from ``(PENDING, None)``, a removed one leaves to it."""
+
+    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
+        """``node`` is new (``before`` is None) or says something else of itself than before."""
+
+    def node_removed(self, node: NodeInfo) -> None:
+        """``node`` is gone; its tasks have been moved away already."""
+
+
+class RowLog:
+    """Positions of changed rows, in order, for any number of readers that each remember how far they have read.
+
+    ``start`` is the position of the first entry that is still kept; a reader behind it must start afresh.
+    """
+
+    __slots__ = ("rows", "start")
+
+    KEPT = 1 << 18
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.start = 0
+
+    @property
+    def end(self) -> int:
+        """The position after the newest entry."""
+        return self.start + len(self.rows)
+
+    def append(self, row: int) -> None:
+        """Note that a row changed."""
+        self.rows.append(row)
+
+    def since(self, position: int) -> list[int] | None:
+        """The rows that changed since a position, each once, ascending; None when that was forgotten."""
+        if position < self.start:
+            return None
+        return sorted(set(self.rows[position - self.start :]))
+
+    def trim(self) -> None:
+        """Forget the older half of a long log."""
+        if len(self.rows) > self.KEPT:
+            cut = len(self.rows) // 2
+            del self.rows[:cut]
+            self.start += cut
+
+
+class Cluster:
+    """Nodes, tasks, jobs, queues and storage, with exact accounts.
+
+    ``layout`` changes when nodes come or go (rows are numbered anew), ``relief`` whenever something happened that
+    could let a waiting task in: room freed, a node changed, a quota changed. ``standing`` changes with every move.
+    """
+
+    def __init__(self) -> None:
+        self.columns = ResourceColumns()
+        self.nodes: dict[str, NodeInfo] = {}
+        self.rows: list[NodeInfo] = []
+        self.tasks: dict[str, TaskInfo] = {}
+        self.jobs: dict[str, JobInfo] = {}
+        self.queues: dict[str, QueueInfo] = {}
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.priority_classes: dict[str, int] = {}
+        self.default_priority = 0
+        self.storage = Storage()
+        self.usage_log = RowLog()
+        self.facts_log = RowLog()
+        self.layout = 0
+        self.relief = 0
+        self.standing = 0
+        self.namespaces_version = 0
+        self.unsettled: dict[str, NodeInfo] = {}
+        self.touched: dict[str, JobInfo] = {}
+        self.totals: list[int] = []
+        self.total_used: list[int] = []
+        self._observers: tuple[Observer, ...] = ()
+
+    # -- observers ------------------------------------------------------------------------------------------------
+
+    def observe(self, observer: Observer) -> None:
+        """Tell ``observer`` of every later change. What stands already is its own to read."""
+        self._observers = (*self._observers, observer)
+
+    def ignore(self, observer: Observer) -> None:
+        """Stop telling ``observer``."""
+        self._observers = tuple(o for o in self._observers if o is not observer)
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def put_nodes(self, nodes: Iterable[tuple[NodeFacts, Mapping[str, int]]]) -> None:
+        """Add or replace nodes: what each says of itself, and what pods may take there (amounts in project units)."""
+        before: list[tuple[NodeInfo, NodeFacts | None]] = []
+        arrived = False
+        for facts, allocatable in nodes:
+            node = self.nodes.get(facts.name)
+            if node is None:
+                node = self.nodes[facts.name] = NodeInfo(facts, self.columns)
+                before.append((node, None))
+                arrived = True
+            else:
+                if node.facts != facts:
+                    before.append((node, node.facts))
+                    node.facts = facts
+                self.facts_log.append(node.row)
+            self._set_allocatable(node, allocatable)
+        if arrived:
+            self._number_rows()
+        for node, facts_before in before:
+            for observer in self._observers:
+                observer.node_changed(node, facts_before)
+        self.relief += 1
+        self.facts_log.trim()
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node. Its tasks must have been moved or removed before."""
+        node = self.nodes.pop(name)
+        for column, amount in enumerate(node.allocatable):
+            self.totals[column] -= amount
+        self.unsettled.pop(name, None)
+        self._number_rows()
+        for observer in self._observers:
+            observer.node_removed(node)
+
+    def _set_allocatable(self, node: NodeInfo, allocatable: Mapping[str, int]) -> None:
+        columns = {self.columns.column(name): amount for name, amount in allocatable.items()}
+        self._widen()
+        for column, before in enumerate(node.allocatable):
+            amount = columns.get(column, 0)
+            if amount != before:
+                self.totals[column] += amount - before
+                node.allocatable[column] = amount
+        self.touch(node)
+
+    def _number_rows(self) -> None:
+        self.rows = [self.nodes[name] for name in sorted(self.nodes)]
+        for row, node in enumerate(self.rows):
+            node.row = row
+        self.layout += 1
+        self.relief += 1
+
+    def _widen(self) -> None:
+        """Give every list of amounts a place for each column that was named since."""
+        missing = len(self.columns) - len(self.totals)
+        if missing <= 0:
+            return
+        for amounts in (self.totals, self.total_used):
+            amounts.extend([0] * missing)
+        size = len(self.columns)
+        for node in self.nodes.values():
+            for amounts in (node.allocatable, node.used, node.releasing, node.pipelined):
+                amounts.extend([0] * (size - len(amounts)))
+
+    def touch(self, node: NodeInfo) -> None:
+        """Note that something on a node changed, so that answers about it are asked again."""
+        self.usage_log.append(node.row)
+
+    # -- tasks ----------------------------------------------------------------------------------------------------
+
+    def add_task(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None = None) -> None:
+        """Take in a task that nobody knew, standing as it does."""
+        if not task.charge:
+            task.charge = self.columns.charge(task.template)
+            if len(self.totals) < len(self.columns):
+                self._widen()
+        self.tasks[task.uid] = task
+        if task.job is not None:
+            task.job.admit(task)
+            self.touched[task.job.key] = task.job
+        if status is not TaskStatus.PENDING or node is not None:
+            self.move(task, status, node)
+        self.relief += 1
+
+    def remove_task(self, task: TaskInfo) -> None:
+        """Forget a task, and give back what it held."""
+        if task.status is not TaskStatus.PENDING or task.node is not None:
+            self.move(task, TaskStatus.PENDING, None)
+        del self.tasks[task.uid]
+        if task.job is not None:
+            task.job.dismiss(task)
+            self.touched[task.job.key] = task.job
+            task.job = None
+        self.relief += 1
+
+    def move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
+        """Change where a task stands, and every account with it. The reverse move restores them exactly."""
+        before, node_before = task.status, task.node
+        if node_before is not None:
+            self._charge(node_before, task, before, -1)
+        task.status, task.node = status, node
+        if node is not None:
+            self._charge(node, task, status, 1)
+        job = task.job
+        if job is not None:
+            job.recount(task, before)
+            self.touched[job.key] = job
+            if IS_ALLOCATED[before] != IS_ALLOCATED[status]:
+                self._charge_queue(job.queue, task, 1 if IS_ALLOCATED[status] else -1)
+        self.standing += 1
+        if node_before is not None:
+            self.relief += 1
+        for observer in self._observers:
+            observer.task_moved(task, before, node_before)
+
+    def move_quietly(self, task: TaskInfo, status: TaskStatus) -> None:
+        """Change a status that takes the same room and counts the same: no account changes, no answer is asked again."""
+        before, task.status = task.status, status
+        job = task.job
+        if job is not None:
+            job.counts[before] -= 1
+            job.counts[status] += 1
+            job.version += 1
+            self.touched[job.key] = job
+        for observer in self._observers:
+            observer.task_moved(task, before, task.node)
+
+    def _charge(self, node: NodeInfo, task: TaskInfo, status: TaskStatus, by: int) -> None:
+        if HOLDS_ROOM[status]:
+            used, total = node.used, self.total_used
+            for column, amount in task.charge:
+                used[column] += by * amount
+                total[column] += by * amount
+            if status is TaskStatus.RELEASING:
+                self._promise(node, node.releasing, task, by)
+        elif status is TaskStatus.PIPELINED:
+            self._promise(node, node.pipelined, task, by)
+        if by > 0:
+            node.tasks[task.uid] = task
+        else:
+            node.tasks.pop(task.uid, None)
+        self.usage_log.append(node.row)
+
+    def _promise(self, node: NodeInfo, amounts: list[int], task: TaskInfo, by: int) -> None:
+        for column, amount in task.charge:
+            amounts[column] += by * amount
+        node.unsettled += by
+        if node.unsettled:
+            self.unsettled[node.name] = node
+        else:
+            self.unsettled.pop(node.name, None)
+
+    def _charge_queue(self, name: str, task: TaskInfo, by: int) -> None:
+        queue = self.queues.get(name)
+        if queue is None:
+            return
+        allocated = queue.allocated
+        for resource, amount in task.template.request.items():
+            left = allocated.get(resource, 0) + by * amount
+            if left:
+                allocated[resource] = left
+            else:
+                allocated.pop(resource, None)
+        queue.version += 1
+
+    # -- jobs and queues --------------------------------------------------------------------------------------------
+
+    def put_queue(self, queue: QueueInfo) -> None:
+        """Add or replace a queue; what its tasks hold is counted anew only when it is new."""
+        known = self.queues.get(queue.name)
+        self.queues[queue.name] = queue
+        if known is not None:
+            queue.allocated, queue.version = known.allocated, known.version + 1
+        else:
+            for job in self.jobs.values():
+                if job.queue == queue.name:
+                    self._charge_job(job, 1)
+        self.relief += 1
+
+    def remove_queue(self, name: str) -> None:
+        """Forget a queue; its jobs stay and wait for one of that name."""
+        self.queues.pop(name, None)
+        self.relief += 1
+
+    def put_job(self, job: JobInfo) -> None:
+        """Add a job."""
+        self.jobs[job.key] = job
+        self.touched[job.key] = job
+        self.relief += 1
+
+    def remove_job(self, job: JobInfo) -> None:
+        """Forget a job that has no tasks left."""
+        self.jobs.pop(job.key, None)
+        self.relief += 1
+
+    def set_job_queue(self, job: JobInfo, queue: str) -> None:
+        """Let a job count for another queue, with everything that its tasks hold."""
+        if job.queue == queue:
+            return
+        self._charge_job(job, -1)
+        job.queue = queue
+        self._charge_job(job, 1)
+        self.relief += 1
+
+    def _charge_job(self, job: JobInfo, by: int) -> None:
+        for task in job.tasks.values():
+            if IS_ALLOCATED[task.status]:
+                self._charge_queue(job.queue, task, by)
+
+    def join(self, task: TaskInfo, job: JobInfo | None) -> None:
+        """Make a task a member of another job (or of none), with all its accounts."""
+        if task.job is job:
+            return
+        charged = IS_ALLOCATED[task.status]
+        if task.job is not None:
+            if charged:
+                self._charge_queue(task.job.queue, task, -1)
+            task.job.dismiss(task)
+            self.touched[task.job.key] = task.job
+        task.job = job
+        if job is not None:
+            job.admit(task)
+            self.touched[job.key] = job
+            if charged:
+                self._charge_queue(job.queue, task, 1)
+        self.relief += 1

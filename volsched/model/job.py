@@ -1,0 +1,220 @@
+"""A job: the pods of one PodGroup, counted by status and by role, as gangs are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from volsched.model.resources import Resources
+from volsched.model.status import IS_READY, IS_VALID, TaskStatus
+from volsched.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from volsched.model.task import TaskInfo
+
+PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
+"""The phases of a PodGroup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of a PodGroup. Transition times are the writer's business: they never decide whether to write."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+class JobInfo:
+    """The tasks that share a PodGroup, and the PodGroup's spec and status.
+
+    A job of a plain pod that is scheduled without any PodGroup object has ``implicit`` set.
+    Counts are kept as tasks move; ``counts`` is indexed by status.
+    """
+
+    __slots__ = (
+        "annotations",
+        "blocked_by",
+        "conditions",
+        "counts",
+        "created",
+        "failed_roles",
+        "group_uid",
+        "has_group",
+        "implicit",
+        "key",
+        "labels",
+        "min_available",
+        "min_resources",
+        "min_roles",
+        "name",
+        "namespace",
+        "parked_at",
+        "pending_best_effort",
+        "phase",
+        "pinned_phase",
+        "priority",
+        "priority_class",
+        "queue",
+        "ready_count",
+        "refusal",
+        "reported",
+        "resource_version",
+        "tasks",
+        "uid",
+        "version",
+        "waiting",
+    )
+
+    def __init__(self, namespace: str, name: str) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.key = f"{namespace}/{name}"
+        self.uid = self.key
+        self.group_uid = ""
+        self.has_group = False
+        self.implicit = False
+        self.queue = ""
+        self.min_available = 1
+        self.min_roles: Mapping[str, int] = {}
+        self.min_resources: Resources | None = None
+        self.priority_class = ""
+        self.priority = 0
+        self.created = 0.0
+        self.labels: Mapping[str, str] = {}
+        self.annotations: Mapping[str, str] = {}
+        self.resource_version = ""
+        self.phase = ""
+        self.pinned_phase = ""
+        self.conditions: tuple[Condition, ...] = ()
+        self.reported: object = None
+        self.tasks: dict[str, TaskInfo] = {}
+        self.waiting: dict[str, TaskInfo] = {}
+        self.counts = [0] * len(TaskStatus)
+        self.ready_count = 0
+        self.pending_best_effort = 0
+        self.failed_roles: set[str] = set()
+        self.refusal: Verdict | None = None
+        self.parked_at = -1
+        self.blocked_by: TaskInfo | None = None
+        self.version = 0
+
+    # -- counting, called by the cluster only ---------------------------------------------------------------------
+
+    def admit(self, task: TaskInfo) -> None:
+        """Count a task that has just become a member."""
+        self.tasks[task.uid] = task
+        self._count(task, task.status, 1)
+
+    def dismiss(self, task: TaskInfo) -> None:
+        """Stop counting a member."""
+        del self.tasks[task.uid]
+        self._count(task, task.status, -1)
+        self.waiting.pop(task.uid, None)
+
+    def recount(self, task: TaskInfo, before: TaskStatus) -> None:
+        """Follow a member from one status to another."""
+        self._count(task, before, -1)
+        self._count(task, task.status, 1)
+
+    def _count(self, task: TaskInfo, status: TaskStatus, by: int) -> None:
+        self.counts[status] += by
+        if IS_READY[status]:
+            self.ready_count += by
+        if status is TaskStatus.PENDING:
+            if task.template.best_effort:
+                self.pending_best_effort += by
+            if by > 0:
+                self.waiting[task.uid] = task
+            else:
+                self.waiting.pop(task.uid, None)
+        self.version += 1
+
+    # -- gang arithmetic (Volcano's JobInfo: IsReady, IsPipelined, IsStarving and their per-role twins) --------------
+
+    @property
+    def pipelined_count(self) -> int:
+        """Members that wait for room being freed."""
+        return self.counts[TaskStatus.PIPELINED]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether enough members hold room for the gang to start; pending best-effort members count as ready."""
+        return self.ready_count + self.pending_best_effort >= self.min_available
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether the gang could start once the room it waits for is free."""
+        return self.ready_count + self.pending_best_effort + self.pipelined_count >= self.min_available
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether the gang has neither room nor a promise of room for its minimum."""
+        return self.ready_count + self.pipelined_count < self.min_available
+
+    @property
+    def judges_roles(self) -> bool:
+        """Whether the per-role minima are looked at: they are skipped when they ask for more than the job does."""
+        return bool(self.min_roles) and self.min_available >= sum(self.min_roles.values())
+
+    def roles_ready(self) -> bool:
+        """Whether every role has its minimum of members with room."""
+        return not self.judges_roles or self._reach_minima(self._by_role(_counts_as_ready))
+
+    def roles_pipelined(self) -> bool:
+        """Whether every role has its minimum of members with room or a promise of it."""
+        return not self.judges_roles or self._reach_minima(self._by_role(_counts_as_pipelined))
+
+    def roles_starving(self) -> bool:
+        """Whether some role lacks members with room or a promise of it."""
+        return self.judges_roles and not self._reach_minima(self._by_role(_counts_as_fed))
+
+    def roles_valid(self) -> bool:
+        """Whether every role with a minimum has enough members that can work at all."""
+        return not self.judges_roles or self._reach_minima(self._by_role(lambda task: IS_VALID[task.status]))
+
+    @property
+    def valid_count(self) -> int:
+        """Members that can be, or are, at work."""
+        return sum(count for count, valid in zip(self.counts, IS_VALID, strict=True) if valid)
+
+    def ready_in_role(self, role: str) -> int:
+        """Members of one role that hold room."""
+        return sum(1 for task in self.tasks.values() if task.role == role and IS_READY[task.status])
+
+    def _by_role(self, counts: _Test) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for task in self.tasks.values():
+            if counts(task):
+                found[task.role] = found.get(task.role, 0) + 1
+        return found
+
+    def _reach_minima(self, found: Mapping[str, int]) -> bool:
+        return all(found.get(role, 0) >= least for role, least in self.min_roles.items())
+
+    def schedulable(self) -> Iterator[TaskInfo]:
+        """Members that wait for a node and are neither gated nor being deleted."""
+        return (task for task in self.waiting.values() if not task.gated and not task.terminating and task.ours)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.key} {self.phase or '-'} {self.ready_count}/{self.min_available} of {len(self.tasks)}>"
+
+
+def _counts_as_ready(task: TaskInfo) -> bool:
+    return IS_READY[task.status] or (task.status is TaskStatus.PENDING and task.best_effort)
+
+
+def _counts_as_pipelined(task: TaskInfo) -> bool:
+    return _counts_as_ready(task) or task.status is TaskStatus.PIPELINED
+
+
+def _counts_as_fed(task: TaskInfo) -> bool:
+    return IS_READY[task.status] or task.status is TaskStatus.PIPELINED
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Test = Callable[[TaskInfo], bool]

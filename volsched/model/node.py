@@ -1,0 +1,133 @@
+"""A node: what it offers, what is taken there, and by whom.
+
+Amounts are exact Python integers in lists that are indexed by the cluster's resource columns; they are the truth.
+NumPy columns over all nodes (``volsched.framework.columns``) follow them where a whole vector is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from volsched.model.template import Taint
+
+if TYPE_CHECKING:
+    from volsched.model.columns import ResourceColumns
+    from volsched.model.task import TaskInfo
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a node says of itself, apart from how much of it is used; replaced as a whole when the Node changes."""
+
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = None  # type: ignore[assignment]  # replaced in __post_init__
+    annotations: Mapping[str, str] = None  # type: ignore[assignment]  # replaced in __post_init__
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    capacity: Mapping[str, int] = None  # type: ignore[assignment]  # replaced in __post_init__
+    images: Mapping[str, int] = None  # type: ignore[assignment]  # replaced in __post_init__
+    features: frozenset[str] = frozenset()
+    terminating: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("labels", "annotations", "capacity", "images"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, {})
+
+
+class NodeInfo:
+    """A node and the tasks on it.
+
+    ``row`` is the node's place among all nodes in order of their names; the first of several best nodes is therefore
+    the one whose name comes first. ``used`` includes what is releasing; ``pipelined`` is promised to tasks that wait.
+    """
+
+    __slots__ = ("_columns", "allocatable", "facts", "name", "pipelined", "releasing", "row", "tasks", "unsettled", "used")
+
+    def __init__(self, facts: NodeFacts, columns: ResourceColumns) -> None:
+        self.facts = facts
+        self.name = facts.name
+        self.row = -1
+        self._columns = columns
+        size = len(columns)
+        self.allocatable = [0] * size
+        self.used = [0] * size
+        self.releasing = [0] * size
+        self.pipelined = [0] * size
+        self.unsettled = 0
+        self.tasks: dict[str, TaskInfo] = {}
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The node's labels."""
+        return self.facts.labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The node's annotations."""
+        return self.facts.annotations
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The node's taints."""
+        return self.facts.taints
+
+    @property
+    def unschedulable(self) -> bool:
+        """Whether the node is cordoned."""
+        return self.facts.unschedulable
+
+    @property
+    def images(self) -> Mapping[str, int]:
+        """Bytes of each image that the node already has, by name."""
+        return self.facts.images
+
+    @property
+    def features(self) -> frozenset[str]:
+        """Features that the kubelet declares."""
+        return self.facts.features
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the Node object is being deleted."""
+        return self.facts.terminating
+
+    def capacity_of(self, resource: str) -> int:
+        """The machine's whole amount of a resource, 0 when it has none."""
+        return self.facts.capacity.get(resource, 0)
+
+    def allocatable_of(self, resource: str) -> int:
+        """What pods may take of a resource, 0 when the node has none."""
+        return self._at(self.allocatable, resource)
+
+    def used_of(self, resource: str) -> int:
+        """What pods hold of a resource, terminating pods included."""
+        return self._at(self.used, resource)
+
+    def idle_of(self, resource: str) -> int:
+        """What is free now; below zero when the node shrank under its pods."""
+        return self._at(self.allocatable, resource) - self._at(self.used, resource)
+
+    def future_idle_of(self, resource: str) -> int:
+        """What will be free: idle + releasing - pipelined."""
+        return self.idle_of(resource) + self._at(self.releasing, resource) - self._at(self.pipelined, resource)
+
+    def _at(self, amounts: list[int], resource: str) -> int:
+        column = self._columns.find(resource)
+        return 0 if column is None else amounts[column]
+
+    def fits_idle(self, charge: tuple[tuple[int, int], ...]) -> bool:
+        """Whether every requested amount is free now."""
+        allocatable, used = self.allocatable, self.used
+        return all(allocatable[column] - used[column] >= amount for column, amount in charge)
+
+    def fits_future(self, charge: tuple[tuple[int, int], ...]) -> bool:
+        """Whether every requested amount is free once what is being released has gone."""
+        allocatable, used, releasing, pipelined = self.allocatable, self.used, self.releasing, self.pipelined
+        return all(allocatable[c] - used[c] + releasing[c] - pipelined[c] >= amount for c, amount in charge)
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}>"

@@ -1,0 +1,58 @@
+"""A queue: the name that quota and fairness are kept by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from volsched.model.resources import Resources
+
+
+class QueueInfo:
+    """A Queue object's spec as the scheduler reads it.
+
+    ``capability``, ``deserved`` and ``guarantee`` are amounts per resource; a resource that is absent from
+    ``capability`` is not limited by it. ``allocated`` is what the queue's placed tasks hold, kept by the cluster.
+    """
+
+    __slots__ = (
+        "allocated",
+        "annotations",
+        "capability",
+        "created",
+        "deserved",
+        "dra",
+        "guarantee",
+        "name",
+        "parent",
+        "priority",
+        "reclaimable",
+        "state",
+        "uid",
+        "version",
+        "weight",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.uid = ""
+        self.weight = 1
+        self.priority = 0
+        self.parent = ""
+        self.reclaimable = True
+        self.state = "Open"
+        self.created = 0.0
+        self.capability = Resources()
+        self.deserved = Resources()
+        self.guarantee = Resources()
+        self.dra: object = None
+        self.annotations: Mapping[str, str] = {}
+        self.allocated: dict[str, int] = {}
+        self.version = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether new work is admitted; a queue whose state nobody has written yet is open (*ours*)."""
+        return self.state in ("", "Open")
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name} {self.state}>"

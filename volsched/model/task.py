@@ -1,0 +1,111 @@
+"""One pod as the scheduler sees it: who it is, where it stands, and the template that says what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from volsched.model.status import TaskStatus
+from volsched.model.template import TaskTemplate
+from volsched.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from volsched.model.job import JobInfo
+    from volsched.model.node import NodeInfo
+
+_NONE: Mapping[str, str] = {}
+
+
+class TaskInfo:
+    """A pod: identity, template, standing. Created by the mirror; moved only by ``Cluster.move``.
+
+    ``charge`` is what the task takes on a node: ``(column, amount)`` pairs in the cluster's resource columns.
+    ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
+    """
+
+    __slots__ = (
+        "annotations",
+        "bind_annotations",
+        "charge",
+        "created",
+        "gated",
+        "job",
+        "key",
+        "labels",
+        "name",
+        "namespace",
+        "node",
+        "nominated",
+        "order",
+        "ours",
+        "owner",
+        "preemptable",
+        "preempts",
+        "priority",
+        "priority_class",
+        "refusal",
+        "resource_version",
+        "role",
+        "scheduler",
+        "sequence",
+        "status",
+        "template",
+        "terminating",
+        "uid",
+    )
+
+    def __init__(
+        self,
+        uid: str,
+        namespace: str,
+        name: str,
+        template: TaskTemplate,
+        charge: tuple[tuple[int, int], ...] = (),
+    ) -> None:
+        self.uid = uid
+        self.namespace = namespace
+        self.name = name
+        self.key = f"{namespace}/{name}"
+        self.template = template
+        self.charge = charge
+        self.status = TaskStatus.PENDING
+        self.node: NodeInfo | None = None
+        self.job: JobInfo | None = None
+        self.labels: Mapping[str, str] = _NONE
+        self.annotations: Mapping[str, str] = _NONE
+        self.role = ""
+        self.owner = ""
+        self.scheduler = ""
+        self.priority = 1
+        self.priority_class = ""
+        self.created = 0.0
+        self.sequence = 0
+        self.preemptable = True
+        self.preempts = True
+        self.gated: tuple[str, ...] = ()
+        self.ours = False
+        self.terminating = False
+        self.nominated = ""
+        self.resource_version = ""
+        self.refusal: Verdict | None = None
+        self.bind_annotations: dict[str, str] | None = None
+        self.order: tuple[object, ...] = ()
+
+    @property
+    def best_effort(self) -> bool:
+        """Whether the task asks for nothing (pod slots aside); backfill places such tasks."""
+        return self.template.best_effort
+
+    def __repr__(self) -> str:
+        return f"<Task {self.key} {self.status.name}{f' on {self.node.name}' if self.node else ''}>"
+
+
+def index_in_name(name: str) -> int | None:
+    """The number after the last dash of a pod's name, when the name has at least three dash-separated parts.
+
+    Volcano's tie break between tasks: ``job-worker-2`` comes before ``job-worker-10``.
+    """
+    parts = name.split("-")
+    if len(parts) < 3 or not parts[-1].isascii() or not parts[-1].isdigit():
+        return None
+    return int(parts[-1])
