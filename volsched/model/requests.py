@@ -1,7 +1,7 @@
-"""What a pod takes of a node (component-helpers `resource.PodRequests`; KEP-753 for sidecars, KEP-2837 for pod-level
-resources, KEP-1287 for resize in place).
+"""What a pod takes of a node.
 
-For one resource:
+After component-helpers `resource.PodRequests`, KEP-753 (sidecars), KEP-2837 (pod-level resources) and KEP-1287 (resize
+in place). For one resource:
 
     main    = sum over containers + sum over all sidecars
     before  = sum over the sidecars that started earlier, for each init container
@@ -18,7 +18,7 @@ import msgspec
 
 from volsched.model import api
 from volsched.model.errors import FieldError, QuantityError
-from volsched.model.quantity import amount_of
+from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.resources import CPU, MEMORY, Resources, saturating_add
 
 DEFAULT_CPU: Final = 100
@@ -47,13 +47,25 @@ def of_pod(pod: api.Pod) -> PodRequests:
 
 
 def of_placed_pod(pod: api.Pod) -> PodRequests:
-    """Return what a pod takes on its node: while it is resized in place, the largest of asked for, granted and in use."""
-    return _computed(pod.spec, pod.status if _has_resize(pod.status) else None)
+    """Return what a pod takes on its node: while it is resized, the largest of asked for, granted and in use."""
+    return _computed(pod.spec, pod.status if is_resizing(pod) else None)
 
 
 def is_resizing(pod: api.Pod) -> bool:
-    """Say whether the status names resources that may differ from the spec's."""
-    return _has_resize(pod.status)
+    """Say whether the kubelet reports other resources than the spec asks for.
+
+    Without it a placed pod takes just what its template says. (Kubelets since 1.33 always report resources.)
+    """
+    spec, status = pod.spec, pod.status
+    if _differs(spec.resources, status.resources, status.allocated_resources):
+        return True
+    if not status.container_statuses and not status.init_container_statuses:
+        return False
+    containers = {item.name: item.resources for item in (*spec.containers, *spec.init_containers)}
+    return any(
+        _differs(containers.get(item.name), item.resources, item.allocated_resources)
+        for item in (*status.container_statuses, *status.init_container_statuses)
+    )
 
 
 def pod_level_resource(name: str) -> bool:
@@ -75,7 +87,8 @@ def _computed(spec: api.PodSpec, status: api.PodStatus | None) -> PodRequests:
 
     defaults = _ASSUMED
     if _is_pod_level(spec):
-        defaults = {name: amount for name, amount in _ASSUMED.items() if name not in total and name not in pod_level}
+        known = total.keys() | pod_level.keys() | overhead.keys()
+        defaults = {name: amount for name, amount in _ASSUMED.items() if name not in known}
     nonzero = total
     if defaults:
         nonzero = _aggregate(
@@ -169,7 +182,7 @@ def container_requests(resources: api.ResourceRequirements, path: str = "resourc
     return {**amounts(resources.limits, f"{path}.limits"), **amounts(resources.requests, f"{path}.requests")}
 
 
-def amounts(quantities: Mapping[str, api.QuantityText], path: str) -> Amounts:
+def amounts(quantities: Mapping[str, QuantityText], path: str) -> Amounts:
     """Parse a resource list, zeros included; a bad or negative quantity is a FieldError with its path."""
     parsed = {}
     for name, text in quantities.items():
@@ -183,12 +196,15 @@ def amounts(quantities: Mapping[str, api.QuantityText], path: str) -> Amounts:
     return parsed
 
 
-def _has_resize(status: api.PodStatus) -> bool:
-    if status.resources is not None or status.allocated_resources is not None:
-        return True
-    return any(
-        item.resources is not None or item.allocated_resources is not None
-        for item in (*status.container_statuses, *status.init_container_statuses)
+def _differs(
+    spec: api.ResourceRequirements | None,
+    actual: api.ResourceRequirements | None,
+    allocated: api.ResourceList | None,
+) -> bool:
+    if spec is None:
+        return False
+    return (actual is not None and actual.requests != spec.requests) or (
+        allocated is not None and allocated != spec.requests
     )
 
 
