@@ -159,7 +159,9 @@ def describe(value: object) -> str:
         return f'the text "{shortened(value, 40)}"'
     if isinstance(value, int | float):
         return _digits(value)
-    return {dict: "a mapping", list: "a list", tuple: "a list"}.get(type(value), f"a {type(value).__name__}")
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "a mapping" if isinstance(value, Mapping) else f"a {type(value).__name__}"
 
 
 def _digits(number: float) -> str:
