@@ -1,0 +1,1 @@
+"""The mirror of the cluster: API objects in, live state out."""

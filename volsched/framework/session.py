@@ -6,7 +6,7 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 from volsched.framework import dispatch
@@ -43,16 +43,22 @@ from volsched.framework.callbacks import (
 )
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, NodeCallbacks
+from volsched.framework.groups import with_condition
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key
 from volsched.framework.statement import Statement, bind_step
 from volsched.model.cluster import Cluster, Observer
-from volsched.model.job import INQUEUE, JobInfo
+from volsched.model.job import INQUEUE, Condition, JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Step, Tell
 from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope as VerdictScope
+from volsched.model.verdict import Step as VerdictStep
 from volsched.model.verdict import Verdict
+
+FAILED_SCHEDULING = "FailedScheduling"
+"""The reason of the Event on a pod that no node takes, as kube-scheduler's."""
 
 T = TypeVar("T")
 Applies = Callable[[TaskInfo], bool]
@@ -113,9 +119,11 @@ class Session:
         self.now = now
         self.action = ""
         self.nodes = NodeCallbacks()
-        self.refused: dict[Hashable, None] = {}
+        self.on_placed: Callable[[Session, TaskInfo], None] | None = None
+        self.refused: dict[str, TaskInfo] = {}
+        self.refused_jobs: dict[str, JobInfo] = {}
+        self.unschedulable: dict[str, JobInfo] = {}
         self.told: list[Tell] = []
-        self.placed = 0
         self._accounts = accounts
         self._submit = submit
         self._held: list[Statement] = []
@@ -342,9 +350,7 @@ class Session:
 
     def promote(self, job: JobInfo) -> None:
         """Set a job's phase to Inqueue."""
-        job.phase = INQUEUE
-        job.version += 1
-        self.cluster.touched[job.key] = job
+        self.cluster.set_phase(job, INQUEUE)
 
     def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Whom of the candidates the task may preempt."""
@@ -414,13 +420,19 @@ class Session:
         """The best node for a task (see ``Engine.best``)."""
         return self.engine.best(task)
 
+    def refuse_by_nodes(self, task: TaskInfo, step: VerdictStep) -> None:
+        """Leave with a task that no node takes it, and why, in kube-scheduler's words."""
+        refusals = self.engine.refusals(task)
+        message = refusals.text(len(self.cluster.rows))
+        self.refuse_task(task, Verdict(step, "predicates", VerdictScope.NODE, FAILED_SCHEDULING, message))
+
     # -- refusals --------------------------------------------------------------------------------------------------------
 
     def refuse_task(self, task: TaskInfo, verdict: Verdict) -> None:
         """Leave with a task why it waits."""
         if task.refusal != verdict:
             task.refusal = verdict
-            self.refused[task.uid] = None
+            self.refused[task.uid] = task
             if task.job is not None:
                 self.cluster.touched[task.job.key] = task.job
 
@@ -428,6 +440,19 @@ class Session:
         """Leave with a job why it waits; None takes that back."""
         if job.refusal != verdict:
             job.refusal = verdict
+            self.refused_jobs[job.key] = job
+            self.cluster.touched[job.key] = job
+
+    def cannot_start(self, job: JobInfo, condition: Condition) -> None:
+        """Note on a PodGroup that its gang cannot start in this session."""
+        self.unschedulable[job.key] = job
+        self.set_condition(job, condition)
+
+    def set_condition(self, job: JobInfo, condition: Condition) -> None:
+        """Put a condition on a PodGroup; it is written when it says something new."""
+        conditions = with_condition(job.conditions, condition)
+        if conditions != job.conditions:
+            job.conditions = conditions
             self.cluster.touched[job.key] = job
 
     def tell(self, event: Tell) -> None:

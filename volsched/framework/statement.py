@@ -116,9 +116,18 @@ class Statement:
                 cluster.move_quietly(task, TaskStatus.BINDING)
         if job is not None:
             steps.extend(self._session.release_waiting(job))
-        self.operations = []
+        self._hold_promises()
         self._session.submit(steps)
         return steps
+
+    def _hold_promises(self) -> None:
+        """What was pipelined is not written anywhere, so its room is kept until the session ends."""
+        promises = [o for o in self.operations if o.kind == "pipeline"]
+        self.operations = []
+        if promises:
+            rest = Statement(self._session)
+            rest.operations = promises
+            rest.hold()
 
     def _eviction(self, operation: Operation) -> Evict:
         task = operation.task

@@ -58,4 +58,12 @@ class EvictFailed:
     message: str
 
 
-Change: TypeAlias = Put | Gone | Bound | BindFailed | EvictFailed
+@dataclass(frozen=True, slots=True)
+class GroupWriteFailed:
+    """A PodGroup's status could not be written; it is decided anew."""
+
+    namespace: str
+    name: str
+
+
+Change: TypeAlias = Put | Gone | Bound | BindFailed | EvictFailed | GroupWriteFailed

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from volsched.model.columns import ResourceColumns
-from volsched.model.job import JobInfo
+from volsched.model.job import INQUEUE, NOT_PARKED, PENDING, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
@@ -75,6 +75,8 @@ class Cluster:
 
     ``layout`` changes when nodes come or go (rows are numbered anew), ``relief`` whenever something happened that
     could let a waiting task in: room freed, a node changed, a quota changed. ``standing`` changes with every move.
+    ``touched`` are the jobs that changed since a session last wrote their status, ``waiting`` those with pending tasks,
+    ``unadmitted`` those in no phase or Pending; all three are kept so that a session need not look at every job.
     """
 
     def __init__(self) -> None:
@@ -96,6 +98,8 @@ class Cluster:
         self.namespaces_version = 0
         self.unsettled: dict[str, NodeInfo] = {}
         self.touched: dict[str, JobInfo] = {}
+        self.waiting: dict[str, JobInfo] = {}
+        self.unadmitted: dict[str, JobInfo] = {}
         self.totals: list[int] = []
         self.total_used: list[int] = []
         self._observers: tuple[Observer, ...] = ()
@@ -190,10 +194,9 @@ class Cluster:
         self.tasks[task.uid] = task
         if task.job is not None:
             task.job.admit(task)
-            self.touched[task.job.key] = task.job
+            self._note(task.job)
         if status is not TaskStatus.PENDING or node is not None:
             self.move(task, status, node)
-        self.relief += 1
 
     def remove_task(self, task: TaskInfo) -> None:
         """Forget a task, and give back what it held."""
@@ -202,9 +205,8 @@ class Cluster:
         del self.tasks[task.uid]
         if task.job is not None:
             task.job.dismiss(task)
-            self.touched[task.job.key] = task.job
+            self._note(task.job)
             task.job = None
-        self.relief += 1
 
     def move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
         """Change where a task stands, and every account with it. The reverse move restores them exactly."""
@@ -217,7 +219,7 @@ class Cluster:
         job = task.job
         if job is not None:
             job.recount(task, before)
-            self.touched[job.key] = job
+            self._note(job)
             if IS_ALLOCATED[before] != IS_ALLOCATED[status]:
                 self._charge_queue(job.queue, task, 1 if IS_ALLOCATED[status] else -1)
         self.standing += 1
@@ -225,6 +227,14 @@ class Cluster:
             self.relief += 1
         for observer in self._observers:
             observer.task_moved(task, before, node_before)
+
+    def relabel(self, task: TaskInfo, before: Mapping[str, str]) -> None:
+        """Tell observers that a placed task's labels changed from ``before``: it leaves under the old ones and returns."""
+        now, status, node = task.labels, task.status, task.node
+        task.labels = before
+        self.move(task, TaskStatus.PENDING, None)
+        task.labels = now
+        self.move(task, status, node)
 
     def move_quietly(self, task: TaskInfo, status: TaskStatus) -> None:
         """Change a status that takes the same room and counts the same: no account changes, no answer is asked again."""
@@ -298,13 +308,39 @@ class Cluster:
     def put_job(self, job: JobInfo) -> None:
         """Add a job."""
         self.jobs[job.key] = job
-        self.touched[job.key] = job
+        job.parked_at = NOT_PARKED
+        self.set_phase(job, job.phase)
+        self._note(job)
         self.relief += 1
 
     def remove_job(self, job: JobInfo) -> None:
         """Forget a job that has no tasks left."""
-        self.jobs.pop(job.key, None)
+        for known in (self.jobs, self.waiting, self.unadmitted, self.touched):
+            known.pop(job.key, None)
         self.relief += 1
+
+    def set_phase(self, job: JobInfo, phase: str) -> None:
+        """Set a job's phase; jobs that nobody has admitted are kept at hand for the enqueue action."""
+        if phase in ("", PENDING):
+            self.unadmitted[job.key] = job
+        else:
+            self.unadmitted.pop(job.key, None)
+        if phase != job.phase:
+            if job.phase == INQUEUE:
+                self.relief += 1
+            job.phase = phase
+            job.version += 1
+            job.parked_at = NOT_PARKED
+            self.touched[job.key] = job
+
+    def _note(self, job: JobInfo) -> None:
+        """Remember that a job changed, and whether it has tasks that wait."""
+        key = job.key
+        self.touched[key] = job
+        if job.waiting:
+            self.waiting[key] = job
+        else:
+            self.waiting.pop(key, None)
 
     def set_job_queue(self, job: JobInfo, queue: str) -> None:
         """Let a job count for another queue, with everything that its tasks hold."""
@@ -329,11 +365,10 @@ class Cluster:
             if charged:
                 self._charge_queue(task.job.queue, task, -1)
             task.job.dismiss(task)
-            self.touched[task.job.key] = task.job
+            self._note(task.job)
         task.job = job
         if job is not None:
             job.admit(task)
-            self.touched[job.key] = job
+            self._note(job)
             if charged:
                 self._charge_queue(job.queue, task, 1)
-        self.relief += 1

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
 """The phases of a PodGroup."""
 
+NOT_PARKED = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -27,21 +29,33 @@ class Condition:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """What a PodGroup's status says, or should say."""
+
+    phase: str
+    running: int
+    succeeded: int
+    failed: int
+    conditions: tuple[Condition, ...]
+
+
 class JobInfo:
     """The tasks that share a PodGroup, and the PodGroup's spec and status.
 
     A job of a plain pod that is scheduled without any PodGroup object has ``implicit`` set.
-    Counts are kept as tasks move; ``counts`` is indexed by status.
+    Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
+    ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the job
+    was found to be hopeless.
     """
 
     __slots__ = (
         "annotations",
-        "blocked_by",
         "conditions",
         "counts",
         "created",
-        "failed_roles",
         "group_uid",
+        "confirmed",
         "has_group",
         "implicit",
         "key",
@@ -54,7 +68,6 @@ class JobInfo:
         "parked_at",
         "pending_best_effort",
         "phase",
-        "pinned_phase",
         "priority",
         "priority_class",
         "queue",
@@ -87,29 +100,29 @@ class JobInfo:
         self.annotations: Mapping[str, str] = {}
         self.resource_version = ""
         self.phase = ""
-        self.pinned_phase = ""
         self.conditions: tuple[Condition, ...] = ()
-        self.reported: object = None
+        self.reported: GroupStatus | None = None
+        self.confirmed = True
         self.tasks: dict[str, TaskInfo] = {}
         self.waiting: dict[str, TaskInfo] = {}
         self.counts = [0] * len(TaskStatus)
         self.ready_count = 0
         self.pending_best_effort = 0
-        self.failed_roles: set[str] = set()
         self.refusal: Verdict | None = None
-        self.parked_at = -1
-        self.blocked_by: TaskInfo | None = None
+        self.parked_at = NOT_PARKED
         self.version = 0
 
     # -- counting, called by the cluster only ---------------------------------------------------------------------
 
     def admit(self, task: TaskInfo) -> None:
-        """Count a task that has just become a member."""
+        """Count a task that has just become a member; the job is worth another try."""
+        self.parked_at = NOT_PARKED
         self.tasks[task.uid] = task
         self._count(task, task.status, 1)
 
     def dismiss(self, task: TaskInfo) -> None:
         """Stop counting a member."""
+        self.parked_at = NOT_PARKED
         del self.tasks[task.uid]
         self._count(task, task.status, -1)
         self.waiting.pop(task.uid, None)
@@ -195,8 +208,12 @@ class JobInfo:
         return all(found.get(role, 0) >= least for role, least in self.min_roles.items())
 
     def schedulable(self) -> Iterator[TaskInfo]:
-        """Members that wait for a node and are neither gated nor being deleted."""
-        return (task for task in self.waiting.values() if not task.gated and not task.terminating and task.ours)
+        """Members of ours that wait for a node and are neither gated, nor being deleted, nor in back-off."""
+        return (
+            task
+            for task in self.waiting.values()
+            if task.ours and not task.gated and not task.terminating and not task.held
+        )
 
     def __repr__(self) -> str:
         return f"<Job {self.key} {self.phase or '-'} {self.ready_count}/{self.min_available} of {len(self.tasks)}>"

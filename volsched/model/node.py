@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from volsched.model.template import Taint
+from volsched.model.api import Taint
 
 if TYPE_CHECKING:
     from volsched.model.columns import ResourceColumns

@@ -127,20 +127,32 @@ def _parse(text: str) -> Fraction:
         raise QuantityError(text)
     sign, whole, fraction, suffix = match.groups()
     digits = whole + (fraction or "")
-    mantissa = Fraction(int(digits or "0"), 10 ** len(fraction or ""))
-    value = _apply_suffix(mantissa, suffix, text)
+    scale = _scale(suffix, text)
+    if not digits:
+        return _value_without_digits(scale, text)
+    mantissa = Fraction(int(digits), 10 ** len(fraction or ""))
+    value = mantissa * scale
+    if suffix in _BINARY:
+        value = min(value, Fraction(UNLIMITED))
     value = _rounded_up_to_nano(value)
     return -value if sign == "-" else value
 
 
-def _apply_suffix(mantissa: Fraction, suffix: str, text: str) -> Fraction:
+def _scale(suffix: str, text: str) -> Fraction:
     if suffix in _BINARY:
-        return min(mantissa * (1 << _BINARY[suffix]), Fraction(UNLIMITED))
+        return Fraction(1 << _BINARY[suffix])
     exponent = _DECIMAL.get(suffix)
     if exponent is None:
         exponent = _written_exponent(suffix, text)
     power: int = 10 ** abs(exponent)
-    return mantissa * power if exponent >= 0 else mantissa / power
+    return Fraction(power) if exponent >= 0 else Fraction(1, power)
+
+
+def _value_without_digits(scale: Fraction, text: str) -> Fraction:
+    """Return 0 for texts such as "+", "." and "Ki", which upstream reads so unless the suffix is very large or small."""
+    if scale < Fraction(1, _NANO) or (scale.numerator & (scale.numerator - 1) == 0 and scale >= 1 << 50):
+        raise QuantityError(text)
+    return Fraction(0)
 
 
 def _written_exponent(suffix: str, text: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from volsched.model.resources import Resources
 
 
 class QueueInfo:
@@ -41,9 +40,9 @@ class QueueInfo:
         self.reclaimable = True
         self.state = "Open"
         self.created = 0.0
-        self.capability = Resources()
-        self.deserved = Resources()
-        self.guarantee = Resources()
+        self.capability: Mapping[str, int] = {}
+        self.deserved: Mapping[str, int] = {}
+        self.guarantee: Mapping[str, int] = {}
         self.dra: object = None
         self.annotations: Mapping[str, str] = {}
         self.allocated: dict[str, int] = {}

@@ -74,28 +74,33 @@ def pod_level_resource(name: str) -> bool:
 
 
 def _computed(spec: api.PodSpec, status: api.PodStatus | None) -> PodRequests:
-    statuses = _Statuses(status)
+    containers, inits = _effective(spec, _Statuses(status))
+    total = _aggregate(containers, inits)
+    pod_level: Amounts = {}
+    if spec.resources is not None:
+        from_spec = total if status is None else _aggregate(*_effective(spec, _Statuses(None)))
+        pod_level = _Statuses(status).effective_of_pod(_pod_level(spec.resources, from_spec))
+    overhead = amounts(spec.overhead, "spec.overhead")
+    defaults = _ASSUMED
+    if _is_pod_level(spec):
+        known = total.keys() | pod_level.keys() | overhead.keys()
+        defaults = {name: amount for name, amount in _ASSUMED.items() if name not in known}
+    assumed = _aggregate(
+        [{**defaults, **item} for item in containers], [(sidecar, {**defaults, **item}) for sidecar, item in inits]
+    )
+    nonzero = _plus({**assumed, **pod_level}, overhead)
+    request = Resources(_plus({**total, **pod_level}, overhead))
+    return PodRequests(request, nonzero.get(CPU, 0), nonzero.get(MEMORY, 0))
+
+
+def _effective(spec: api.PodSpec, statuses: "_Statuses") -> tuple[list[Amounts], list[tuple[bool, Amounts]]]:
+    """Return what counts for each container, and for each init container together with whether it is a sidecar."""
     containers = [statuses.effective(item, f"spec.containers[{n}]") for n, item in enumerate(spec.containers)]
     inits = [
         (item.is_sidecar, statuses.effective(item, f"spec.initContainers[{n}]", only_spec=not item.is_sidecar))
         for n, item in enumerate(spec.init_containers)
     ]
-    total = _aggregate(containers, inits)
-    pod_level = _pod_level(spec, statuses, total)
-    overhead = amounts(spec.overhead, "spec.overhead")
-    request = Resources(_plus({**total, **pod_level}, overhead))
-
-    defaults = _ASSUMED
-    if _is_pod_level(spec):
-        known = total.keys() | pod_level.keys() | overhead.keys()
-        defaults = {name: amount for name, amount in _ASSUMED.items() if name not in known}
-    nonzero = total
-    if defaults:
-        nonzero = _aggregate(
-            [{**defaults, **item} for item in containers], [(sidecar, {**defaults, **item}) for sidecar, item in inits]
-        )
-    nonzero = _plus({**nonzero, **pod_level}, overhead)
-    return PodRequests(request, nonzero.get(CPU, 0), nonzero.get(MEMORY, 0))
+    return containers, inits
 
 
 def _aggregate(containers: Iterable[Amounts], inits: Iterable[tuple[bool, Amounts]]) -> Amounts:
@@ -113,17 +118,20 @@ def _aggregate(containers: Iterable[Amounts], inits: Iterable[tuple[bool, Amount
     return _maximum(main, largest)
 
 
-def _pod_level(spec: api.PodSpec, statuses: "_Statuses", total: Amounts) -> Amounts:
-    """Return the pod-level requests after the API server's defaulting from limits and containers."""
-    resources = spec.resources
-    if resources is None:
-        return {}
-    path = "spec.resources"
-    asked = _only_pod_level(amounts(resources.requests, f"{path}.requests"))
-    for name, limit in _only_pod_level(amounts(resources.limits, f"{path}.limits")).items():
-        if name not in asked and (name not in total or name.startswith(_HUGE)):
-            asked[name] = limit
-    return statuses.effective_of_pod(asked)
+def _pod_level(resources: api.ResourceRequirements, containers: Amounts) -> Amounts:
+    """Return the pod-level requests after the API server's defaulting.
+
+    As soon as there is a limit (huge pages of a container count as one), what the containers ask for in all becomes the
+    request, and the limit where they ask for nothing. Huge pages cannot be overcommitted: there the limit comes first.
+    """
+    asked = _only_pod_level(amounts(resources.requests, "spec.resources.requests"))
+    limits = _only_pod_level(amounts(resources.limits, "spec.resources.limits"))
+    in_containers = _only_pod_level(containers)
+    huge = {name: amount for name, amount in in_containers.items() if name.startswith(_HUGE)}
+    if not resources.limits and not (huge and resources.requests):
+        return asked
+    huge_limits = {name: amount for name, amount in limits.items() if name.startswith(_HUGE)}
+    return {**limits, **in_containers, **huge_limits, **asked}
 
 
 def _only_pod_level(given: Amounts) -> Amounts:

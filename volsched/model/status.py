@@ -43,6 +43,9 @@ _S = TaskStatus
 HOLDS_ROOM = _flags(_S.ALLOCATED, _S.BINDING, _S.BOUND, _S.RUNNING, _S.RELEASING, _S.UNKNOWN)
 """Indexed by status: the task's request is part of its node's used amounts."""
 
+ON_NODE = _flags(_S.ALLOCATED, _S.PIPELINED, _S.BINDING, _S.BOUND, _S.RUNNING, _S.RELEASING, _S.UNKNOWN)
+"""Indexed by status: rules about neighbours (ports, volumes, affinity, spreading) count the task on its node."""
+
 IS_ALLOCATED = _flags(_S.ALLOCATED, _S.BINDING, _S.BOUND, _S.RUNNING)
 """Indexed by status: the task is charged to its queue and counts as placed."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from volsched.model import api
 
@@ -24,3 +25,34 @@ class Storage:
     attachments: dict[str, api.VolumeAttachment] = field(default_factory=dict)
     assumed: dict[str, tuple[str, str]] = field(default_factory=dict)
     version: int = 0
+
+    def put(self, found: api.ApiObject) -> bool:
+        """Keep an object of one of these kinds; False for any other kind."""
+        table = self._table(type(found).__name__)
+        if table is None:
+            return False
+        meta = found.metadata
+        table[f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name] = found
+        self.version += 1
+        return True
+
+    def drop(self, kind: str, namespace: str, name: str) -> bool:
+        """Forget an object; False for a kind that is not kept here."""
+        table = self._table(kind)
+        if table is None:
+            return False
+        table.pop(f"{namespace}/{name}" if namespace else name, None)
+        self.version += 1
+        return True
+
+    def _table(self, kind: str) -> dict[str, Any] | None:
+        tables: dict[str, dict[str, Any]] = {
+            "PersistentVolumeClaim": self.claims,
+            "PersistentVolume": self.volumes,
+            "StorageClass": self.classes,
+            "CSINode": self.csi_nodes,
+            "CSIDriver": self.csi_drivers,
+            "CSIStorageCapacity": self.capacities,
+            "VolumeAttachment": self.attachments,
+        }
+        return tables.get(kind)

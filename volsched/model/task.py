@@ -20,6 +20,7 @@ class TaskInfo:
     """A pod: identity, template, standing. Created by the mirror; moved only by ``Cluster.move``.
 
     ``charge`` is what the task takes on a node: ``(column, amount)`` pairs in the cluster's resource columns.
+    ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     """
 
@@ -29,6 +30,7 @@ class TaskInfo:
         "charge",
         "created",
         "gated",
+        "held",
         "job",
         "key",
         "labels",
@@ -85,6 +87,7 @@ class TaskInfo:
         self.gated: tuple[str, ...] = ()
         self.ours = False
         self.terminating = False
+        self.held = False
         self.nominated = ""
         self.resource_version = ""
         self.refusal: Verdict | None = None

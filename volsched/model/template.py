@@ -10,7 +10,6 @@ may go is equal; names, uids and labels do not matter, except where a rule of th
 Whether other pods' terms match this pod depends on all its labels and is no business of the template.
 """
 
-import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -187,7 +186,7 @@ class _Rules(msgspec.Struct, frozen=True):
 class TaskTemplate:
     """What decides where a pod may go. One object for all equal pods: compare with `is`.
 
-    `id` is small and dense; the id of a template that was swept is given out again.
+    `id` is a small number that no other template of the table ever has.
     `request` does not include the pod's own slot; `best_effort` says that it is empty.
     `claims` are the names of PersistentVolumeClaims in `namespace`, those of ephemeral volumes included;
     `ephemeral_claims` are the latter alone (their owner must be the pod).
@@ -269,7 +268,7 @@ class TemplateTable:
     `keep_annotation` says which annotations of a pod decide where it goes, by key; it must always answer the same.
     """
 
-    __slots__ = ("_by_bytes", "_by_rules", "_encoder", "_free", "_keep", "_kept", "_keys_of_terms", "_next")
+    __slots__ = ("_by_bytes", "_by_rules", "_encoder", "_keep", "_kept", "_keys_of_terms", "_next")
 
     def __init__(self, keep_annotation: Callable[[str], bool] = lambda _: False) -> None:
         self._keep = keep_annotation
@@ -278,7 +277,6 @@ class TemplateTable:
         self._by_rules: dict[_Rules, TaskTemplate] = {}
         self._keys_of_terms: dict[bytes, tuple[str, ...]] = {}
         self._encoder = msgspec.json.Encoder()
-        self._free: list[int] = []
         self._next = 0
 
     def __len__(self) -> int:
@@ -300,15 +298,13 @@ class TemplateTable:
         return template
 
     def sweep(self, live: Collection[int]) -> list[TaskTemplate]:
-        """Forget the templates whose ids are not among the live ones and return them; their ids will be used again."""
+        """Forget the templates whose ids are not among the live ones and return them. An id is never given out twice."""
         dead = [template for template in self._by_rules.values() if template.id not in live]
         if dead:
             gone = {template.id for template in dead}
             self._by_rules = {rules: item for rules, item in self._by_rules.items() if item.id not in gone}
             self._by_bytes = {key: item for key, item in self._by_bytes.items() if item.id not in gone}
             self._keys_of_terms.clear()
-            for number in sorted(gone):
-                heapq.heappush(self._free, number)
         return dead
 
     def _of_rules(self, rules: _Rules) -> TaskTemplate:
@@ -318,8 +314,6 @@ class TemplateTable:
         return template
 
     def _number(self) -> int:
-        if self._free:
-            return heapq.heappop(self._free)
         self._next += 1
         return self._next - 1
 

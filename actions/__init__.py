@@ -1,0 +1,11 @@
+"""The actions of volsched. Importing this registers nothing: ``BUILDERS`` is read by the command line."""
+
+from typing import Final
+
+from volsched.framework.entries import ActionEntry
+
+BUILDERS: Final[dict[str, ActionEntry]] = {
+    "enqueue": ActionEntry("actions.enqueue", "EnqueueAction"),
+    "allocate": ActionEntry("actions.allocate", "AllocateAction"),
+    "backfill": ActionEntry("actions.backfill", "BackfillAction"),
+}

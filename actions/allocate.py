@@ -1,0 +1,69 @@
+"""allocate: give nodes to tasks that ask for something, queue by queue, gang by gang.
+
+The best job of the best queue places what makes it ready, then everything goes back in line: a gang starts whole,
+and what it wants beyond its minimum takes turns with the others, one task at a time.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from actions.job_order import Turns, considered
+from actions.placement import Attempt, place
+from volsched.framework.session import Session
+from volsched.model.job import JobInfo
+from volsched.model.queue import QueueInfo
+
+
+class AllocateAction:
+    """Place tasks on nodes."""
+
+    name: ClassVar[str] = "allocate"
+
+    def execute(self, session: Session) -> None:
+        """Let queues take turns until no job is left that could go on."""
+        attempts = _attempts(session)
+        turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
+        while turns.queues:
+            queue = turns.queues.pop()
+            jobs = turns.jobs[queue.name]
+            if not jobs:
+                continue
+            overused = session.overused(queue)
+            if overused is not None:
+                while jobs:
+                    session.refuse_job(jobs.pop(), overused)
+                continue
+            job = jobs.pop()
+            if self._go_on(session, queue, attempts[job.key]):
+                jobs.push(job)
+            turns.queues.push(queue)
+
+    def _go_on(self, session: Session, queue: QueueInfo, attempt: Attempt) -> bool:
+        """Place what makes the job ready; whether there is more to place."""
+        attempt.moved = False
+        statement = place(session, queue, attempt)
+        if statement is not None:
+            session.refuse_job(attempt.job, None)
+            statement.commit(attempt.job)
+        if not attempt.moved and not _helped_by_placements(attempt.job):
+            attempt.job.parked_at = session.cluster.relief
+        return statement is not None and attempt.moved and bool(attempt.tasks)
+
+
+def _attempts(session: Session) -> dict[str, Attempt]:
+    """Jobs with tasks to place, those left out that failed when the cluster was no fuller than now."""
+    relief = session.cluster.relief
+    attempts: dict[str, Attempt] = {}
+    for job in considered(session):
+        if job.parked_at == relief:
+            continue
+        tasks = [task for task in job.schedulable() if not task.best_effort]
+        if tasks:
+            attempts[job.key] = Attempt(job, session.in_order(tasks)[::-1])
+    return attempts
+
+
+def _helped_by_placements(job: JobInfo) -> bool:
+    """Whether another pod's placement could let this job in: pod affinity and spread can be met that way."""
+    return any(task.template.affinity or task.template.spread for task in job.waiting.values())

@@ -1,0 +1,58 @@
+"""backfill: place tasks that ask for nothing, wherever the predicates let them.
+
+Each queue is drained before the next. A best-effort member of a gang that is not ready takes its place in this session
+only, and is bound should the gang become ready.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from actions.job_order import Turns, considered
+from volsched.framework.session import Session
+from volsched.model.job import JobInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Step, Verdict
+
+
+class BackfillAction:
+    """Place best-effort tasks."""
+
+    name: ClassVar[str] = "backfill"
+
+    def execute(self, session: Session) -> None:
+        """Go through queues and jobs in their order."""
+        waiting = {job.key: tasks for job in considered(session) if (tasks := _best_effort(job))}
+        turns = Turns.of(session, [session.cluster.jobs[key] for key in waiting])
+        while turns.queues:
+            jobs = turns.jobs[turns.queues.pop().name]
+            while jobs:
+                job = jobs.pop()
+                for task in session.in_order(waiting[job.key]):
+                    self._place(session, task)
+                _say_gang_waits(session, job)
+
+    def _place(self, session: Session, task: TaskInfo) -> None:
+        refusal = session.pre_refusal(task)
+        if refusal is None:
+            node = session.best_node(task)
+            if node is None:
+                session.refuse_by_nodes(task, Step.BACKFILL)
+                return
+            refusal = session.allocate_now(task, node)
+        if refusal is not None:
+            session.refuse_task(task, refusal)
+
+
+def _best_effort(job: JobInfo) -> list[TaskInfo]:
+    return [task for task in job.schedulable() if task.best_effort]
+
+
+def _say_gang_waits(session: Session, job: JobInfo) -> None:
+    if session.is_ready(job):
+        return
+    message = f'gang of PodGroup "{job.key}" waits: {job.min_available} of its pods have to start together'
+    verdict = Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message)
+    for task in job.tasks.values():
+        if task.best_effort and task.node is not None and task.refusal is None:
+            session.refuse_task(task, verdict)

@@ -1,0 +1,49 @@
+"""enqueue: admit PodGroups, so that their pods may be made and looked at.
+
+Queues take turns; a PodGroup that says no minimum of resources is admitted, any other when the plugins vote for it.
+A reject holds nobody else up. Pods need not exist yet: a controller may make them only once the group is Inqueue.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from actions.job_order import Turns
+from volsched.framework.session import Session
+from volsched.model.job import JobInfo
+
+
+class EnqueueAction:
+    """Admit what the plugins let in."""
+
+    name: ClassVar[str] = "enqueue"
+
+    def execute(self, session: Session) -> None:
+        """Take the best job of the best queue until all were asked once."""
+        turns = Turns.of(session, _unadmitted(session))
+        while turns.queues:
+            queue = turns.queues.pop()
+            jobs = turns.jobs[queue.name]
+            if not jobs:
+                continue
+            self._admit(session, jobs.pop())
+            turns.queues.push(queue)
+
+    def _admit(self, session: Session, job: JobInfo) -> None:
+        refusal = session.enqueue_refusal(job) if job.min_resources is not None else None
+        if refusal is None:
+            session.refuse_job(job, None)
+            session.enqueued(job)
+        else:
+            session.refuse_job(job, refusal)
+            job.parked_at = session.cluster.relief
+
+
+def _unadmitted(session: Session) -> list[JobInfo]:
+    """Jobs nobody has admitted, those left out that were refused when the cluster was no fuller than now."""
+    cluster = session.cluster
+    return [
+        job
+        for job in cluster.unadmitted.values()
+        if job.parked_at != cluster.relief and job.has_group and job.queue in cluster.queues
+    ]

@@ -1,0 +1,49 @@
+"""Which jobs an action looks at, and in which order their queues and they take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from volsched.framework.ordering import Heap
+from volsched.framework.session import Session
+from volsched.model.job import PENDING, JobInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.task import TaskInfo
+
+
+@dataclass(slots=True)
+class Turns:
+    """Queues take turns; in a queue, the best job goes on. Shares change with every placement, so does the order."""
+
+    queues: Heap[QueueInfo]
+    jobs: dict[str, Heap[JobInfo]]
+    tasks: dict[str, list[TaskInfo]] = field(default_factory=dict)
+    """What is left to try of each job, last first."""
+
+    @classmethod
+    def of(cls, session: Session, jobs: list[JobInfo]) -> Turns:
+        """Heaps over these jobs and their queues."""
+        queues, heaps = session.queues_of(jobs)
+        return cls(queues, heaps)
+
+
+def considered(session: Session) -> Iterator[JobInfo]:
+    """Jobs with waiting tasks that are admitted, complete and in a queue.
+
+    Without an enqueue action a Pending job is admitted here (Volcano does so in allocate).
+    """
+    cluster = session.cluster
+    for job in list(cluster.waiting.values()):
+        if job.queue not in cluster.queues or not (job.has_group or job.implicit):
+            continue
+        if job.phase in ("", PENDING):
+            if session.configuration.has_enqueue and not job.implicit:
+                continue
+            session.promote(job)
+        refusal = session.invalidity(job)
+        if refusal is None:
+            yield job
+        else:
+            session.refuse_job(job, refusal)
+

@@ -1,0 +1,139 @@
+"""Placing the tasks of one job: as many as make it ready, or none.
+
+The rules are those of Volcano's allocate: a task that its queue may not take on is passed over; after a task that no
+node takes, it is asked whether the gang can still become ready; a role that failed on all nodes is not tried again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from volsched.framework.session import Session
+from volsched.framework.statement import Statement
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.status import IS_READY
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Step, Verdict
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What one session knows of one job: the tasks that are left, last first, and the roles that no node takes."""
+
+    job: JobInfo
+    tasks: list[TaskInfo]
+    failed_roles: set[str] = field(default_factory=set)
+    moved: bool = False
+    """Whether anything of the job found a place."""
+
+
+def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
+    """Place tasks until the job is ready; a statement to commit, or None when nothing of the job stands.
+
+    A job that can only wait for room being freed keeps that room until the session ends.
+    """
+    job = attempt.job
+    statement = session.statement()
+    while attempt.tasks:
+        task = attempt.tasks.pop()
+        refusal = session.allocatable_refusal(queue, task)
+        if refusal is not None:
+            session.refuse_task(task, refusal)
+            continue
+        if task.role and task.role in attempt.failed_roles:
+            session.refuse_task(task, _same_role(task))
+            continue
+        if not _place_one(session, statement, task):
+            attempt.failed_roles.add(task.role)
+            if not can_still_start(attempt):
+                break
+            continue
+        attempt.moved = True
+        if session.is_ready(job):
+            break
+    if session.is_ready(job):
+        return statement
+    if session.is_pipelined(job):
+        _say_who_waits(session, attempt, statement)
+        statement.hold()
+    else:
+        _say_who_waits(session, attempt, statement)
+        statement.discard()
+    return None
+
+
+def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:
+    refusal = session.pre_refusal(task)
+    if refusal is not None:
+        session.refuse_task(task, refusal)
+        return False
+    node = _nominated(session, task) or session.best_node(task)
+    if node is None:
+        session.refuse_by_nodes(task, Step.PREDICATE)
+        return False
+    if node.fits_idle(session.cluster.columns.request(task.template)):
+        refusal = statement.allocate(task, node)
+    else:
+        refusal = statement.pipeline(task, node)
+        if refusal is None:
+            session.refuse_task(task, _waits_for_room(task, node))
+    if refusal is not None:
+        session.refuse_task(task, refusal)
+        return False
+    return True
+
+
+def _nominated(session: Session, task: TaskInfo) -> NodeInfo | None:
+    """The node that a task was promised, when it may go there."""
+    node = session.cluster.nodes.get(task.nominated) if task.nominated else None
+    return node if node is not None and session.engine.admits(task, node) else None
+
+
+def can_still_start(attempt: Attempt) -> bool:
+    """Whether the gang can become ready although some role failed on all nodes (Volcano's rule)."""
+    job = attempt.job
+    if job.min_available == len(job.tasks):
+        return False
+    if job.min_roles and not job.judges_roles:
+        left = sum(1 for task in job.waiting.values() if task.role not in attempt.failed_roles)
+        return job.ready_count + left >= job.min_available
+    return all(
+        job.min_roles.get(role, 0) == 0 or _ready_in_role(job, role) >= job.min_roles[role]
+        for role in attempt.failed_roles
+    )
+
+
+def _ready_in_role(job: JobInfo, role: str) -> int:
+    return sum(1 for task in job.tasks.values() if task.role == role and IS_READY[task.status])
+
+
+def _same_role(task: TaskInfo) -> Verdict:
+    message = f'no node takes a task of role "{task.role}" of PodGroup "{task.job.key if task.job else ""}"'
+    return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message)
+
+
+def _waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
+    message = f'pod "{task.key}" can go to node "{node.name}" once pods that are being deleted there are gone'
+    return Verdict(Step.PREDICATE, "predicates", Scope.POD, "FailedScheduling", message)
+
+
+def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> None:
+    """Members that found a place wait for their gang; say so, and for what."""
+    job = attempt.job
+    placed = [o.task for o in statement.operations if o.kind == "allocate"]
+    origin = next((t.refusal for t in job.waiting.values() if t.refusal and t.refusal.step is not Step.GANG), None)
+    for task in [*placed, *attempt.tasks]:
+        session.refuse_task(task, _gang_waits(job, len(placed), origin))
+
+
+def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None) -> Verdict:
+    ready = sum(1 for task in job.tasks.values() if IS_READY[task.status]) - placed
+    message = (
+        f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '
+        f"{ready + placed} could now"
+    )
+    if origin is not None:
+        message += f"; the others: {origin.message}"
+    return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message)

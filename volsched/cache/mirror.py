@@ -1,0 +1,520 @@
+"""The cluster as the scheduler believes it to be, fed by typed changes.
+
+The scheduling thread owns the mirror and is its only writer. What the scheduler has decided counts at once (a pod is
+*assumed* on its node) and stays until the API server shows it or is known to have refused it. Nothing here asks the
+API server anything, and nothing here raises over an object's content: what cannot be read is a problem that is told.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from volsched.cache import reading
+from volsched.model import api
+from volsched.model.changes import Bound, BindFailed, Change, EvictFailed, Gone, GroupWriteFailed, Put
+from volsched.model.cluster import Cluster
+from volsched.model.job import NOT_PARKED, GroupStatus, JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.template import TemplateTable
+from volsched.model.verdict import Scope, Step, Verdict
+
+ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
+FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_SWEEP_EVERY: Final = 4096
+
+
+def _no_annotation(_: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSettings:
+    """Whose pods are ours, and how they are grouped.
+
+    ``plain_pods``: a pod of ours that names no PodGroup is a job of one; otherwise it waits for a PodGroup.
+    ``keep_annotation`` says which pod annotations decide placement (plugins name theirs).
+    """
+
+    scheduler_names: tuple[str, ...] = ("volsched", "volcano")
+    default_queue: str = "default"
+    plain_pods: bool = False
+    keep_annotation: Callable[[str], bool] = _no_annotation
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A field of an object that could not be read, and what was made of it."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    field: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Arrival:
+    """Order of arrival, for objects that say no time of creation."""
+
+    count: int = 0
+
+    def next(self) -> int:
+        self.count += 1
+        return self.count
+
+
+@dataclass(slots=True)
+class _Pods:
+    """What the mirror must remember of pods beside their tasks."""
+
+    homeless: dict[str, dict[str, TaskInfo]] = field(default_factory=dict)
+    """Tasks whose node is not known (yet), by the node's name."""
+    retries: list[tuple[float, str]] = field(default_factory=list)
+    """When held tasks may be tried again: a heap of (seconds since the epoch, uid)."""
+
+
+class Mirror:
+    """Applies changes to a ``Cluster``."""
+
+    def __init__(self, settings: MirrorSettings | None = None) -> None:
+        self.settings = settings or MirrorSettings()
+        self.cluster = Cluster()
+        self.problems: list[Problem] = []
+        self.templates = TemplateTable(self.settings.keep_annotation)
+        self._arrival = _Arrival()
+        self._pods = _Pods()
+        self._since_sweep = 0
+        self._put: dict[type, Callable[[api.ApiObject], None]] = {
+            api.Pod: self._put_pod,
+            api.PodGroup: self._put_group,
+            api.Queue: self._put_queue,
+            api.PriorityClass: self._put_priority_class,
+            api.Namespace: self._put_namespace,
+        }
+        self._gone: dict[str, Callable[[Gone], None]] = {
+            "Pod": lambda gone: self._drop_task(gone.uid),
+            "Node": lambda gone: self._drop_node(gone.name),
+            "PodGroup": self._drop_group,
+            "Queue": self._drop_queue,
+            "PriorityClass": self._drop_priority_class,
+            "Namespace": self._drop_namespace,
+        }
+        for name in dict.fromkeys(("root", self.settings.default_queue)):
+            self.cluster.put_queue(self._standing_queue(name))
+
+    # -- changes --------------------------------------------------------------------------------------------------------
+
+    def apply(self, changes: Iterable[Change]) -> int:
+        """Take changes in, in order; how many there were. Nodes that come together are numbered together."""
+        count = 0
+        nodes: list[api.Node] = []
+        for change in changes:
+            count += 1
+            if isinstance(change, Put) and isinstance(change.object, api.Node):
+                nodes.append(change.object)
+                continue
+            if nodes and not isinstance(change, Put):
+                self._put_nodes(nodes)
+                nodes = []
+            self._apply(change)
+        if nodes:
+            self._put_nodes(nodes)
+        return count
+
+    def _apply(self, change: Change) -> None:
+        match change:
+            case Put(found):
+                put = self._put.get(type(found), self._put_storage)
+                put(found)
+            case Gone():
+                self._gone.get(change.kind, self._drop_storage)(change)
+            case Bound():
+                self._bound(change)
+            case BindFailed():
+                self._bind_failed(change)
+            case EvictFailed():
+                self._evict_failed(change)
+            case GroupWriteFailed():
+                self._group_write_failed(change)
+
+    def tick(self, now: float) -> None:
+        """Let tasks whose back-off is over be tried again. ``now`` is in seconds since the epoch."""
+        retries = self._pods.retries
+        while retries and retries[0][0] <= now:
+            _, uid = heapq.heappop(retries)
+            task = self.cluster.tasks.get(uid)
+            if task is not None and task.held:
+                self._release(task)
+
+    def next_retry(self) -> float | None:
+        """When the next held task may be tried again; None when none is held for a time."""
+        return self._pods.retries[0][0] if self._pods.retries else None
+
+    def take_problems(self) -> list[Problem]:
+        """The problems found since this was last called."""
+        found, self.problems = self.problems, []
+        return found
+
+    # -- nodes ------------------------------------------------------------------------------------------------------------
+
+    def _put_nodes(self, nodes: list[api.Node]) -> None:
+        self.cluster.put_nodes([reading.node_facts(node, self._reporter("Node", node)) for node in nodes])
+        for node in nodes:
+            for task in self._pods.homeless.pop(node.metadata.name, {}).values():
+                self.cluster.move(task, task.status, self.cluster.nodes[node.metadata.name])
+
+    def _drop_node(self, name: str) -> None:
+        node = self.cluster.nodes.get(name)
+        if node is None:
+            return
+        for task in list(node.tasks.values()):
+            if task.status is TaskStatus.BINDING:
+                self.cluster.move(task, TaskStatus.PENDING, None)
+            else:
+                self.cluster.move(task, task.status, None)
+                self._pods.homeless.setdefault(name, {})[task.uid] = task
+        self.cluster.remove_node(name)
+
+    # -- pods -------------------------------------------------------------------------------------------------------------
+
+    def _put_pod(self, pod: api.ApiObject) -> None:
+        assert isinstance(pod, api.Pod)
+        uid = pod.metadata.uid
+        task = self.cluster.tasks.get(uid)
+        if task is None:
+            if self._concerns_us(pod):
+                self._add_pod(pod)
+            return
+        if task.resource_version and task.resource_version == pod.metadata.resource_version:
+            return
+        self._update_pod(task, pod)
+
+    def _concerns_us(self, pod: api.Pod) -> bool:
+        """Our own pods in any state, and others' that hold room."""
+        if pod.spec.scheduler_name in self.settings.scheduler_names or reading.GROUP_NAME in pod.metadata.annotations:
+            return True
+        return bool(pod.spec.node_name) and pod.status.phase not in ("Succeeded", "Failed")
+
+    def _add_pod(self, pod: api.Pod) -> None:
+        meta = pod.metadata
+        task = TaskInfo(meta.uid, meta.namespace, meta.name, self.templates.intern(pod))
+        task.sequence = self._arrival.next()
+        created = reading.seconds(meta.creation_timestamp)
+        task.created = created if created is not None else task.sequence * 1e-6
+        self._describe(task, pod)
+        task.job = self._job_of(task)
+        status, node = self._standing(task, pod)
+        self.cluster.add_task(task, status, node)
+        self._explain_gates(task)
+        self._sweep_sometimes()
+
+    def _update_pod(self, task: TaskInfo, pod: api.Pod) -> None:
+        template = self.templates.intern(pod)
+        labels_before, group_before, gated_before = task.labels, self._group_of(task), task.gated
+        assumed = task.status in ASSUMED and not pod.spec.node_name
+        if template is not task.template:
+            self._replace(task, pod)
+            return
+        self._describe(task, pod)
+        if self._group_of(task) != group_before:
+            self._leave(task)
+            self.cluster.join(task, self._job_of(task))
+        if task.labels != labels_before and task.node is not None:
+            self.cluster.relabel(task, labels_before)
+        if assumed and not task.terminating and pod.status.phase not in ("Succeeded", "Failed"):
+            return
+        status, node = self._standing(task, pod)
+        if (status, node) != (task.status, task.node):
+            self._move(task, status, node)
+        if task.held:
+            self._release(task)
+        if gated_before != task.gated and task.job is not None:
+            task.job.parked_at = NOT_PARKED
+            self._explain_gates(task)
+
+    def _replace(self, task: TaskInfo, pod: api.Pod) -> None:
+        """The pod asks for something else now: take its task out and put a new one in, standing as before."""
+        assumed_on = task.node if task.status in ASSUMED and not pod.spec.node_name else None
+        status = task.status
+        created = task.created
+        self._drop_task(task.uid)
+        self._add_pod(pod)
+        again = self.cluster.tasks[pod.metadata.uid]
+        again.created = created
+        if assumed_on is not None:
+            self.cluster.move(again, status, assumed_on)
+
+    def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
+        """Everything of a pod that may change without changing what it asks for."""
+        meta, spec = pod.metadata, pod.spec
+        task.labels = meta.labels
+        task.annotations = meta.annotations
+        task.role = reading.role_of(pod)
+        task.scheduler = spec.scheduler_name
+        task.ours = spec.scheduler_name in self.settings.scheduler_names
+        task.priority = reading.pod_priority(pod, self.cluster.priority_classes)
+        task.priority_class = spec.priority_class_name
+        task.preemptable = reading.is_preemptable(pod)
+        task.preempts = spec.preemption_policy != "Never"
+        task.gated = reading.gates_of(pod)
+        task.terminating = meta.deletion_timestamp is not None
+        task.nominated = pod.status.nominated_node_name
+        task.resource_version = meta.resource_version
+
+    def _standing(self, task: TaskInfo, pod: api.Pod) -> tuple[TaskStatus, NodeInfo | None]:
+        """Status and node of a pod; a node that is not known yet is waited for."""
+        status = reading.pod_status(pod)
+        name = pod.spec.node_name
+        self._pods.homeless.get(name, {}).pop(task.uid, None)
+        if not name or status in FINISHED:
+            return status, None
+        node = self.cluster.nodes.get(name)
+        if node is None:
+            self._pods.homeless.setdefault(name, {})[task.uid] = task
+        return status, node
+
+    def _move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
+        if node is task.node and {status, task.status} <= _SAME_ROOM:
+            self.cluster.move_quietly(task, status)
+        else:
+            self.cluster.move(task, status, node)
+        if status is not TaskStatus.PENDING:
+            task.refusal = None
+
+    def _drop_task(self, uid: str) -> None:
+        task = self.cluster.tasks.get(uid)
+        if task is None:
+            return
+        for waiting in self._pods.homeless.values():
+            waiting.pop(uid, None)
+        job = task.job
+        self.cluster.remove_task(task)
+        self._drop_if_empty(job)
+
+    def _explain_gates(self, task: TaskInfo) -> None:
+        if task.gated and task.ours and task.status is TaskStatus.PENDING:
+            names = ", ".join(task.gated)
+            task.refusal = Verdict(
+                Step.GATED, "", Scope.POD, "SchedulingGated", f"scheduling is gated by {names}", resolvable=False
+            )
+        elif task.refusal is not None and task.refusal.step is Step.GATED:
+            task.refusal = None
+
+    def _sweep_sometimes(self) -> None:
+        """Forget templates that no task has any more, once in a while."""
+        self._since_sweep += 1
+        if self._since_sweep < max(_SWEEP_EVERY, len(self.cluster.tasks) // 2):
+            return
+        self._since_sweep = 0
+        for template in self.templates.sweep({task.template.id for task in self.cluster.tasks.values()}):
+            self.cluster.columns.forget(template)
+
+    # -- jobs -------------------------------------------------------------------------------------------------------------
+
+    def _group_of(self, task: TaskInfo) -> str:
+        return task.annotations.get(reading.GROUP_NAME, "")
+
+    def _job_of(self, task: TaskInfo) -> JobInfo | None:
+        """The job that a task belongs to, made when it is the first to name it."""
+        group = self._group_of(task)
+        if group:
+            return self.cluster.jobs.get(f"{task.namespace}/{group}") or self._new_job(task.namespace, group)
+        if not task.ours:
+            return None
+        return self._lone_job(task)
+
+    def _lone_job(self, task: TaskInfo) -> JobInfo:
+        """The job of a pod that names no PodGroup: of one, or waiting for a PodGroup."""
+        job = JobInfo(task.namespace, f"pod/{task.name}")
+        job.uid = task.uid
+        job.queue = self.settings.default_queue
+        job.created = task.created
+        job.priority = task.priority
+        job.implicit = self.settings.plain_pods
+        self.cluster.put_job(job)
+        return job
+
+    def _new_job(self, namespace: str, name: str) -> JobInfo:
+        job = JobInfo(namespace, name)
+        job.created = self._arrival.next() * 1e-6
+        self.cluster.put_job(job)
+        return job
+
+    def _leave(self, task: TaskInfo) -> None:
+        job = task.job
+        self.cluster.join(task, None)
+        self._drop_if_empty(job)
+
+    def _drop_if_empty(self, job: JobInfo | None) -> None:
+        if job is not None and not job.tasks and not job.has_group and job.key in self.cluster.jobs:
+            self.cluster.remove_job(job)
+
+    def _put_group(self, group: api.ApiObject) -> None:
+        assert isinstance(group, api.PodGroup)
+        meta, spec = group.metadata, group.spec
+        job = self.cluster.jobs.get(f"{meta.namespace}/{meta.name}") or self._new_job(meta.namespace, meta.name)
+        if not job.has_group or job.group_uid != meta.uid:
+            job.created = reading.seconds(meta.creation_timestamp) or job.created
+            job.reported, job.confirmed = None, True
+        job.has_group = True
+        job.group_uid = meta.uid
+        job.labels, job.annotations = meta.labels, meta.annotations
+        job.min_available = spec.min_member
+        job.min_roles = spec.min_task_member
+        job.min_resources = reading.minimum_of(group, self._reporter("PodGroup", group))
+        job.priority_class = spec.priority_class_name
+        job.priority = self._class_value(spec.priority_class_name)
+        job.resource_version = meta.resource_version
+        self.cluster.set_job_queue(job, spec.queue or self.settings.default_queue)
+        self._take_status(job, group)
+        job.refusal = None
+        self.cluster.put_job(job)
+
+    def _take_status(self, job: JobInfo, group: api.PodGroup) -> None:
+        """Take a PodGroup's status in, unless it is older than one that we are still writing."""
+        status = group.status
+        shown = GroupStatus(
+            status.phase, status.running, status.succeeded, status.failed, reading.conditions_of(group)
+        )
+        if not job.confirmed and job.reported is not None and shown.phase != job.reported.phase:
+            return
+        job.confirmed = True
+        job.reported = shown
+        job.conditions = shown.conditions
+        self.cluster.set_phase(job, status.phase)
+
+    def _group_write_failed(self, change: GroupWriteFailed) -> None:
+        job = self.cluster.jobs.get(f"{change.namespace}/{change.name}")
+        if job is not None:
+            job.reported, job.confirmed = None, True
+            self.cluster.touched[job.key] = job
+
+    def _drop_group(self, gone: Gone) -> None:
+        job = self.cluster.jobs.get(f"{gone.namespace}/{gone.name}")
+        if job is None or not job.has_group:
+            return
+        job.has_group = False
+        job.reported, job.confirmed = None, True
+        self.cluster.set_phase(job, "")
+        self.cluster.relief += 1
+        self._drop_if_empty(job)
+
+    def _class_value(self, name: str) -> int:
+        return self.cluster.priority_classes.get(name, self.cluster.default_priority)
+
+    def _put_priority_class(self, found: api.ApiObject) -> None:
+        assert isinstance(found, api.PriorityClass)
+        self.cluster.priority_classes[found.metadata.name] = found.value
+        if found.global_default:
+            self.cluster.default_priority = found.value
+            self._default_class = found.metadata.name
+        self._revalue_jobs()
+
+    _default_class = ""
+
+    def _drop_priority_class(self, gone: Gone) -> None:
+        self.cluster.priority_classes.pop(gone.name, None)
+        if gone.name == self._default_class:
+            self.cluster.default_priority, self._default_class = 0, ""
+        self._revalue_jobs()
+
+    def _revalue_jobs(self) -> None:
+        for job in self.cluster.jobs.values():
+            if job.has_group:
+                job.priority = self._class_value(job.priority_class)
+
+    # -- queues, namespaces, storage --------------------------------------------------------------------------------------
+
+    def _standing_queue(self, name: str) -> QueueInfo:
+        """A queue that exists without being declared."""
+        queue = QueueInfo(name)
+        queue.reclaimable = name != "root"
+        return queue
+
+    def _put_queue(self, found: api.ApiObject) -> None:
+        assert isinstance(found, api.Queue)
+        info = reading.queue_info(found, self._reporter("Queue", found))
+        created = reading.seconds(found.metadata.creation_timestamp)
+        known = self.cluster.queues.get(info.name)
+        if created is None:
+            created = known.created if known is not None and known.created else self._arrival.next() * 1e-6
+        info.created = created
+        self.cluster.put_queue(info)
+
+    def _drop_queue(self, gone: Gone) -> None:
+        if gone.name in ("root", self.settings.default_queue):
+            self.cluster.put_queue(self._standing_queue(gone.name))
+        else:
+            self.cluster.remove_queue(gone.name)
+
+    def _put_namespace(self, found: api.ApiObject) -> None:
+        if self.cluster.namespaces.get(found.metadata.name) != found.metadata.labels:
+            self.cluster.namespaces[found.metadata.name] = found.metadata.labels
+            self.cluster.namespaces_version += 1
+            self.cluster.relief += 1
+
+    def _drop_namespace(self, gone: Gone) -> None:
+        if self.cluster.namespaces.pop(gone.name, None) is not None:
+            self.cluster.namespaces_version += 1
+
+    def _put_storage(self, found: api.ApiObject) -> None:
+        if self.cluster.storage.put(found):
+            self.cluster.relief += 1
+
+    def _drop_storage(self, gone: Gone) -> None:
+        if self.cluster.storage.drop(gone.kind, gone.namespace, gone.name):
+            self.cluster.relief += 1
+
+    # -- results of writes ------------------------------------------------------------------------------------------------
+
+    def _bound(self, change: Bound) -> None:
+        task = self.cluster.tasks.get(change.uid)
+        if task is not None and task.status is TaskStatus.BINDING:
+            self.cluster.move_quietly(task, TaskStatus.BOUND)
+            task.refusal = None
+
+    def _bind_failed(self, change: BindFailed) -> None:
+        task = self.cluster.tasks.get(change.uid)
+        if task is None or task.status not in ASSUMED or task.node is None or task.node.name != change.node:
+            return
+        self.cluster.move(task, TaskStatus.PENDING, None)
+        message = f'binding to node "{change.node}" failed: {change.message}'
+        task.refusal = Verdict(Step.PREDICATE, "", Scope.POD, "FailedScheduling", message)
+        task.held = True
+        if change.retry_at is not None:
+            heapq.heappush(self._pods.retries, (change.retry_at, task.uid))
+
+    def _release(self, task: TaskInfo) -> None:
+        task.held = False
+        if task.job is not None:
+            task.job.parked_at = NOT_PARKED
+
+    def _evict_failed(self, change: EvictFailed) -> None:
+        task = self.cluster.tasks.get(change.uid)
+        if task is not None and task.status is TaskStatus.RELEASING and not task.terminating:
+            self.cluster.move(task, TaskStatus.RUNNING, task.node)
+
+    # -- problems ---------------------------------------------------------------------------------------------------------
+
+    def _reporter(self, kind: str, found: api.ApiObject) -> reading.Report:
+        meta = found.metadata
+
+        def report(path: str, message: str) -> None:
+            self.problems.append(Problem(kind, meta.namespace, meta.name, meta.uid, path, message))
+
+        return report
+
+    def waiting_tasks(self) -> Iterator[TaskInfo]:
+        """Every task of ours that has no node, in order of its key."""
+        for key in sorted(self.cluster.waiting):
+            yield from sorted((t for t in self.cluster.waiting[key].waiting.values() if t.ours), key=lambda t: t.key)
+
+
+_SAME_ROOM: Final = {TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}

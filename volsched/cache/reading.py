@@ -1,0 +1,143 @@
+"""From API objects to what the scheduler keeps of them: pure functions, one per kind.
+
+A quantity that cannot be read counts as nothing and is reported as a problem of its object: one bad object must not
+stop the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+from volsched.model import api
+from volsched.model.errors import QuantityError
+from volsched.model.job import Condition
+from volsched.model.node import NodeFacts
+from volsched.model.quantity import QuantityText, amount_of
+from volsched.model.queue import QueueInfo
+from volsched.model.resources import Resources
+from volsched.model.status import TaskStatus
+
+GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+ROLE: Final = "volcano.sh/task-spec"
+TASK_PRIORITY: Final = "volcano.sh/task-priority"
+PREEMPTABLE: Final = "volcano.sh/preemptable"
+QUEUE_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
+
+Report = Callable[[str, str], None]
+"""Takes a field's path and what is wrong with it."""
+
+
+def amounts(listed: Mapping[str, QuantityText], path: str, report: Report) -> dict[str, int]:
+    """Read a resource list into the project's units; zeros are kept."""
+    found: dict[str, int] = {}
+    for name, text in listed.items():
+        try:
+            found[name] = max(0, amount_of(name, text))
+        except QuantityError as error:
+            report(f"{path}[{name}]", str(error))
+            found[name] = 0
+    return found
+
+
+def seconds(stamp: str | None) -> float | None:
+    """A timestamp as seconds since the epoch; None when absent or unreadable."""
+    if not stamp:
+        return None
+    try:
+        return datetime.fromisoformat(stamp).timestamp()
+    except ValueError:
+        return None
+
+
+def node_facts(node: api.Node, report: Report) -> tuple[NodeFacts, dict[str, int]]:
+    """What a node says of itself, and what pods may take there."""
+    meta, spec, status = node.metadata, node.spec, node.status
+    facts = NodeFacts(
+        name=meta.name,
+        uid=meta.uid,
+        labels=meta.labels,
+        annotations=meta.annotations,
+        taints=spec.taints,
+        unschedulable=spec.unschedulable,
+        capacity=amounts(status.capacity, "status.capacity", report),
+        images={name: image.size_bytes for image in status.images for name in image.names},
+        features=frozenset(status.declared_features),
+        terminating=meta.deletion_timestamp is not None,
+    )
+    return facts, amounts(status.allocatable, "status.allocatable", report)
+
+
+def pod_status(pod: api.Pod) -> TaskStatus:
+    """Where a pod stands, by its phase, its node and whether it is being deleted."""
+    phase = pod.status.phase
+    if phase == "Succeeded":
+        return TaskStatus.SUCCEEDED
+    if phase == "Failed":
+        return TaskStatus.FAILED
+    if pod.metadata.deletion_timestamp is not None and pod.spec.node_name:
+        return TaskStatus.RELEASING
+    if phase == "Running":
+        return TaskStatus.RUNNING
+    if phase == "Unknown":
+        return TaskStatus.UNKNOWN
+    return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
+
+
+def pod_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
+    """A task's priority: the annotation, else the pod's own number, else its class's, else 1 (Volcano's default)."""
+    annotated = pod.metadata.annotations.get(TASK_PRIORITY, "")
+    try:
+        return int(annotated)
+    except ValueError:
+        pass
+    if pod.spec.priority is not None:
+        return pod.spec.priority
+    return classes.get(pod.spec.priority_class_name, 1)
+
+
+def is_preemptable(pod: api.Pod) -> bool:
+    """The annotation, else the label; absent means yes, unreadable no."""
+    meta = pod.metadata
+    text = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE))
+    return text is None or text in ("1", "t", "T", "true", "TRUE", "True")
+
+
+def role_of(pod: api.Pod) -> str:
+    """The task role of a gang member."""
+    return pod.metadata.annotations.get(ROLE) or pod.metadata.labels.get(ROLE, "")
+
+
+def gates_of(pod: api.Pod) -> tuple[str, ...]:
+    """The gates that keep a pod out; Volcano's admission gate is ours to lift and keeps nobody out."""
+    return tuple(gate.name for gate in pod.spec.scheduling_gates if gate.name != QUEUE_GATE)
+
+
+def queue_info(queue: api.Queue, report: Report) -> QueueInfo:
+    """A queue as the scheduler keeps it."""
+    spec = queue.spec
+    info = QueueInfo(queue.metadata.name)
+    info.uid = queue.metadata.uid
+    info.weight = spec.weight
+    info.priority = spec.priority
+    info.parent = spec.parent
+    info.reclaimable = spec.reclaimable is not False
+    info.state = queue.status.state
+    info.annotations = queue.metadata.annotations
+    info.capability = amounts(spec.capability, "spec.capability", report)
+    info.deserved = amounts(spec.deserved, "spec.deserved", report)
+    info.guarantee = amounts(spec.guarantee.resource, "spec.guarantee.resource", report)
+    info.dra = spec.dra
+    return info
+
+
+def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
+    """A PodGroup's minResources; None when it names none."""
+    listed = group.spec.min_resources
+    return Resources(amounts(listed, "spec.minResources", report)) if listed is not None else None
+
+
+def conditions_of(group: api.PodGroup) -> tuple[Condition, ...]:
+    """A PodGroup's conditions without the fields that only say when."""
+    return tuple(Condition(c.type, c.status, c.reason, c.message) for c in group.status.conditions)

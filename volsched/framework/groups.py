@@ -1,0 +1,66 @@
+"""PodGroup phases, counts and conditions at the end of a session, for the jobs that changed and no others.
+
+The phase rules are Volcano's job updater's. A status is written only when phase, counts or conditions differ from what
+was last read or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
+from volsched.model.plan import WriteGroupStatus
+from volsched.model.status import IS_SCHEDULED, TaskStatus
+
+
+def status_of(job: JobInfo, *, unschedulable: bool) -> GroupStatus:
+    """What a job's PodGroup should say. ``unschedulable``: this session found that the gang cannot start."""
+    counts = job.counts
+    return GroupStatus(
+        phase=_phase(job, unschedulable=unschedulable),
+        running=counts[TaskStatus.RUNNING],
+        succeeded=counts[TaskStatus.SUCCEEDED],
+        failed=counts[TaskStatus.FAILED],
+        conditions=job.conditions,
+    )
+
+
+def _phase(job: JobInfo, *, unschedulable: bool) -> str:
+    counts = job.counts
+    if unschedulable and counts[TaskStatus.RUNNING]:
+        return UNKNOWN
+    scheduled = sum(count for count, counted in zip(counts, IS_SCHEDULED, strict=True) if counted)
+    if counts[TaskStatus.RELEASING]:
+        scheduled += sum(1 for t in job.tasks.values() if t.status is TaskStatus.RELEASING and t.node is not None)
+    if scheduled >= job.min_available:
+        finished = counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED]
+        return COMPLETED if scheduled == finished else RUNNING
+    return INQUEUE if job.phase == INQUEUE else PENDING
+
+
+def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
+    """Replace the condition of the same type, or add it at the end."""
+    kept = list(conditions)
+    for place, condition in enumerate(kept):
+        if condition.type == new.type:
+            kept[place] = new
+            return tuple(kept)
+    return (*kept, new)
+
+
+def writes(jobs: Iterable[tuple[JobInfo, GroupStatus]]) -> Iterator[WriteGroupStatus]:
+    """The writes for statuses that differ from what the API server has; each is taken as under way from here on."""
+    for job, status in jobs:
+        if not job.has_group or status == job.reported:
+            continue
+        job.reported, job.confirmed = status, False
+        yield WriteGroupStatus(
+            job.group_uid,
+            job.namespace,
+            job.name,
+            status.phase,
+            status.running,
+            status.succeeded,
+            status.failed,
+            status.conditions,
+        )

@@ -1,0 +1,79 @@
+"""From verdicts to words for users: Events, pod conditions and PodGroup events, made here and nowhere else.
+
+Everything is told on change only: a task's or job's refusal is rendered when it became a different one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from volsched.model.job import JobInfo
+from volsched.model.plan import Tell, WritePodCondition
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Step, Verdict, truncated
+
+POD_GROUP_VERSION = "scheduling.volcano.sh/v1beta1"
+UNSCHEDULABLE = "Unschedulable"
+_SILENT = (Step.GATED,)
+
+
+def refusal_of(task: TaskInfo) -> Verdict | None:
+    """Why a task waits: its own refusal, else its job's."""
+    if task.refusal is not None:
+        return task.refusal
+    return task.job.refusal if task.job is not None else None
+
+
+def about_task(task: TaskInfo) -> Iterator[Tell | WritePodCondition]:
+    """The Event and the condition of a pod that waits for a reason of its own; the API server words gates itself."""
+    verdict = task.refusal
+    if verdict is None or verdict.step in _SILENT:
+        return
+    yield condition_of(task, verdict)
+    yield Tell(
+        "Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, verdict.short_message()
+    )
+
+
+def condition_of(task: TaskInfo, verdict: Verdict) -> WritePodCondition:
+    """``PodScheduled=False``. The reason is always Unschedulable: autoscalers know no other."""
+    return WritePodCondition(
+        task.uid, task.namespace, task.name, UNSCHEDULABLE, verdict.short_message(), task.nominated
+    )
+
+
+def about_job(job: JobInfo) -> Iterator[Tell | WritePodCondition]:
+    """The Event on the PodGroup of a job that waits as a whole, and the conditions of its pods."""
+    verdict = job.refusal
+    if verdict is None:
+        return
+    if job.has_group:
+        kind = "Normal" if verdict.step is Step.ENQUEUE else "Warning"
+        yield Tell(
+            "PodGroup",
+            POD_GROUP_VERSION,
+            job.namespace,
+            job.name,
+            job.group_uid,
+            kind,
+            verdict.reason,
+            verdict.short_message(),
+        )
+    for task in sorted(job.schedulable(), key=lambda t: t.key):
+        if task.refusal is None:
+            yield condition_of(task, verdict)
+            if not job.has_group:
+                message = verdict.short_message()
+                yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
+
+
+def gang_message(job: JobInfo) -> str:
+    """The message of the Unschedulable condition: how many of the gang are short, and the first reason."""
+    short = max(0, job.min_available - job.ready_count)
+    refused = sorted((t for t in job.waiting.values() if t.refusal is not None), key=lambda t: t.key)
+    own = next((t for t in refused if t.refusal is not None and t.refusal.step is not Step.GANG), None)
+    origin = own.refusal if own is not None else job.refusal
+    text = f"{short}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, {job.min_available} minAvailable"
+    if origin is not None:
+        text += f"; {own.name + ': ' if own is not None else ''}{origin.message}"
+    return truncated(text)

@@ -1,0 +1,173 @@
+"""The scheduler: one cycle is one session over the mirror, its actions, and what has to be told afterwards.
+
+It reaches the cluster through ports only, so ``run`` and ``simulate`` are the same scheduler with other executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from volsched.cache.mirror import Mirror, Problem
+from volsched.framework import groups, reporter
+from volsched.framework.configuration import Configuration, PluginOption
+from volsched.framework.engine import Engine, FastEngine
+from volsched.framework.plugin import Action, Plugin
+from volsched.framework.session import Accounts, Session
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.plan import Bind, Evict, Executor, Step, Tell
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Verdict
+from volsched.model.verdict import Step as VerdictStep
+from volsched.ports import Clock, CycleReport
+
+_API_VERSIONS = {"Pod": "v1", "Node": "v1", "PodGroup": reporter.POD_GROUP_VERSION, "Queue": reporter.POD_GROUP_VERSION}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A configuration with its actions and plugins built: what ``registry.build`` makes of a ``Configuration``."""
+
+    configuration: Configuration
+    actions: tuple[Action, ...]
+    plugins: tuple[tuple[tuple[PluginOption, Plugin], ...], ...]
+
+
+@dataclass(slots=True)
+class _Outbox:
+    """Steps that a session hands over, counted."""
+
+    executor: Executor
+    binds: int = 0
+    evictions: int = 0
+    steps: int = 0
+
+    def submit(self, steps: Sequence[Step]) -> None:
+        self.steps += len(steps)
+        self.binds += sum(isinstance(step, Bind) for step in steps)
+        self.evictions += sum(isinstance(step, Evict) for step in steps)
+        self.executor.execute(steps)
+
+
+class Scheduler:
+    """Runs cycles on a mirror. Only one thread may use it, the one that feeds the mirror."""
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        profile: Profile,
+        executor: Executor,
+        clock: Clock,
+        make_engine: Callable[[Cluster], Engine] = FastEngine,
+        on_placed: Callable[[Session, TaskInfo], None] | None = None,
+    ) -> None:
+        self.mirror = mirror
+        self.profile = profile
+        self.executor = executor
+        self._clock = clock
+        self._make_engine = make_engine
+        self._on_placed = on_placed
+        self.engine = make_engine(mirror.cluster)
+        self._accounts = Accounts(mirror.cluster)
+
+    def reconfigure(self, profile: Profile) -> None:
+        """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
+        self._accounts.drop()
+        self.profile = profile
+        self.engine = self._make_engine(self.mirror.cluster)
+        for job in self.mirror.cluster.jobs.values():
+            job.parked_at = -1
+
+    def cycle(self) -> CycleReport:
+        """Run one session: open, act, close, tell."""
+        started = self._clock.elapsed()
+        now = self._clock.now()
+        self.mirror.tick(now)
+        outbox = _Outbox(self.executor)
+        session = Session(
+            self.mirror.cluster, self.profile.configuration, self.engine, self._accounts, outbox.submit, now
+        )
+        session.on_placed = self._on_placed
+        session.open(self.profile.plugins)
+        opened = self._clock.elapsed()
+        durations: dict[str, float] = {}
+        for action in self.profile.actions:
+            before = self._clock.elapsed()
+            session.action = action.name
+            action.execute(session)
+            durations[action.name] = self._clock.elapsed() - before
+        self._explain_orphans(session)
+        session.close()
+        outbox.submit(self._aftermath(session))
+        return CycleReport(
+            placed=outbox.binds,
+            evicted=outbox.evictions,
+            duration=self._clock.elapsed() - started,
+            open_duration=opened - started,
+            actions=durations,
+            steps=outbox.steps,
+            waiting_jobs=len(self.mirror.cluster.waiting),
+        )
+
+    def _explain_orphans(self, session: Session) -> None:
+        """Say of changed jobs that cannot be looked at at all what they lack."""
+        cluster = session.cluster
+        for job in list(cluster.touched.values()):
+            verdict = _orphan_verdict(cluster, job)
+            if verdict is not None:
+                session.refuse_job(job, verdict)
+            elif job.refusal is not None and job.refusal.step in _ORPHAN_STEPS:
+                session.refuse_job(job, None)
+
+    def _aftermath(self, session: Session) -> list[Step]:
+        """Statuses, conditions and Events for what changed."""
+        cluster = session.cluster
+        jobs = sorted(cluster.touched.values(), key=lambda job: job.key)
+        cluster.touched.clear()
+        steps: list[Step] = []
+        statuses = []
+        for job in jobs:
+            status = groups.status_of(job, unschedulable=job.key in session.unschedulable)
+            cluster.set_phase(job, status.phase)
+            statuses.append((job, status))
+        steps.extend(groups.writes(statuses))
+        for job in jobs:
+            if job.key in session.refused_jobs:
+                steps.extend(reporter.about_job(job))
+        for task in sorted(session.refused.values(), key=lambda t: t.key):
+            steps.extend(reporter.about_task(task))
+        steps.extend(session.told)
+        steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
+        cluster.touched.clear()
+        return steps
+
+
+_ORPHAN_STEPS = (VerdictStep.NO_PODGROUP, VerdictStep.NO_QUEUE)
+
+
+def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
+    """Why a job cannot be looked at: nobody made its PodGroup, or its queue is not there."""
+    if not (job.has_group or job.implicit):
+        if not any(task.ours for task in job.waiting.values()):
+            return None
+        named = f'PodGroup "{job.key}"' if not job.name.startswith("pod/") else "a PodGroup for this pod"
+        message = f"{named} does not exist; a PodGroup controller or whoever made the pod has to make it"
+        return Verdict(VerdictStep.NO_PODGROUP, "", Scope.JOB, "FailedScheduling", message, resolvable=False)
+    if job.queue not in cluster.queues:
+        message = f'queue "{job.queue}" of PodGroup "{job.key}" does not exist'
+        return Verdict(VerdictStep.NO_QUEUE, "", Scope.JOB, "Unschedulable", message, resolvable=False)
+    return None
+
+
+def _tell_problem(problem: Problem) -> Tell:
+    return Tell(
+        problem.kind,
+        _API_VERSIONS.get(problem.kind, "v1"),
+        problem.namespace,
+        problem.name,
+        problem.uid,
+        "Warning",
+        "InvalidField",
+        f"{problem.field}: {problem.message}; it counts as 0",
+    )
