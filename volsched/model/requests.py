@@ -209,11 +209,10 @@ def _differs(
     actual: api.ResourceRequirements | None,
     allocated: api.ResourceList | None,
 ) -> bool:
-    if spec is None:
+    if spec is None or (actual is None and allocated is None):
         return False
-    return (actual is not None and actual.requests != spec.requests) or (
-        allocated is not None and allocated != spec.requests
-    )
+    wanted = {**spec.limits, **spec.requests} if spec.limits else spec.requests
+    return (actual is not None and actual.requests != wanted) or (allocated is not None and allocated != wanted)
 
 
 def _is_infeasible(status: api.PodStatus) -> bool:
