@@ -27,6 +27,8 @@ DEFAULT_CPU: Final = 100
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
 """Bytes that a container counts for in scores when it does not say how many it needs."""
 
+RESIZE_PENDING: Final = "PodResizePending"
+
 _ASSUMED: Final = {CPU: DEFAULT_CPU, MEMORY: DEFAULT_MEMORY}
 _HUGE: Final = "hugepages-"
 
@@ -217,7 +219,7 @@ def _differs(
 
 def _is_infeasible(status: api.PodStatus) -> bool:
     for condition in status.conditions:
-        if condition.type == "PodResizePending":
+        if condition.type == RESIZE_PENDING:
             return condition.reason == "Infeasible"
     return status.resize == "Infeasible"
 

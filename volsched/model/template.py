@@ -288,10 +288,12 @@ class TemplateTable:
     def intern(self, pod: api.Pod) -> TaskTemplate:
         """Return the template of this pod, made when no pod like it was seen before.
 
-        Most pods are found by the bytes of the parts of their spec that count, without parsing them again.
+        Most pods are found by the bytes of the parts of their spec that count, without parsing them again. A pod that is
+        being resized on its node has a template of its own, with the larger request.
         """
         annotations = self._annotations(pod.metadata.annotations)
-        key = self._encoder.encode((_counting_parts(pod), annotations, self._identity(pod)))
+        resized = _reported(pod.status) if _is_resized(pod) else None
+        key = self._encoder.encode((_counting_parts(pod), annotations, self._identity(pod), resized))
         template = self._by_bytes.get(key)
         if template is None:
             template = self._by_bytes[key] = self._of_rules(rules_of(pod, annotations))
@@ -352,7 +354,7 @@ def rules_of(pod: api.Pod, annotations: tuple[tuple[str, str], ...] = ()) -> _Ru
     """Parse everything of a pod that decides where it goes; what cannot be understood becomes a refusal."""
     spec, metadata = pod.spec, pod.metadata
     reader = _Reader(metadata.namespace, metadata.labels)
-    asked = reader.read(_NOTHING_ASKED, requests.of_pod, pod)
+    asked = reader.read(_NOTHING_ASKED, requests.of_placed_pod if _is_resized(pod) else requests.of_pod, pod)
     terms = _terms_of(spec, reader)
     claims, ephemeral = _claims_of(pod)
     keys = _label_keys(spec) if _has_terms(spec) else ()
@@ -431,6 +433,21 @@ def _counting_parts(pod: api.Pod) -> tuple[Any, ...]:
         spec.host_users,
         volumes,
         spec.resource_claims,
+    )
+
+
+def _is_resized(pod: api.Pod) -> bool:
+    return bool(pod.spec.node_name) and requests.is_resizing(pod)
+
+
+def _reported(status: api.PodStatus) -> tuple[Any, ...]:
+    """Return all that a status says of resources."""
+    containers = (*status.container_statuses, *status.init_container_statuses)
+    return (
+        [(item.name, item.resources, item.allocated_resources) for item in containers],
+        (status.resources, status.allocated_resources),
+        [(item.type, item.reason) for item in status.conditions if item.type == requests.RESIZE_PENDING],
+        status.resize,
     )
 
 
