@@ -418,7 +418,10 @@ class Session:
 
     def best_node(self, task: TaskInfo) -> NodeInfo | None:
         """The best node for a task (see ``Engine.best``)."""
-        return self.engine.best(task)
+        node = self.engine.best(task)
+        if node is not None and self.on_placed is not None:
+            self.on_placed(self, task)
+        return node
 
     def refuse_by_nodes(self, task: TaskInfo, step: VerdictStep) -> None:
         """Leave with a task that no node takes it, and why, in kube-scheduler's words."""
@@ -450,7 +453,10 @@ class Session:
 
     def set_condition(self, job: JobInfo, condition: Condition) -> None:
         """Put a condition on a PodGroup; it is written when it says something new."""
-        conditions = with_condition(job.conditions, condition)
+        self.set_conditions(job, with_condition(job.conditions, condition))
+
+    def set_conditions(self, job: JobInfo, conditions: tuple[Condition, ...]) -> None:
+        """Replace a PodGroup's conditions."""
         if conditions != job.conditions:
             job.conditions = conditions
             self.cluster.touched[job.key] = job

@@ -32,6 +32,9 @@ class Observer(Protocol):
     def node_removed(self, node: NodeInfo) -> None:
         """``node`` is gone; its tasks have been moved away already."""
 
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """``job`` came, went (``gone``), or changed its spec or phase; moves of its tasks are told one by one."""
+
 
 class RowLog:
     """Positions of changed rows, in order, for any number of readers that each remember how far they have read.
@@ -312,12 +315,16 @@ class Cluster:
         self.set_phase(job, job.phase)
         self._note(job)
         self.relief += 1
+        for observer in self._observers:
+            observer.job_changed(job, gone=False)
 
     def remove_job(self, job: JobInfo) -> None:
         """Forget a job that has no tasks left."""
         for known in (self.jobs, self.waiting, self.unadmitted, self.touched):
             known.pop(job.key, None)
         self.relief += 1
+        for observer in self._observers:
+            observer.job_changed(job, gone=True)
 
     def set_phase(self, job: JobInfo, phase: str) -> None:
         """Set a job's phase; jobs that nobody has admitted are kept at hand for the enqueue action."""
@@ -332,6 +339,8 @@ class Cluster:
             job.version += 1
             job.parked_at = NOT_PARKED
             self.touched[job.key] = job
+            for observer in self._observers:
+                observer.job_changed(job, gone=False)
 
     def _note(self, job: JobInfo) -> None:
         """Remember that a job changed, and whether it has tasks that wait."""

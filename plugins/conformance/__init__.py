@@ -1,0 +1,1 @@
+"""What keeps the cluster itself running is nobody's victim."""

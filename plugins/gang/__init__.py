@@ -1,0 +1,1 @@
+"""All of a gang's minimum, or nothing."""

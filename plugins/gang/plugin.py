@@ -1,0 +1,103 @@
+"""gang: a job starts with its minimum of members (and of each role), or not at all (Volcano's plugin of that name)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from volsched.framework.callbacks import PERMIT, Ballot, Vote
+from volsched.framework.reporter import gang_message
+from volsched.framework.session import Session
+from volsched.model.job import Condition, JobInfo
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Step, Verdict
+
+UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
+READY = Condition(SCHEDULED, "True", "tasks in gang are ready to be scheduled", "")
+
+
+class GangPlugin:
+    """Judges whether a job is complete, ready, waiting or starving, and says so on its PodGroup."""
+
+    name: ClassVar[str] = "gang"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the gang's rules."""
+        session.add_job_valid_fn(self.name, incompleteness)
+        session.add_job_order_fn(self.name, _ready_last)
+        session.add_job_ready_fn(self.name, is_ready)
+        session.add_job_pipelined_fn(self.name, _may_wait)
+        session.add_job_starving_fn(self.name, _starves)
+        session.add_preemptable_fn(self.name, above_minimum)
+        session.add_reclaimable_fn(self.name, above_minimum)
+        session.add_close_fn(self.name, lambda: note_conditions(session))
+
+
+def incompleteness(job: JobInfo) -> Verdict | None:
+    """Why the job has too few members that can work."""
+    if not job.roles_valid():
+        lacking = ", ".join(sorted(role for role, least in job.min_roles.items() if _valid_in(job, role) < least))
+        message = f'PodGroup "{job.key}" has not enough pods of role {lacking} for its minimum'
+        return Verdict(Step.GANG, "gang", Scope.JOB, "NotEnoughPodsOfTask", message, resolvable=False)
+    if job.valid_count < job.min_available:
+        message = f'PodGroup "{job.key}" has {job.valid_count} of the {job.min_available} pods that it starts with'
+        return Verdict(Step.GANG, "gang", Scope.JOB, "NotEnoughTasks", message, resolvable=False)
+    return None
+
+
+def _valid_in(job: JobInfo, role: str) -> int:
+    return sum(1 for task in job.tasks.values() if task.role == role and task.status is not TaskStatus.FAILED)
+
+
+def _ready_last(job: JobInfo) -> bool:
+    return job.is_ready
+
+
+def is_ready(job: JobInfo) -> bool:
+    """Whether the job and each of its roles has its minimum."""
+    return job.is_ready and job.roles_ready()
+
+
+def _may_wait(job: JobInfo) -> Ballot:
+    return PERMIT if job.is_pipelined and job.roles_pipelined() else Ballot(Vote.REJECT)
+
+
+def _starves(job: JobInfo) -> bool:
+    return job.is_starving
+
+
+def above_minimum(task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    """Candidates whose job keeps strictly more than its minimum, each counted as gone for the next."""
+    left: dict[str, int] = {}
+    chosen: list[TaskInfo] = []
+    for victim in candidates:
+        job = victim.job
+        if job is None:
+            chosen.append(victim)
+            continue
+        ready = left.setdefault(job.key, job.ready_count)
+        if ready > job.min_available:
+            left[job.key] = ready - 1
+            chosen.append(victim)
+    return chosen
+
+
+def note_conditions(session: Session) -> None:
+    """Say on every PodGroup that changed whether its gang can start."""
+    for job in list(session.cluster.touched.values()):
+        if not job.has_group or not job.tasks:
+            continue
+        if is_ready(job):
+            session.set_conditions(job, (*(c for c in job.conditions if c.type not in (UNSCHEDULABLE, SCHEDULED)), READY))
+        elif not _only_waits_for_leavers(job):
+            message = gang_message(job)
+            session.cannot_start(job, Condition(UNSCHEDULABLE, "True", "NotEnoughResources", message))
+
+
+def _only_waits_for_leavers(job: JobInfo) -> bool:
+    """Whether the gang is short only because members are being deleted, and nobody waits to replace them."""
+    counts = job.counts
+    leaving = sum(1 for t in job.tasks.values() if t.status is TaskStatus.RELEASING and t.node is not None)
+    waiting = counts[TaskStatus.PENDING] + counts[TaskStatus.PIPELINED]
+    return leaving > 0 and not waiting and job.ready_count + leaving >= job.min_available

@@ -1,0 +1,1 @@
+"""Admit somewhat more work than the cluster can hold at once."""

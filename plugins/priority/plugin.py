@@ -1,0 +1,50 @@
+"""priority: order jobs and tasks by their priority classes (Volcano's plugin of that name)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from volsched.framework.session import Session
+from volsched.model.job import JobInfo
+from volsched.model.task import TaskInfo
+
+
+class PriorityPlugin:
+    """Higher value first; victims are strictly lower."""
+
+    name: ClassVar[str] = "priority"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register orders and votes."""
+        session.add_task_order_fn(self.name, _task_key)
+        session.add_job_order_fn(self.name, _job_key)
+        session.add_preemptable_fn(self.name, less_important)
+        session.add_job_starving_fn(self.name, _wants_more)
+
+
+def _task_key(task: TaskInfo) -> int:
+    return -task.priority
+
+
+def _job_key(job: JobInfo) -> int:
+    return -job.priority
+
+
+def _wants_more(job: JobInfo) -> bool:
+    return job.ready_count + job.pipelined_count < len(job.tasks)
+
+
+def less_important(task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    """Candidates of jobs with a lower priority; in the task's own job, those with a lower task priority."""
+    return [victim for victim in candidates if _is_less(victim, task)]
+
+
+def _is_less(victim: TaskInfo, task: TaskInfo) -> bool:
+    if victim.job is task.job:
+        return victim.priority < task.priority
+    return _value(victim) < _value(task)
+
+
+def _value(task: TaskInfo) -> int:
+    return task.job.priority if task.job is not None else task.priority
