@@ -89,8 +89,9 @@ class ConfigurationError(ConfigError):
 class Catalogue(Protocol):
     """The plugins, or the actions, that there are."""
 
-    absent: Mapping[str, str]
-    """Names that are known and cannot be used, and why."""
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """Names that are known and cannot be used, and why."""
 
     def names(self) -> Sequence[str]:
         """Return all names that can be used."""

@@ -1,0 +1,15 @@
+"""The plugins of volsched, one package each. Importing this registers nothing; the command line reads ``BUILDERS``."""
+
+from typing import Final
+
+from volsched.framework.entries import PluginEntry
+
+BUILDERS: Final[dict[str, PluginEntry]] = {
+    "priority": PluginEntry("plugins.priority.plugin", "PriorityPlugin"),
+    "gang": PluginEntry("plugins.gang.plugin", "GangPlugin"),
+    "conformance": PluginEntry("plugins.conformance.plugin", "ConformancePlugin"),
+    "overcommit": PluginEntry("plugins.overcommit.plugin", "OvercommitPlugin"),
+    "predicates": PluginEntry("plugins.predicates.plugin", "PredicatesPlugin"),
+    "nodeorder": PluginEntry("plugins.nodeorder.plugin", "NodeOrderPlugin"),
+    "binpack": PluginEntry("plugins.binpack.plugin", "BinpackPlugin"),
+}

@@ -1,0 +1,180 @@
+"""Which plugins and actions there are, and how a configuration becomes objects.
+
+Two sources, in this order: the project's own (``plugins.BUILDERS`` and ``actions.BUILDERS``), then the entry-point
+groups ``volsched.plugins`` and ``volsched.actions``, through which an installed distribution adds its own without a
+fork. A name of the project's own cannot be taken by another. A module is imported when a configuration names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, Generic, TypeVar
+
+import actions
+import plugins
+from volsched.framework import entries
+from volsched.framework.arguments import Argument, Schema
+from volsched.framework.configuration import Configuration, PluginOption
+from volsched.framework.entries import Entry
+from volsched.framework.loading import DEFAULT_CONFIGURATION, Loaded, load
+from volsched.framework.plugin import Action, Plugin
+from volsched.model.errors import ConfigError, VolschedError
+from volsched.scheduler import Profile
+
+T = TypeVar("T")
+
+_LATER: Final = "is not in this version of volsched"
+_VOLCANO: Final = "belongs to Volcano and is not part of volsched"
+
+ABSENT_PLUGINS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("drf", "proportion", "capacity", "capacity-card", "capacity-dra", "crossquota", "mgpu"), _LATER),
+    **dict.fromkeys(
+        (
+            "cdp",
+            "deviceshare",
+            "extender",
+            "network-topology-aware",
+            "nodegroup",
+            "numaaware",
+            "pdb",
+            "rescheduling",
+            "resource-strategy-fit",
+            "resourcequota",
+            "sla",
+            "task-topology",
+            "tdm",
+            "usage",
+        ),
+        _VOLCANO,
+    ),
+}
+
+ABSENT_ACTIONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("reclaim", "preempt"), _LATER),
+    **dict.fromkeys(("gangpreempt", "gangreclaim", "shuffle"), _VOLCANO),
+}
+
+
+class Registry(Generic[T]):
+    """The plugins, or the actions, that can be used; a ``Catalogue`` for the loader."""
+
+    def __init__(
+        self, what: str, own: Mapping[str, Entry[T]], group: str, method: str, absent: Mapping[str, str]
+    ) -> None:
+        self._what = what
+        self._own = own
+        self._group = group
+        self._method = method
+        self.absent = {name: why for name, why in absent.items() if name not in own}
+        self._factories: dict[str, Callable[..., T]] = {}
+
+    def names(self) -> Sequence[str]:
+        """Return all names, the project's own first."""
+        return [*self._own, *sorted(set(self._added()) - set(self._own))]
+
+    def schema(self, name: str) -> Schema | None:
+        """Return what can be told to the one of this name, None when there is none; ConfigError when it is broken."""
+        factory = self._factory(name)
+        if factory is None:
+            return None
+        schema = entries.schema_of(factory)
+        if not all(isinstance(argument, Argument) for argument in schema):
+            raise ConfigError("", f"{self._origin(name)} has ARGUMENTS that are not a schema")
+        return schema
+
+    def build(self, name: str, arguments: Mapping[str, Any]) -> T:
+        """Make the one of this name."""
+        factory = self._factory(name)
+        if factory is None:
+            raise ConfigError("", f"there is no {self._what} {name}")
+        try:
+            built = entries.build(f"{self._what} {name}", factory, arguments)
+        except VolschedError:
+            raise
+        except Exception as error:
+            if name in self._own:
+                raise
+            raise ConfigError("", f"{self._origin(name)} cannot be made: {_said(error)}") from error
+        if not callable(getattr(built, self._method, None)):
+            raise ConfigError("", f"{self._origin(name)} is no {self._what}: it has no method {self._method}")
+        return built
+
+    def _factory(self, name: str) -> Callable[..., T] | None:
+        if name not in self._factories:
+            factory = self._own[name].load() if name in self._own else self._load_added(name)
+            if factory is None:
+                return None
+            self._factories[name] = factory
+        return self._factories[name]
+
+    def _load_added(self, name: str) -> Callable[..., T] | None:
+        found = self._added().get(name, [])
+        if not found:
+            return None
+        if len(found) > 1:
+            offering = " and ".join(sorted(_distribution(point) for point in found))
+            raise ConfigError("", f"{self._what} {name} is offered by {offering}; keep one of them installed")
+        try:
+            factory = found[0].load()
+        except Exception as error:  # whatever another distribution does when it is imported
+            raise ConfigError("", f"{self._origin(name)} cannot be loaded: {_said(error)}") from error
+        if not callable(factory):
+            raise ConfigError("", f"{self._origin(name)} is not callable")
+        return factory  # type: ignore[no-any-return]  # what it makes is checked when it is made
+
+    def _added(self) -> dict[str, list[EntryPoint]]:
+        return _entry_points(self._group)
+
+    def _origin(self, name: str) -> str:
+        """Say which one is meant and who installed it."""
+        if name in self._own:
+            return f"{self._what} {name}"
+        return f"{self._what} {name} of {_distribution(self._added()[name][0])}"
+
+
+@cache
+def _entry_points(group: str) -> dict[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=group):
+        found.setdefault(point.name, []).append(point)
+    return found
+
+
+def _distribution(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "an unknown distribution"
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+PLUGINS: Final[Registry[Plugin]] = Registry(
+    "plugin", plugins.BUILDERS, "volsched.plugins", "on_session_open", ABSENT_PLUGINS
+)
+ACTIONS: Final[Registry[Action]] = Registry("action", actions.BUILDERS, "volsched.actions", "execute", ABSENT_ACTIONS)
+
+
+def load_configuration(text: str) -> Loaded:
+    """Return the configuration that a text says; ConfigurationError has everything that is wrong in it."""
+    return load(text, PLUGINS, ACTIONS)
+
+
+def default_configuration() -> Configuration:
+    """Return what applies when no configuration is given."""
+    return load_configuration(DEFAULT_CONFIGURATION).configuration
+
+
+def build(configuration: Configuration) -> Profile:
+    """Make the plugins of every tier and the actions, in order; ConfigError when one of another distribution fails."""
+    given = configuration.action_arguments
+    return Profile(
+        configuration,
+        tuple(ACTIONS.build(name, given.get(name, {})) for name in configuration.actions),
+        tuple(tuple((option, _plugin(option)) for option in tier) for tier in configuration.tiers),
+    )
+
+
+def _plugin(option: PluginOption) -> Plugin:
+    return PLUGINS.build(option.name, option.arguments)
