@@ -9,7 +9,7 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
     "gang": PluginEntry("plugins.gang.plugin", "GangPlugin"),
     "conformance": PluginEntry("plugins.conformance.plugin", "ConformancePlugin"),
     "overcommit": PluginEntry("plugins.overcommit.plugin", "OvercommitPlugin"),
-    "predicates": PluginEntry("plugins.predicates.plugin", "PredicatesPlugin"),
-    "nodeorder": PluginEntry("plugins.nodeorder.plugin", "NodeOrderPlugin"),
-    "binpack": PluginEntry("plugins.binpack.plugin", "BinpackPlugin"),
+    "predicates": PluginEntry("plugins.predicates.plugin", "build"),
+    "nodeorder": PluginEntry("plugins.nodeorder.plugin", "build"),
+    "binpack": PluginEntry("plugins.binpack.plugin", "build"),
 }

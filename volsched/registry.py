@@ -18,7 +18,7 @@ from volsched.framework import entries
 from volsched.framework.arguments import Argument, Schema
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.entries import Entry
-from volsched.framework.loading import DEFAULT_CONFIGURATION, Loaded, load
+from volsched.framework.loading import DEFAULT_CONFIGURATION, ConfigProblem, ConfigurationError, Loaded, load
 from volsched.framework.plugin import Action, Plugin
 from volsched.model.errors import ConfigError, VolschedError
 from volsched.scheduler import Profile
@@ -174,6 +174,17 @@ def build(configuration: Configuration) -> Profile:
         tuple(ACTIONS.build(name, given.get(name, {})) for name in configuration.actions),
         tuple(tuple((option, _plugin(option)) for option in tier) for tier in configuration.tiers),
     )
+
+
+def load_profile(text: str) -> tuple[Profile, tuple[ConfigProblem, ...]]:
+    """Load a configuration and make everything that it names; with it, what is worth a warning."""
+    loaded = load_configuration(text)
+    try:
+        return build(loaded.configuration), loaded.warnings
+    except ConfigurationError:
+        raise
+    except ConfigError as error:
+        raise ConfigurationError([ConfigProblem("Argument", error.path, 0, error.message)]) from error
 
 
 def _plugin(option: PluginOption) -> Plugin:

@@ -139,7 +139,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that a misspelt one was probably meant to be."""
     listed = list(known)
     folded = {name.casefold(): name for name in reversed(listed)}
-    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.5)
+    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
     return folded[found[0]] if found else None
 
 

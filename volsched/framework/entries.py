@@ -1,12 +1,14 @@
 """How a plugin or an action is listed: where it is, imported only when a configuration names it.
 
-What an entry leads to is a class (or any callable) that may have ``ARGUMENTS``, the schema of what it can be told. When
-it has, it is called with the checked and complete arguments; when it has none, with nothing.
+What an entry leads to is a class or a function that makes the plugin or action. The schema of what it can be told is
+its own ``ARGUMENTS``, or that of its module. Where there is one, it is called with the checked and complete arguments,
+else with nothing.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, cast
@@ -17,7 +19,7 @@ from volsched.framework.plugin import Action, Plugin
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry(Generic[T]):
     """One plugin or action: the module that holds it and its name there."""
 
@@ -31,7 +33,9 @@ class Entry(Generic[T]):
 
 def schema_of(factory: Callable[..., object]) -> Schema:
     """Return what a plugin or action can be told."""
-    return tuple(getattr(factory, "ARGUMENTS", ()))
+    module = sys.modules.get(getattr(factory, "__module__", ""))
+    own: Schema | None = getattr(factory, "ARGUMENTS", None)
+    return tuple(getattr(module, "ARGUMENTS", ()) if own is None else own)
 
 
 def build(owner: str, factory: Callable[..., T], arguments: Mapping[str, Any]) -> T:

@@ -82,7 +82,7 @@ class ConfigurationError(ConfigError):
     """A configuration with everything that is wrong in it."""
 
     def __init__(self, problems: Sequence[ConfigProblem]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
         super().__init__("", "\n".join(map(str, self.problems)))
 
 
