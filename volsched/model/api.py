@@ -11,6 +11,7 @@ and Volcano's scheduling.volcano.sh/v1beta1 and batch.volcano.sh/v1alpha1.
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -979,10 +980,9 @@ _MESSAGE_AND_PATH: Final = re.compile(r"(?s)(.*?)(?: - at `(?:key in )?(\$.*)`)?
 
 
 def decode_object(raw: Mapping[str, Any]) -> ApiObject:
-    """Return the struct for an object as it was read from YAML or JSON, or raise ObjectError.
-
-    A null counts as absent, as it does for the API server.
-    """
+    """Return the struct for an object as it was read from YAML or JSON, or raise ObjectError."""
+    if not isinstance(raw, Mapping):
+        raise ObjectError("object", "", "$", f"must be a mapping, not {type(raw).__name__}")
     kind = raw.get("kind")
     version = raw.get("apiVersion")
     known = KINDS.get((version, kind)) if isinstance(kind, str) and isinstance(version, str) else None
@@ -994,7 +994,7 @@ def decode_object(raw: Mapping[str, Any]) -> ApiObject:
 def decode_as(kind: type[AnyObject], raw: Mapping[str, Any]) -> AnyObject:
     """Return the object as a struct of this kind, or raise ObjectError."""
     try:
-        return msgspec.convert(without_nulls(raw), kind)
+        return msgspec.convert(as_json(raw), kind)
     except msgspec.ValidationError as error:
         field, message = field_and_message(error)
         raise ObjectError(str(raw.get("kind") or kind.__name__), object_name(raw), field, message) from error
@@ -1007,13 +1007,24 @@ def field_and_message(error: msgspec.ValidationError) -> tuple[str, str]:
     return path or "$", message
 
 
-def without_nulls(value: Any) -> Any:
-    """Return the same JSON value without mapping entries that are null."""
+def as_json(value: Any) -> Any:
+    """Return what the API server would make of a value from YAML.
+
+    Mapping entries that are null count as absent, keys are texts, and times stay texts, whatever the YAML reader thinks.
+    """
     if isinstance(value, Mapping):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+        return {_key_text(key): as_json(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
-        return [without_nulls(item) for item in value]
+        return [as_json(item) for item in value]
+    if isinstance(value, date):
+        return value.isoformat()
     return value
+
+
+def _key_text(key: Any) -> Any:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return str(key) if isinstance(key, int | float) else key
 
 
 def object_name(raw: Mapping[str, Any]) -> str:

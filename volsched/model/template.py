@@ -288,8 +288,8 @@ class TemplateTable:
     def intern(self, pod: api.Pod) -> TaskTemplate:
         """Return the template of this pod, made when no pod like it was seen before.
 
-        Most pods are found by the bytes of the parts of their spec that count, without parsing them again. A pod that is
-        being resized on its node has a template of its own, with the larger request.
+        Most pods are found by the bytes of the parts of their spec that count, without parsing them again. A pod that
+        is being resized on its node has a template of its own, with the larger request.
         """
         annotations = self._annotations(pod.metadata.annotations)
         resized = _reported(pod.status) if _is_resized(pod) else None
@@ -300,7 +300,7 @@ class TemplateTable:
         return template
 
     def sweep(self, live: Collection[int]) -> list[TaskTemplate]:
-        """Forget the templates whose ids are not among the live ones and return them. An id is never given out twice."""
+        """Forget the templates whose ids are not among the live ones and return them; ids are not used again."""
         dead = [template for template in self._by_rules.values() if template.id not in live]
         if dead:
             gone = {template.id for template in dead}
@@ -312,12 +312,9 @@ class TemplateTable:
     def _of_rules(self, rules: _Rules) -> TaskTemplate:
         template = self._by_rules.get(rules)
         if template is None:
-            template = self._by_rules[rules] = TaskTemplate(self._number(), rules)
+            template = self._by_rules[rules] = TaskTemplate(self._next, rules)
+            self._next += 1
         return template
-
-    def _number(self) -> int:
-        self._next += 1
-        return self._next - 1
 
     def _annotations(self, annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         kept = self._kept
