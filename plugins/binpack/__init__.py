@@ -1,0 +1,1 @@
+"""Fill nodes up: the fuller a node would be, the better."""

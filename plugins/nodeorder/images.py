@@ -1,0 +1,95 @@
+"""Image locality: nodes that already have the pod's images are better, the more so the larger these are.
+
+    sum   = over the pod's images that the node has:  bytes x (share of all nodes that have the image)
+    score = 100 x (sum - 23Mi) / (1000Mi x containers - 23Mi),  sum kept between those two bounds
+
+The share keeps an image that only few nodes have from drawing all pods there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from volsched.framework.callbacks import Floats, Rows
+from volsched.framework.engine import FastEngine
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+
+MIB = 1024 * 1024
+LEAST = 23 * MIB
+MOST_PER_CONTAINER = 1000 * MIB
+
+Bytes = npt.NDArray[np.int64]
+
+
+class ImageLocality:
+    """Knows which nodes have which of the images that were asked for, and how large they are there."""
+
+    def __init__(self, cluster: Cluster, weight: int) -> None:
+        self._cluster = cluster
+        self._weight = weight
+        self._sizes: dict[str, Bytes] = {}
+        self._nodes: dict[str, int] = {}
+        self._position = 0
+        self._layout = -1
+
+    @staticmethod
+    def applies(task: TaskInfo) -> bool:
+        """Whether the pod has any image, which only pods that users did not write lack."""
+        return bool(task.template.images) and task.template.containers > 0
+
+    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+        """Score one node."""
+        self._refresh()
+        total = 0
+        images = node.images
+        for image in task.template.images:
+            size = images.get(image)
+            if size:
+                total += self._scaled(size, image)
+        most = MOST_PER_CONTAINER * task.template.containers
+        return float(100 * (min(max(total, LEAST), most) - LEAST) // (most - LEAST) * self._weight)
+
+    def scores(self, task: TaskInfo, _: FastEngine, rows: Rows) -> Floats:
+        """Answer as ``score``, for many nodes at once."""
+        self._refresh()
+        total: Bytes = np.zeros(len(self._cluster.rows), dtype=np.int64)
+        nodes = len(self._cluster.rows)
+        for image in task.template.images:
+            sizes = self._sizes_of(image)
+            total += (sizes * (self._nodes[image] / nodes if nodes else 0.0)).astype(np.int64)
+        most = MOST_PER_CONTAINER * task.template.containers
+        result = 100 * (np.clip(total[rows], LEAST, most) - LEAST) // (most - LEAST) * self._weight
+        found: Floats = result.astype(np.float64)
+        return found
+
+    def _scaled(self, size: int, image: str) -> int:
+        self._sizes_of(image)
+        return int(size * (self._nodes[image] / len(self._cluster.rows)))
+
+    def _sizes_of(self, image: str) -> Bytes:
+        found = self._sizes.get(image)
+        if found is None:
+            nodes = self._cluster.rows
+            found = np.fromiter((node.images.get(image, 0) for node in nodes), np.int64, len(nodes))
+            self._sizes[image] = found
+            self._nodes[image] = int(np.count_nonzero(found))
+        return found
+
+    def _refresh(self) -> None:
+        """Forget what nodes said that say something else now."""
+        cluster = self._cluster
+        if self._layout == cluster.layout and self._position == cluster.facts_log.end:
+            return
+        changed = cluster.facts_log.since(self._position)
+        if self._layout != cluster.layout or changed is None or len(self._sizes) > 4096:
+            self._sizes.clear()
+            self._nodes.clear()
+        else:
+            for image, sizes in self._sizes.items():
+                for row in changed:
+                    sizes[row] = cluster.rows[row].images.get(image, 0)
+                self._nodes[image] = int(np.count_nonzero(sizes))
+        self._position, self._layout = cluster.facts_log.end, cluster.layout

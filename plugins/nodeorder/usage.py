@@ -1,0 +1,213 @@
+"""Scores from how much of a node is used: least requested, most requested, balanced.
+
+All whole numbers from 0 to 100, divided as Go divides int64, so that they agree with kube-scheduler's to the digit:
+
+    least    = mean over cpu, memory of  (allocatable - requested) x 100 / allocatable,  0 when above allocatable
+    most     = mean over cpu, memory of  min(requested, allocatable) x 100 / allocatable
+    balance  = (1 - standard deviation of the used shares of cpu, memory, and GPUs when asked for) x 100
+    balanced = 50 + (50 + balance with the pod - balance without it) / 2,  0 for a pod that asks for none of them
+
+Least and most assume 100m and 200Mi for containers that ask for nothing; balanced does not. Resources of which the
+node has none are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from plugins.nodeorder.arguments import NodeOrderWeights
+from volsched.framework.callbacks import Floats, Rows
+from volsched.framework.engine import FastEngine
+from volsched.model.columns import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY, ResourceColumns
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
+
+GPU = "nvidia.com/gpu"
+"""The one extended resource that Volcano counts in the balance."""
+
+Whole = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the scores need of a template."""
+
+    template: TaskTemplate
+    cpu: int
+    memory: int
+    balanced: tuple[tuple[int, int], ...]
+    """Column and request of the resources that are balanced; empty when the pod asks for none of them."""
+
+
+class UsageScore:
+    """The three scores, weighted and added up, so that one call answers for a node."""
+
+    def __init__(self, weights: NodeOrderWeights, columns: ResourceColumns) -> None:
+        self._least = weights.leastrequested
+        self._most = weights.mostrequested
+        self._balance = weights.balancedresource
+        self._columns = columns
+        self._known: dict[int, _Asked] = {}
+
+    @property
+    def counts(self) -> bool:
+        """Whether any of the three has a weight."""
+        return bool(self._least or self._most or self._balance)
+
+    def _of(self, template: TaskTemplate) -> _Asked:
+        found = self._known.get(template.id)
+        if found is None or found.template is not template:
+            request = template.request
+            balanced = [(CPU, request.amount("cpu")), (MEMORY, request.amount("memory"))]
+            if request.amount(GPU):
+                balanced.append((self._columns.column(GPU), request.amount(GPU)))
+            if not self._balance or not any(amount for _, amount in balanced):
+                balanced = []
+            found = _Asked(template, template.nonzero_cpu, template.nonzero_memory, tuple(balanced))
+            self._known[template.id] = found
+        return found
+
+    # -- one node -------------------------------------------------------------------------------------------------
+
+    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+        """Score one node."""
+        template = task.template
+        asked = self._known.get(template.id)
+        if asked is None or asked.template is not template:
+            asked = self._of(template)
+        allocatable, used = node.allocatable, node.used
+        total = 0
+        if self._least or self._most:
+            cpu, memory = allocatable[CPU], allocatable[MEMORY]
+            by_cpu, by_memory = used[NONZERO_CPU] + asked.cpu, used[NONZERO_MEMORY] + asked.memory
+            if self._least:
+                total = self._least * _least(cpu, by_cpu, memory, by_memory)
+            if self._most:
+                total += self._most * _most(cpu, by_cpu, memory, by_memory)
+        if asked.balanced:
+            total += self._balance * _balanced(asked.balanced, allocatable, used)
+        return float(total)
+
+    # -- many nodes -----------------------------------------------------------------------------------------------
+
+    def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
+        """Answer as ``score``, for many nodes at once."""
+        asked = self._of(task.template)
+        columns = engine.columns
+        total: Whole = np.zeros(len(rows), dtype=np.int64)
+        if self._least or self._most:
+            pairs = [
+                (columns.allocatable[CPU, rows], columns.used[NONZERO_CPU, rows] + asked.cpu),
+                (columns.allocatable[MEMORY, rows], columns.used[NONZERO_MEMORY, rows] + asked.memory),
+            ]
+            if self._least:
+                total += self._least * _mean([_free_shares(*pair) for pair in pairs], pairs)
+            if self._most:
+                total += self._most * _mean([_used_shares(*pair) for pair in pairs], pairs)
+        if asked.balanced:
+            before = [(columns.allocatable[column, rows], columns.used[column, rows]) for column, _ in asked.balanced]
+            after = [
+                (capacity, used + amount) for (capacity, used), (_, amount) in zip(before, asked.balanced, strict=True)
+            ]
+            total += self._balance * (50 + (50 + _balances(after) - _balances(before)) // 2)
+        found: Floats = total.astype(np.float64)
+        return found
+
+
+def _least(cpu: int, by_cpu: int, memory: int, by_memory: int) -> int:
+    count = total = 0
+    if cpu:
+        count = 1
+        if by_cpu <= cpu:
+            total = (cpu - by_cpu) * 100 // cpu
+    if memory:
+        count += 1
+        if by_memory <= memory:
+            total += (memory - by_memory) * 100 // memory
+    return total >> 1 if count == 2 else total
+
+
+def _most(cpu: int, by_cpu: int, memory: int, by_memory: int) -> int:
+    count = total = 0
+    if cpu:
+        count = 1
+        total = min(by_cpu, cpu) * 100 // cpu
+    if memory:
+        count += 1
+        total += min(by_memory, memory) * 100 // memory
+    return total >> 1 if count == 2 else total
+
+
+def _balanced(balanced: tuple[tuple[int, int], ...], allocatable: Sequence[int], used: Sequence[int]) -> int:
+    before: list[float] = []
+    after: list[float] = []
+    for column, amount in balanced:
+        capacity = allocatable[column]
+        if capacity:
+            taken = used[column]
+            before.append(taken / capacity if taken < capacity else 1.0)
+            taken += amount
+            after.append(taken / capacity if taken < capacity else 1.0)
+    return 50 + (50 + _balance(after) - _balance(before)) // 2
+
+
+def _balance(shares: list[float]) -> int:
+    count = len(shares)
+    if count == 2:
+        return int((1 - abs((shares[0] - shares[1]) / 2)) * 100.0)
+    if count < 2:
+        return 100
+    mean = (shares[0] + shares[1] + shares[2]) / 3
+    first, second, third = shares[0] - mean, shares[1] - mean, shares[2] - mean
+    return int((1 - math.sqrt((first * first + second * second + third * third) / 3)) * 100.0)
+
+
+def _divisors(capacity: Whole) -> Whole:
+    found: Whole = np.where(capacity == 0, 1, capacity)
+    return found
+
+
+def _free_shares(capacity: Whole, requested: Whole) -> Whole:
+    found: Whole = np.where(requested > capacity, 0, (capacity - requested) * 100 // _divisors(capacity))
+    return found
+
+
+def _used_shares(capacity: Whole, requested: Whole) -> Whole:
+    found: Whole = np.minimum(requested, capacity) * 100 // _divisors(capacity)
+    return found
+
+
+def _mean(shares: list[Whole], pairs: list[tuple[Whole, Whole]]) -> Whole:
+    count = sum((capacity != 0).astype(np.int64) for capacity, _ in pairs)
+    total = sum(np.where(capacity != 0, share, 0) for share, (capacity, _) in zip(shares, pairs, strict=True))
+    found: Whole = np.where(np.equal(count, 2), np.right_shift(total, 1), total)
+    return found
+
+
+def _balances(pairs: list[tuple[Whole, Whole]]) -> Whole:
+    """``_balance`` for many nodes; what a node does not have is left out of its shares."""
+    has = [capacity != 0 for capacity, _ in pairs]
+    shares = [np.where(used < capacity, used / _divisors(capacity), 1.0) for capacity, used in pairs]
+    result = _pair_balances(shares[0], shares[1], has[0] & has[1])
+    if len(pairs) == 3:
+        rest = ~(has[0] & has[1] & has[2])
+        pairwise = np.full(len(result), 100, dtype=np.int64)
+        for one, other, absent in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):
+            both = has[one] & has[other] & ~has[absent]
+            pairwise = np.where(both, _pair_balances(shares[one], shares[other], both), pairwise)
+        mean = (shares[0] + shares[1] + shares[2]) / 3
+        first, second, third = shares[0] - mean, shares[1] - mean, shares[2] - mean
+        deviation = np.sqrt((first * first + second * second + third * third) / 3)
+        result = np.where(rest, pairwise, ((1 - deviation) * 100.0).astype(np.int64))
+    return result
+
+
+def _pair_balances(one: Floats, other: Floats, both: npt.NDArray[np.bool_]) -> Whole:
+    found: Whole = np.where(both, ((1 - np.abs((one - other) / 2)) * 100.0).astype(np.int64), 100)
+    return found

@@ -1,0 +1,22 @@
+"""Pods that must not be placed because a part of them cannot be understood, or is not supported."""
+
+from __future__ import annotations
+
+from plugins.predicates.verdicts import pod_refusal
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Step, Verdict
+
+
+def refusal(task: TaskInfo) -> Verdict | None:
+    """Refuse a pod rather than leave one of its rules out."""
+    template = task.template
+    if template.refusals:
+        faults = "; ".join(str(fault) for fault in template.refusals)
+        return pod_refusal(f'pod "{task.key}" cannot be placed: {faults}', Step.INVALID)
+    if template.resource_claims:
+        claim = template.resource_claims[0]
+        what = f'ResourceClaim "{claim.claim}"' if claim.claim else f'ResourceClaimTemplate "{claim.template}"'
+        return pod_refusal(
+            f'pod "{task.key}" uses {what} as "{claim.name}": ResourceClaims are not allocated in this version'
+        )
+    return None

@@ -1,0 +1,77 @@
+"""Rules about what a node says of itself: cordons, taints, labels, declared features.
+
+All of them are static: asked once for each class of nodes that say the same.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from plugins.predicates.verdicts import node_refusal
+from volsched.framework.callbacks import Mask, Rows
+from volsched.framework.engine import FastEngine
+from volsched.framework.nodeterms import selector_mask, selects
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+from volsched.model.template import Taint
+from volsched.model.verdict import Verdict
+
+CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
+
+UNSCHEDULABLE = node_refusal("node(s) were unschedulable", resolvable=False)
+TERMINATING = node_refusal("node(s) were being deleted", resolvable=False)
+NOT_AFFINE = node_refusal("node(s) didn't match Pod's node affinity/selector", resolvable=False)
+LACKS_FEATURES = node_refusal("node(s) didn't match Pod's required features", resolvable=False)
+
+
+def is_schedulable(task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    """NodeUnschedulable: a cordoned node takes only pods that tolerate the cordon; one being deleted takes nobody."""
+    if node.terminating:
+        return TERMINATING
+    if node.unschedulable and not task.template.tolerates(CORDON):
+        return UNSCHEDULABLE
+    return None
+
+
+def tolerates_taints(task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    """TaintToleration: every NoSchedule and NoExecute taint must be tolerated."""
+    for taint in node.taints:
+        if taint.effect in HARD_EFFECTS and not task.template.tolerates(taint):
+            return _untolerated(taint)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _untolerated(taint: Taint) -> Verdict:
+    """Name the taint, as kube-scheduler did before 1.36: who reads why a pod waits wants to know which it was."""
+    return node_refusal(f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}", resolvable=False)
+
+
+def has_node_terms(task: TaskInfo) -> bool:
+    """Whether a pod asks for certain nodes."""
+    return task.template.required_nodes is not None
+
+
+def matches_node_affinity(task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    """NodeAffinity: the node selector's labels and one of the required terms."""
+    selector = task.template.required_nodes
+    return None if selector is None or selects(selector, node) else NOT_AFFINE
+
+
+def node_affinity_rows(task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+    """Answer as ``matches_node_affinity``, for many nodes at once."""
+    selector = task.template.required_nodes
+    assert selector is not None  # noqa: S101 - has_node_terms was asked
+    found: Mask = selector_mask(selector, engine.facts)[rows]
+    return found
+
+
+def needs_features(task: TaskInfo) -> bool:
+    """Whether a pod needs something that not every kubelet can do."""
+    return bool(task.template.features)
+
+
+def declares_features(task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    """NodeDeclaredFeatures: the node must declare every feature that the pod needs."""
+    return None if task.template.features <= node.features else LACKS_FEATURES

@@ -1,0 +1,98 @@
+"""Registration of the rules that decide whether a pod may go on a node.
+
+The order is kube-scheduler's: of several reasons against a node, the one that it would name is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from plugins.predicates import invalid, nodes, slots
+from plugins.predicates.ports import HostPorts
+from volsched.framework.arguments import Argument
+from volsched.framework.session import Session
+from volsched.model.errors import ConfigError
+
+NAME = "predicates"
+
+
+def _switch(key: str, rule: str) -> Argument:
+    return Argument(f"predicate.{key}", "bool", True, f"Whether {rule} is checked.")
+
+
+ARGUMENTS: tuple[Argument, ...] = (
+    _switch("NodeAffinityEnable", "node affinity (and the node selector)"),
+    _switch("NodePortsEnable", "that host ports are free"),
+    _switch("TaintTolerationEnable", "that taints are tolerated"),
+    _switch("PodAffinityEnable", "pod affinity and anti-affinity"),
+    _switch("NodeVolumeLimitsEnable", "how many volumes of each CSI driver a node takes"),
+    _switch("VolumeZoneEnable", "the zone labels of old PersistentVolumes"),
+    _switch("PodTopologySpreadEnable", "topology spreading"),
+    _switch("VolumeBindingEnable", "where PersistentVolumeClaims are, or can be, bound"),
+    _switch("DynamicResourceAllocationEnable", "the allocation of ResourceClaims"),
+    Argument("predicate.CacheEnable", "bool", False, "Taken from Volcano; answers are always kept here."),
+    Argument("predicate.ProportionalEnable", "bool", False, "Taken from Volcano; not supported, must be false."),
+    Argument("predicate.resources", "names", (), "Taken from Volcano; belongs to predicate.ProportionalEnable."),
+    Argument("predicate.resources.*", "float", 1.0, "Taken from Volcano; belongs to predicate.ProportionalEnable."),
+    Argument("volumebinding.bindTimeoutSeconds", "int", 600, "How long a bind waits for its volumes.", minimum=1),
+    Argument("volumebinding.weight", "int", 1, "Taken from Volcano; its score needs an alpha feature."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PredicatesArguments:
+    """Which rules are checked."""
+
+    node_affinity: bool = True
+    node_ports: bool = True
+    taint_toleration: bool = True
+    pod_affinity: bool = True
+    node_volume_limits: bool = True
+    volume_zone: bool = True
+    pod_topology_spread: bool = True
+    volume_binding: bool = True
+    dynamic_resource_allocation: bool = True
+
+
+def build(arguments: Mapping[str, Any]) -> PredicatesPlugin:
+    """Make the plugin from checked arguments."""
+    if arguments.get("predicate.ProportionalEnable", False):
+        message = "is not supported: leave it out or set it to false"
+        raise ConfigError("arguments.predicate.ProportionalEnable", f"predicate.ProportionalEnable {message}")
+    values = {}
+    for field in fields(PredicatesArguments):
+        key = f"predicate.{field.name.title().replace('_', '')}Enable"
+        values[field.name] = bool(arguments.get(key, True))
+    return PredicatesPlugin(PredicatesArguments(**values))
+
+
+class PredicatesPlugin:
+    """Everything that Kubernetes demands of a node before a pod may run there."""
+
+    name: ClassVar[str] = NAME
+
+    def __init__(self, arguments: PredicatesArguments) -> None:
+        self._arguments = arguments
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the rules."""
+        wanted = self._arguments
+        session.add_pre_predicate_fn(NAME, invalid.refusal)
+        session.add_predicate_fn(NAME, nodes.is_schedulable, scope="static")
+        if wanted.taint_toleration:
+            session.add_predicate_fn(NAME, nodes.tolerates_taints, scope="static")
+        if wanted.node_affinity:
+            session.add_predicate_fn(
+                NAME,
+                nodes.matches_node_affinity,
+                scope="static",
+                vector=nodes.node_affinity_rows,
+                applies=nodes.has_node_terms,
+            )
+        session.add_predicate_fn(NAME, nodes.declares_features, scope="static", applies=nodes.needs_features)
+        if wanted.node_ports:
+            ports = session.account("predicates.ports", HostPorts)
+            session.add_predicate_fn(NAME, ports.are_free, vector=ports.free_rows, applies=ports.applies)
+        session.add_predicate_fn(NAME, slots.has_slot, vector=slots.slot_rows)

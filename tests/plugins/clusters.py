@@ -1,0 +1,177 @@
+"""A cluster for tests of node plugins, built from ordinary manifests without mirror or API server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from volsched.framework.configuration import Configuration, PluginOption
+from volsched.framework.engine import FastEngine
+from volsched.framework.session import Accounts, Session
+from volsched.model import api
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.plan import Step
+from volsched.model.quantity import amount_of
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.template import TemplateTable
+
+HOST = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+
+
+class Lab:
+    """A cluster under construction, and the session of some plugins on it."""
+
+    def __init__(self, *plugins: Any) -> None:
+        self.cluster = Cluster()
+        self.cluster.namespaces["default"] = {"kubernetes.io/metadata.name": "default"}
+        self.templates = TemplateTable()
+        self.plugins = plugins
+        self.accounts = Accounts(self.cluster)
+        self.engine = FastEngine(self.cluster)
+        self.steps: list[Step] = []
+        self._session: Session | None = None
+
+    # -- objects ----------------------------------------------------------------------------------------------------
+
+    def node(
+        self,
+        name: str,
+        cpu: Any = "8",
+        memory: Any = "32Gi",
+        pods: Any = 110,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[tuple[str, str, str]] = (),
+        unschedulable: bool = False,
+        terminating: bool = False,
+        images: Mapping[str, int] | None = None,
+        features: Sequence[str] = (),
+        **extended: Any,
+    ) -> NodeInfo:
+        facts = NodeFacts(
+            name=name,
+            uid=f"node-{name}",
+            labels={HOST: name, **(labels or {})},
+            taints=tuple(api.Taint(*taint) for taint in taints),
+            unschedulable=unschedulable,
+            images=dict(images or {}),
+            features=frozenset(features),
+            terminating=terminating,
+        )
+        amounts = {"cpu": cpu, "memory": memory, "pods": pods, **extended}
+        self.cluster.put_nodes([(facts, {key: amount_of(key, value) for key, value in amounts.items()})])
+        return self.cluster.nodes[name]
+
+    def namespace(self, name: str, **labels: str) -> None:
+        self.cluster.namespaces[name] = {"kubernetes.io/metadata.name": name, **labels}
+        self.cluster.namespaces_version += 1
+
+    def pod(
+        self,
+        name: str,
+        on: str | None = None,
+        status: TaskStatus | None = None,
+        ns: str = "default",
+        labels: Mapping[str, str] | None = None,
+        spec: Mapping[str, Any] | None = None,
+        ports: Sequence[Mapping[str, Any]] = (),
+        **requests: Any,
+    ) -> TaskInfo:
+        container = {"name": "main", "image": "", "ports": list(ports), "resources": {"requests": requests}}
+        raw = {
+            "metadata": {"name": name, "namespace": ns, "labels": dict(labels or {}), "uid": f"{ns}/{name}"},
+            "spec": {"containers": [container], **(spec or {})},
+        }
+        return self.put(api.decode_as(api.Pod, raw), on, status)
+
+    def put(self, pod: api.Pod, on: str | None = None, status: TaskStatus | None = None) -> TaskInfo:
+        meta = pod.metadata
+        task = TaskInfo(meta.uid, meta.namespace, meta.name, self.templates.intern(pod))
+        task.labels = meta.labels
+        node = self.cluster.nodes[on] if on else None
+        job = JobInfo(meta.namespace, meta.name)
+        self.cluster.put_job(job)
+        task.job = job
+        self.cluster.add_task(task, status or (TaskStatus.RUNNING if node else TaskStatus.PENDING), node)
+        return task
+
+    def move(self, task: TaskInfo, status: TaskStatus, on: str | None = None) -> None:
+        self.cluster.move(task, status, self.cluster.nodes[on] if on else None)
+
+    # -- questions --------------------------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        """The session; opened anew when nobody has done so since ``reopen``."""
+        if self._session is None:
+            self._session = Session(
+                self.cluster, Configuration((), ()), self.engine, self.accounts, self.steps.extend, now=0.0
+            )
+            self._session.open([[(PluginOption(plugin.name), plugin) for plugin in self.plugins]])
+        return self._session
+
+    def reopen(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def feasible(self, task: TaskInfo) -> set[str]:
+        """Nodes that every predicate admits, by the scalar functions; resources aside."""
+        predicates = self.session.nodes.predicates
+        return {
+            node.name
+            for node in self.cluster.rows
+            if all(p.fn(task, node) is None for p in predicates if p.applies is None or p.applies(task))
+        }
+
+    def reasons(self, task: TaskInfo) -> dict[str, str]:
+        """The first refusal of each node that refuses."""
+        found = {}
+        for node in self.cluster.rows:
+            for predicate in self.session.nodes.predicates:
+                if predicate.applies is None or predicate.applies(task):
+                    verdict = predicate.fn(task, node)
+                    if verdict is not None:
+                        found[node.name] = verdict.message
+                        break
+        return found
+
+    def scores(self, task: TaskInfo) -> dict[str, float]:
+        """The sum of all scores for each node that has room."""
+        per_plugin = self.engine.scores(task) if self.session else {}
+        return {name: sum(parts.values()) for name, parts in per_plugin.items()}
+
+    def check_twins(self, task: TaskInfo) -> None:
+        """Fail when a vector twin and its scalar form differ, to the bit."""
+        session = self.session
+        self.engine.columns.refresh()
+        self.engine.facts.refresh()
+        rows = self.engine.columns.all_rows
+        nodes = self.cluster.rows
+        for predicate in session.nodes.predicates:
+            if predicate.vector is None or not _speaks(predicate, task):
+                continue
+            expected = [predicate.fn(task, node) is None for node in nodes]
+            assert predicate.vector(task, self.engine, rows).tolist() == expected, predicate.fn
+        for order in session.nodes.node_orders:
+            if order.vector is not None and _speaks(order, task):
+                wanted = [order.fn(task, node) for node in nodes]
+                assert order.vector(task, self.engine, rows).tolist() == wanted, order.fn
+        for batch in session.nodes.batch_orders:
+            for chosen in (rows, rows[::2], rows[1::3]):
+                picked = [nodes[row] for row in chosen]
+                answers = list(batch.fn(task, picked))
+                if batch.vector is not None and picked:
+                    assert batch.vector(task, self.engine, chosen).tolist() == answers, batch.fn
+                uniform = batch.uniform(task) if batch.uniform is not None else None
+                if uniform is not None:
+                    assert answers == [uniform] * len(answers), batch.fn
+
+
+def _speaks(callback: Any, task: TaskInfo) -> bool:
+    if callback.applies is not None and not callback.applies(task):
+        return False
+    return callback.scope != "domain" or callback.key is None or callback.key(task) is not None
