@@ -1010,7 +1010,7 @@ def field_and_message(error: msgspec.ValidationError) -> tuple[str, str]:
 def as_json(value: Any) -> Any:
     """Return what the API server would make of a value from YAML.
 
-    Mapping entries that are null count as absent, keys are texts, and times stay texts, whatever the YAML reader thinks.
+    Mapping entries that are null count as absent, keys are texts, and times stay texts, whatever a YAML reader thinks.
     """
     if isinstance(value, Mapping):
         return {_key_text(key): as_json(item) for key, item in value.items() if item is not None}
