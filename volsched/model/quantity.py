@@ -149,7 +149,7 @@ def _scale(suffix: str, text: str) -> Fraction:
 
 
 def _value_without_digits(scale: Fraction, text: str) -> Fraction:
-    """Return 0 for texts such as "+", "." and "Ki", which upstream reads so unless the suffix is very large or small."""
+    """Return 0 for texts such as "+", "." and "Ki": upstream reads them so, save for huge and tiny suffixes."""
     if scale < Fraction(1, _NANO) or (scale.numerator & (scale.numerator - 1) == 0 and scale >= 1 << 50):
         raise QuantityError(text)
     return Fraction(0)
