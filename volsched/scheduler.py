@@ -128,7 +128,7 @@ class Scheduler:
         steps: list[Step] = []
         statuses = []
         for job in jobs:
-            status = groups.status_of(job, unschedulable=job.key in session.unschedulable)
+            status = groups.status_of(job, unschedulable=session.unschedulable.get(job.key, False))
             cluster.set_phase(job, status.phase)
             statuses.append((job, status))
         steps.extend(groups.writes(statuses))
@@ -140,6 +140,7 @@ class Scheduler:
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         cluster.touched.clear()
+        cluster.touched.update((job.key, job) for job in jobs if session.unschedulable.get(job.key) is False)
         return steps
 
 

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.session import Session
-from volsched.model.cluster import Cluster
+from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo
 from volsched.model.resources import Resources, Shortfall
 from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.task import TaskInfo
@@ -54,7 +54,7 @@ class OvercommitPlugin:
         session.add_job_enqueueable_fn(self.name, ledger.vote)
 
 
-class Admitted:
+class Admitted(Observer):
     """What admitted jobs may still take, kept job by job as they change."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -74,12 +74,6 @@ class Admitted:
             self._set(job.key, Resources.EMPTY)
         else:
             self._changed[job.key] = job
-
-    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
-        """See ``Observer``."""
-
-    def node_removed(self, node: NodeInfo) -> None:
-        """See ``Observer``."""
 
     def catch_up(self) -> None:
         """Count the jobs that changed anew."""

@@ -11,7 +11,7 @@ import numpy as np
 from plugins.predicates.verdicts import node_refusal
 from volsched.framework.callbacks import Mask, Rows
 from volsched.framework.engine import FastEngine
-from volsched.model.cluster import Cluster
+from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
@@ -24,7 +24,7 @@ PortKey = tuple[str, int]
 """Protocol and number."""
 
 
-class HostPorts:
+class HostPorts(Observer):
     """Which host ports are taken where: (protocol, port) -> node -> address -> number of pods."""
 
     def __init__(self, cluster: Cluster) -> None:

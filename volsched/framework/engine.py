@@ -249,7 +249,9 @@ class FastEngine:
     def _sums(self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder]) -> Floats:
         totals = np.zeros(len(rows))
         for part in entry.parts:
-            totals = totals + (part.fixed[rows] if part.fixed is not None else self._order_vector(task, part.order, rows))
+            totals = totals + (
+                part.fixed[rows] if part.fixed is not None else self._order_vector(task, part.order, rows)
+            )
         for batch in batches:
             totals = totals + self._batch_vector(task, batch, rows)
         return totals
@@ -498,7 +500,9 @@ class FastEngine:
         return scores_of(self.cluster, self.callbacks, task)
 
 
-def refusal_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo) -> tuple[Verdict | None, list[str]]:
+def refusal_of(
+    cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo
+) -> tuple[Verdict | None, list[str]]:
     """Why one node refuses a task: the first predicate's verdict, or the resources that it lacks."""
     for predicate in callbacks.predicates:
         if predicate.applies is None or predicate.applies(task):
@@ -548,5 +552,3 @@ def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dic
         for node, score in zip(nodes, answers, strict=True):
             add(node, batch.plugin, float(score))
     return found
-
-

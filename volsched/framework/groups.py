@@ -2,6 +2,9 @@
 
 The phase rules are Volcano's job updater's. A status is written only when phase, counts or conditions differ from what
 was last read or written.
+
+*Ours*: a gang with running members that cannot start becomes Unknown when two sessions running found so; the first one
+leaves it Pending, as one session of Volcano itself does (so its 175 recorded sessions say).
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from volsched.model.status import IS_SCHEDULED, TaskStatus
 
 
 def status_of(job: JobInfo, *, unschedulable: bool) -> GroupStatus:
-    """What a job's PodGroup should say. ``unschedulable``: this session found that the gang cannot start."""
+    """What a job's PodGroup should say. ``unschedulable``: this session and one before found that it cannot start."""
     counts = job.counts
     return GroupStatus(
         phase=_phase(job, unschedulable=unschedulable),

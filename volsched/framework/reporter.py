@@ -30,9 +30,7 @@ def about_task(task: TaskInfo) -> Iterator[Tell | WritePodCondition]:
     if verdict is None or verdict.step in _SILENT:
         return
     yield condition_of(task, verdict)
-    yield Tell(
-        "Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, verdict.short_message()
-    )
+    yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, verdict.short_message())
 
 
 def condition_of(task: TaskInfo, verdict: Verdict) -> WritePodCondition:

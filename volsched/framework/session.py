@@ -76,25 +76,16 @@ class Accounts:
         if name not in self._kept:
             account = make(self._cluster)
             self._kept[name] = account
-            if isinstance(account, ObserverLike):
-                self._cluster.observe(cast(Observer, account))
+            if isinstance(account, Observer):
+                self._cluster.observe(account)
         return cast(T, self._kept[name])
 
     def drop(self) -> None:
         """Forget all accounts: the configuration that they were made for is gone."""
         for account in self._kept.values():
-            if isinstance(account, ObserverLike):
-                self._cluster.ignore(cast(Observer, account))
+            if isinstance(account, Observer):
+                self._cluster.ignore(account)
         self._kept.clear()
-
-
-class _ObserverMeta(type):
-    def __instancecheck__(cls, instance: object) -> bool:
-        return hasattr(instance, "task_moved")
-
-
-class ObserverLike(metaclass=_ObserverMeta):
-    """Whatever has the methods of ``Observer``."""
 
 
 class Session:
@@ -122,7 +113,7 @@ class Session:
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.refused: dict[str, TaskInfo] = {}
         self.refused_jobs: dict[str, JobInfo] = {}
-        self.unschedulable: dict[str, JobInfo] = {}
+        self.unschedulable: dict[str, bool] = {}
         self.told: list[Tell] = []
         self._accounts = accounts
         self._submit = submit
@@ -155,7 +146,7 @@ class Session:
         self._tier, self._option = tier, option
 
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
-        """An account that outlives the session; if it has the methods of ``Observer`` it follows every change."""
+        """An account that outlives the session; if it is an ``Observer`` it follows every change."""
         return self._accounts.get(name, make)
 
     def add_job_order_fn(self, plugin: str, key: JobKeyFn) -> None:
@@ -447,8 +438,8 @@ class Session:
             self.cluster.touched[job.key] = job
 
     def cannot_start(self, job: JobInfo, condition: Condition) -> None:
-        """Note on a PodGroup that its gang cannot start in this session."""
-        self.unschedulable[job.key] = job
+        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too."""
+        self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
         self.set_condition(job, condition)
 
     def set_condition(self, job: JobInfo, condition: Condition) -> None:

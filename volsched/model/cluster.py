@@ -8,8 +8,6 @@ keeps answers about nodes catches up by asking only about the rows that changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
-
 from volsched.model.columns import ResourceColumns
 from volsched.model.job import INQUEUE, NOT_PARKED, PENDING, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
@@ -19,8 +17,11 @@ from volsched.model.storage import Storage
 from volsched.model.task import TaskInfo
 
 
-class Observer(Protocol):
-    """Something that keeps an account over the cluster and follows its changes instead of recounting."""
+class Observer:
+    """Something that keeps an account over the cluster and follows its changes instead of recounting.
+
+    Subclasses override what they care for.
+    """
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """``task`` left ``(before, node_before)`` for its present status and node. Also called when tasks go or come:

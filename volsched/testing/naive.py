@@ -1,0 +1,67 @@
+"""The naive engine: every callback asked about every node for every task, nothing kept, nothing reused.
+
+It is the oracle of the fast engine: same input, same placements, bit for bit. Small and obviously right is its only
+virtue.
+"""
+
+from __future__ import annotations
+
+from volsched.framework.engine import (
+    NodeCallbacks,
+    candidates_of,
+    refusal_of,
+    refusals_of,
+    scores_of,
+)
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import NodeRefusals
+
+
+class NaiveEngine:
+    """An ``Engine`` without memory."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.callbacks = NodeCallbacks()
+
+    def open(self, callbacks: NodeCallbacks) -> None:
+        """Use these callbacks from now on."""
+        self.callbacks = callbacks
+
+    def best(self, task: TaskInfo) -> NodeInfo | None:
+        """The candidate with the highest score; of equals the first in order of names."""
+        nodes = candidates_of(self.cluster, self.callbacks, task)
+        if len(nodes) < 2:
+            return nodes[0] if nodes else None
+        totals = self._totals(task, nodes)
+        named = {node.name: total for node, total in zip(nodes, totals, strict=True)}
+        for choose in self.callbacks.best_nodes:
+            chosen = choose(task, named)
+            if chosen is not None and chosen in named:
+                return self.cluster.nodes[chosen]
+        return nodes[totals.index(max(totals))]
+
+    def _totals(self, task: TaskInfo, nodes: list[NodeInfo]) -> list[float]:
+        totals = [0.0] * len(nodes)
+        for order in self.callbacks.node_orders:
+            if order.applies is None or order.applies(task):
+                totals = [total + order.fn(task, node) for total, node in zip(totals, nodes, strict=True)]
+        for batch in self.callbacks.batch_orders:
+            if batch.uniform is None or batch.uniform(task) is None:
+                scores = batch.fn(task, nodes)
+                totals = [total + float(score) for total, score in zip(totals, scores, strict=True)]
+        return totals
+
+    def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether the task may go on this node, now or once it has room."""
+        return refusal_of(self.cluster, self.callbacks, task, node) == (None, [])
+
+    def refusals(self, task: TaskInfo) -> NodeRefusals:
+        """Why nodes refuse the task, counted."""
+        return refusals_of(self.cluster, self.callbacks, task)
+
+    def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
+        """Each plugin's score of each candidate."""
+        return scores_of(self.cluster, self.callbacks, task)
