@@ -1,0 +1,108 @@
+"""Every quantity of an object must be one, and none may be below zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from volsched.model import api
+from volsched.model.errors import QuantityError
+from volsched.model.quantity import QuantityText, amount_of
+from volsched.validation.problems import INVALID, Fault, Faults
+
+
+def quantity_faults(found: api.ApiObject) -> Faults:
+    """Yield what is wrong with the quantities of an object of any kind."""
+    listed = _LISTS.get(type(found))
+    return _all(listed(found)) if listed is not None else iter(())
+
+
+def pod_spec_faults(spec: api.PodSpec) -> Faults:
+    """Yield what is wrong with the quantities of a pod, or of a template's pod; paths begin inside the spec."""
+    return _all(_of_pod_spec(spec, ""))
+
+
+Listed = Iterator[tuple[str, Mapping[str, QuantityText]]]
+
+
+def _all(lists: Listed) -> Faults:
+    for path, quantities in lists:
+        yield from under_list(path, quantities)
+
+
+def under_list(path: str, quantities: Mapping[str, QuantityText]) -> Faults:
+    """Yield what is wrong in one resource list."""
+    for name, text in quantities.items():
+        try:
+            amount = amount_of(name, text)
+        except QuantityError as error:
+            yield Fault(f"{path}[{name}]", INVALID, str(error))
+            continue
+        if amount < 0:
+            yield Fault(f"{path}[{name}]", INVALID, f"{text!r} must not be negative")
+
+
+def _of_pod_spec(spec: api.PodSpec, prefix: str) -> Listed:
+    for kind, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for number, container in enumerate(containers):
+            yield from _of_resources(container.resources, f"{prefix}{kind}[{number}].resources")
+    if spec.resources is not None:
+        yield from _of_resources(spec.resources, f"{prefix}resources")
+    yield f"{prefix}overhead", spec.overhead
+
+
+def _of_resources(resources: api.ResourceRequirements, path: str) -> Listed:
+    yield f"{path}.requests", resources.requests
+    yield f"{path}.limits", resources.limits
+
+
+def _of_node(node: api.Node) -> Listed:
+    yield "status.capacity", node.status.capacity
+    yield "status.allocatable", node.status.allocatable
+
+
+def _of_queue(queue: api.Queue) -> Listed:
+    yield "spec.capability", queue.spec.capability
+    yield "spec.deserved", queue.spec.deserved
+    yield "spec.guarantee.resource", queue.spec.guarantee.resource
+
+
+def _of_group(group: api.PodGroup) -> Listed:
+    yield "spec.minResources", group.spec.min_resources or {}
+
+
+def _of_job(job: api.Job) -> Listed:
+    for number, task in enumerate(job.spec.tasks):
+        yield from _of_pod_spec(task.template.spec, f"spec.tasks[{number}].template.spec.")
+
+
+def _of_pod(pod: api.Pod) -> Listed:
+    yield from _of_pod_spec(pod.spec, "spec.")
+
+
+def _of_workload(found: Any) -> Listed:
+    yield from _of_pod_spec(found.spec.template.spec, "spec.template.spec.")
+
+
+def _of_claim(claim: api.PersistentVolumeClaim) -> Listed:
+    yield from _of_resources(claim.spec.resources, "spec.resources")
+
+
+def _of_volume(volume: api.PersistentVolume) -> Listed:
+    yield "spec.capacity", volume.spec.capacity
+
+
+_LISTS: Final[Mapping[type[api.ApiObject], Callable[[Any], Listed]]] = {
+    api.Node: _of_node,
+    api.Pod: _of_pod,
+    api.Queue: _of_queue,
+    api.PodGroup: _of_group,
+    api.Job: _of_job,
+    api.Deployment: _of_workload,
+    api.ReplicaSet: _of_workload,
+    api.StatefulSet: _of_workload,
+    api.DaemonSet: _of_workload,
+    api.BatchJob: _of_workload,
+    api.PersistentVolumeClaim: _of_claim,
+    api.PersistentVolume: _of_volume,
+}

@@ -1,0 +1,47 @@
+"""Times and states of an object must be ones that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from volsched.framework.arguments import hint
+from volsched.model import api
+from volsched.validation.problems import INVALID, NOT_SUPPORTED, Fault, Faults
+
+POD_PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+GROUP_PHASES: Final = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
+QUEUE_STATES: Final = ("Open", "Closed", "Closing", "Unknown")
+
+
+def state_faults(found: api.ApiObject) -> Faults:
+    """Yield what is wrong with an object's times, and with its phase or state when it has one."""
+    meta = found.metadata
+    for field, stamp in (
+        ("metadata.creationTimestamp", meta.creation_timestamp),
+        ("metadata.deletionTimestamp", meta.deletion_timestamp),
+    ):
+        if stamp is not None and not is_time(stamp):
+            yield Fault(field, INVALID, f"{stamp!r} is not a time, as 2026-01-31T12:00:00Z")
+    if isinstance(found, api.Pod):
+        yield from one_of("status.phase", found.status.phase, POD_PHASES)
+    elif isinstance(found, api.PodGroup):
+        yield from one_of("status.phase", found.status.phase, GROUP_PHASES)
+    elif isinstance(found, api.Queue):
+        yield from one_of("status.state", found.status.state, QUEUE_STATES)
+
+
+def one_of(field: str, value: str, known: tuple[str, ...] | Mapping[str, object]) -> Faults:
+    """Yield a fault when a value is said and is not among the known ones."""
+    if value and value not in known:
+        yield Fault(field, NOT_SUPPORTED, f"{value!r} is not one of {', '.join(known)}{hint(value, known)}")
+
+
+def is_time(stamp: str) -> bool:
+    """Say whether a text is a point in time."""
+    try:
+        datetime.fromisoformat(stamp)
+    except ValueError:
+        return False
+    return "T" in stamp
