@@ -74,25 +74,8 @@ def test_a_quantity_has_its_exact_value(text: str | float, value: Fraction) -> N
     "text",
     [
         *("", " ", " 1", "1 ", "1 Gi", "abc", "1.1.1", "1..", "--1", "+-1", "1-", "1+", "1e", "1E+", "1e1.5", "1ee3"),
-        *(
-            "1K",
-            "1ki",
-            "1mi",
-            "1gi",
-            "1KI",
-            "1Mi3",
-            "1_000",
-            "1,5",
-            "0x10",
-            "१",
-            "1²",
-            "Pi",
-            "Ei",
-            "E-11",
-            "NaN",
-            "1e1001",
-        ),
-        *("1" * 1001, float("nan"), float("inf"), True, None, [], 10**1001),
+        *("1K", "1ki", "1mi", "1gi", "1KI", "1Mi3", "1_000", "1,5", "0x10", "१", "1²", "Pi", "Ei", "E-11"),
+        *("NaN", "1e1001", "1" * 1001, float("nan"), float("inf"), True, None, [], 10**1001),
     ],
 )
 def test_what_is_no_quantity_is_refused_by_name(text: object) -> None:
@@ -104,9 +87,9 @@ def test_what_is_no_quantity_is_refused_by_name(text: object) -> None:
 
 
 def test_the_error_names_the_text() -> None:
-    with pytest.raises(QuantityError, match="^'12KB' is not a quantity$"):
+    with pytest.raises(QuantityError, match=r"^'12KB' is not a quantity$"):
         parse("12KB")
-    with pytest.raises(QuantityError, match="^'12mi' is not a quantity: unknown suffix 'mi'$"):
+    with pytest.raises(QuantityError, match=r"^'12mi' is not a quantity: unknown suffix 'mi'$"):
         parse("12mi")
 
 

@@ -71,20 +71,11 @@ def test_it_is_a_mapping() -> None:
     found = Resources({"cpu": 1, "gpu": 2})
 
     assert dict(found) == {"cpu": 1, "gpu": 2}
-    assert (len(found), "cpu" in found, "memory" in found, found.get("memory"), found["gpu"]) == (
-        2,
-        True,
-        False,
-        None,
-        2,
-    )
+    assert len(found) == 2
+    assert ("cpu" in found, "memory" in found, found.get("memory"), found["gpu"]) == (True, False, None, 2)
     assert (found.amount("gpu"), found.amount("memory")) == (2, 0)
     assert not Resources.EMPTY
-    assert (list(found.keys()), list(found.values()), list(found.items())) == (
-        ["cpu", "gpu"],
-        [1, 2],
-        [("cpu", 1), ("gpu", 2)],
-    )
+    assert list(found.items()) == list(zip(found.keys(), found.values(), strict=True)) == [("cpu", 1), ("gpu", 2)]
     assert repr(Resources({"cpu": 1500})) == "Resources({'cpu': '1500m'})"
 
 

@@ -131,12 +131,9 @@ class NodeRefusals:
         parts = [f"{count} {reason}" for reason, count in self.ordered()]
         if not parts:
             return f"{head}."
-        for shown in range(len(parts), 0, -1):
-            rest = len(parts) - shown
-            text = f"{head}: {', '.join(parts[:shown])}{_and_more(rest)}."
-            if len(text.encode()) < LONGEST_MESSAGE:
-                return text
-        return truncated(f"{head}: {parts[0]}", _and_more(len(parts) - 1) + ".")
+        shown = _shown(parts, LONGEST_MESSAGE - 1 - len(f"{head}: ."))
+        tail = f"{_and_more(len(parts) - shown)}."
+        return truncated(f"{head}: {', '.join(parts[:shown])}", tail)
 
 
 def truncated(text: str, tail: str = "", limit: int = LONGEST_MESSAGE) -> str:
@@ -145,6 +142,18 @@ def truncated(text: str, tail: str = "", limit: int = LONGEST_MESSAGE) -> str:
         return text + tail
     room = limit - 1 - len(("…" + tail).encode())
     return text.encode()[:room].decode(errors="ignore") + "…" + tail
+
+
+def _shown(parts: list[str], room: int) -> int:
+    """Return how many parts fit into so many bytes together with the count of the others; at least 1."""
+    shown, size = 1, -2
+    for number, part in enumerate(parts, 1):
+        size += 2 + len(part.encode())
+        if size > room:
+            break
+        if size + len(_and_more(len(parts) - number)) <= room:
+            shown = number
+    return shown
 
 
 def _and_more(reasons: int) -> str:
