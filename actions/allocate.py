@@ -46,7 +46,8 @@ class AllocateAction:
         if statement is not None:
             session.refuse_job(attempt.job, None)
             statement.commit(attempt.job)
-        if not attempt.moved and not _helped_by_placements(attempt.job):
+        nothing_stands = not attempt.held if statement is None else not attempt.moved
+        if nothing_stands and not _helped_by_placements(attempt.job):
             attempt.job.parked_at = session.cluster.relief
         return statement is not None and attempt.moved and bool(attempt.tasks)
 
@@ -55,9 +56,7 @@ def _attempts(session: Session) -> dict[str, Attempt]:
     """Jobs with tasks to place, those left out that failed when the cluster was no fuller than now."""
     relief = session.cluster.relief
     attempts: dict[str, Attempt] = {}
-    for job in considered(session):
-        if job.parked_at == relief:
-            continue
+    for job in considered(session, lambda job: job.parked_at != relief):
         tasks = [task for task in job.schedulable() if not task.best_effort]
         if tasks:
             attempts[job.key] = Attempt(job, session.in_order(tasks)[::-1])

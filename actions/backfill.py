@@ -22,7 +22,7 @@ class BackfillAction:
 
     def execute(self, session: Session) -> None:
         """Go through queues and jobs in their order."""
-        waiting = {job.key: tasks for job in considered(session) if (tasks := _best_effort(job))}
+        waiting = {job.key: tasks for job in considered(session, _has_best_effort) if (tasks := _best_effort(job))}
         turns = Turns.of(session, [session.cluster.jobs[key] for key in waiting])
         while turns.queues:
             jobs = turns.jobs[turns.queues.pop().name]
@@ -42,6 +42,10 @@ class BackfillAction:
             refusal = session.allocate_now(task, node)
         if refusal is not None:
             session.refuse_task(task, refusal)
+
+
+def _has_best_effort(job: JobInfo) -> bool:
+    return job.pending_best_effort > 0
 
 
 def _best_effort(job: JobInfo) -> list[TaskInfo]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from volsched.framework.ordering import Heap
@@ -28,13 +28,13 @@ class Turns:
         return cls(queues, heaps)
 
 
-def considered(session: Session) -> Iterator[JobInfo]:
-    """Jobs with waiting tasks that are admitted, complete and in a queue.
+def considered(session: Session, worth_a_look: Callable[[JobInfo], bool]) -> Iterator[JobInfo]:
+    """Jobs with waiting tasks that are worth a look, admitted, complete and in a queue.
 
     Without an enqueue action a Pending job is admitted here (Volcano does so in allocate).
     """
     cluster = session.cluster
-    for job in list(cluster.waiting.values()):
+    for job in [job for job in cluster.waiting.values() if worth_a_look(job)]:
         if job.queue not in cluster.queues or not (job.has_group or job.implicit):
             continue
         if job.phase in ("", PENDING):
@@ -46,4 +46,4 @@ def considered(session: Session) -> Iterator[JobInfo]:
             yield job
         else:
             session.refuse_job(job, refusal)
-
+            job.parked_at = cluster.relief

@@ -27,6 +27,8 @@ class Attempt:
     failed_roles: set[str] = field(default_factory=set)
     moved: bool = False
     """Whether anything of the job found a place."""
+    held: bool = False
+    """Whether the job keeps room in this session without being committed."""
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
@@ -55,11 +57,11 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
             break
     if session.is_ready(job):
         return statement
-    if session.is_pipelined(job):
-        _say_who_waits(session, attempt, statement)
+    _say_who_waits(session, attempt, statement)
+    attempt.held = session.is_pipelined(job)
+    if attempt.held:
         statement.hold()
     else:
-        _say_who_waits(session, attempt, statement)
         statement.discard()
     return None
 

@@ -74,6 +74,11 @@ class NodeColumns:
                 fits &= idle + self.releasing[column, rows] - self.pipelined[column, rows] >= amount
         return fits
 
+    def future_idle(self, column: int, rows: Rows) -> Amounts:
+        """What will be free of one resource: idle + releasing - pipelined."""
+        idle = self.allocatable[column, rows] - self.used[column, rows]
+        return idle + self.releasing[column, rows] - self.pipelined[column, rows]
+
 
 def _stack(amounts: list[list[int]], width: int) -> Amounts:
     if not amounts:

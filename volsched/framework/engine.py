@@ -96,10 +96,9 @@ class Entry:
     """The answers about one template (see the module)."""
 
     __slots__ = (
-        "base",
         "blocks",
         "charge",
-        "domain_masks",
+        "explained",
         "facts_position",
         "ok",
         "parts",
@@ -123,6 +122,7 @@ class Entry:
         self.row_predicates: list[Predicate] = []
         self.parts: list[_Part] = []
         self.scoped: list[_Scoped] = []
+        self.explained: tuple[tuple[int, int, list[Hashable]], NodeRefusals] | None = None
 
 
 class FastEngine:
@@ -493,7 +493,55 @@ class FastEngine:
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
         """Why nodes refuse the task, counted; a node counts once for each of its reasons."""
-        return refusals_of(self.cluster, self.callbacks, task)
+        entry = self._entry(task)
+        state = (entry.position, entry.facts_position, [scoped.version for scoped in entry.scoped])
+        if entry.explained is None or entry.explained[0] != state or self._pod_predicates:
+            entry.explained = (state, self._count_refusals(task))
+        return entry.explained[1]
+
+    def _count_refusals(self, task: TaskInfo) -> NodeRefusals:
+        self.facts.refresh()
+        self.columns.refresh()
+        found = NodeRefusals()
+        undecided = np.ones(len(self.cluster.rows), dtype=np.bool_)
+        for predicate in self.callbacks.predicates:
+            if self._speaks(predicate, task):
+                count = self._count_by_class if predicate.scope == "static" else self._count_by_row
+                count(task, predicate, undecided, found)
+        rows = np.flatnonzero(undecided)
+        for column, amount in self.cluster.columns.request(task.template):
+            short = int(np.count_nonzero(self.columns.future_idle(column, rows) < amount))
+            if short:
+                found.add(f"Insufficient {self.cluster.columns.names[column]}", short)
+        return found
+
+    def _count_by_class(self, task: TaskInfo, predicate: Predicate, undecided: Mask, found: NodeRefusals) -> None:
+        """Count a static predicate's refusals: one message for each class, or for all when it answers by vector."""
+        if predicate.vector is not None:
+            refused = undecided & ~predicate.vector(task, self, self.columns.all_rows)
+            if refused.any():
+                verdict = predicate.fn(task, self.cluster.rows[int(refused.argmax())])
+                found.add(verdict.message if verdict is not None else "", int(np.count_nonzero(refused)))
+                undecided &= ~refused
+            return
+        answers, classes = self._by_class(predicate, task)
+        if all(answer is None for answer in answers):
+            return
+        for answer, count in zip(answers, np.bincount(classes[undecided], minlength=len(answers)), strict=True):
+            if answer is not None and count:
+                found.add(answer.message, int(count))
+        undecided &= np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
+
+    def _count_by_row(self, task: TaskInfo, predicate: Predicate, undecided: Mask, found: NodeRefusals) -> None:
+        rows = np.flatnonzero(undecided)
+        if predicate.vector is not None:
+            rows = rows[~predicate.vector(task, self, rows)]
+        nodes = self.cluster.rows
+        for row in rows:
+            verdict = predicate.fn(task, nodes[row])
+            if verdict is not None:
+                found.add(verdict.message)
+                undecided[row] = False
 
     def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
         """For each node the task could go on (of the group that is chosen from): each plugin's score."""

@@ -1,0 +1,234 @@
+"""Small clusters for tests and benches, written the way one would say them, and decided by the real scheduler.
+
+    cluster = a_cluster().node("gpu-1", cpu="64", **{"nvidia.com/gpu": 8}).queue("q").job("etl", tasks=3, queue="q", cpu="4")
+    assert decide(cluster, CONFIGURATION).bindings == {"etl-0": "gpu-1", "etl-1": "gpu-1", "etl-2": "gpu-1"}
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from volsched.cache.mirror import Mirror, MirrorSettings
+from volsched.framework.engine import Engine, FastEngine
+from volsched.model import api
+from volsched.model.changes import Change, Put
+from volsched.model.cluster import Cluster
+from volsched.model.plan import Bind, Evict, Step
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.ports import CycleReport
+from volsched.registry import load_profile
+from volsched.scheduler import Scheduler
+
+GROUP_NAME = "scheduling.k8s.io/group-name"
+HOSTNAME = "kubernetes.io/hostname"
+
+
+class SteadyClock:
+    """A clock for tests: the time of day is what it was told, durations are real."""
+
+    def __init__(self, now: float = 1_767_225_600.0) -> None:
+        self.time = now
+
+    def now(self) -> float:
+        """Seconds since the epoch, as set."""
+        return self.time
+
+    def elapsed(self) -> float:
+        """Seconds, monotonic."""
+        return time.perf_counter()
+
+
+@dataclass(slots=True)
+class Recorder:
+    """An executor that keeps the steps and does nothing."""
+
+    steps: list[Step] = field(default_factory=list)
+
+    def execute(self, steps: Sequence[Step]) -> None:
+        """Keep the steps."""
+        self.steps.extend(steps)
+
+
+@dataclass(slots=True)
+class ClusterBuilder:
+    """Ordinary manifests under construction; ``changes`` are what an informer would send."""
+
+    objects: list[dict[str, Any]] = field(default_factory=list)
+
+    def node(
+        self,
+        name: str,
+        cpu: Any = "64",
+        memory: Any = "256Gi",
+        pods: Any = 110,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        **extended: Any,
+    ) -> ClusterBuilder:
+        """Add a node; ``extended`` resources by name."""
+        allocatable = {k: str(v) for k, v in {"cpu": cpu, "memory": memory, "pods": pods, **extended}.items()}
+        return self._add(
+            "v1",
+            "Node",
+            {"name": name, "labels": {HOSTNAME: name, **(labels or {})}},
+            spec={"taints": list(taints)} if taints else {},
+            status={"allocatable": allocatable, "capacity": allocatable},
+        )
+
+    def queue(self, name: str, **spec: Any) -> ClusterBuilder:
+        """Add a queue."""
+        return self._add("scheduling.volcano.sh/v1beta1", "Queue", {"name": name}, spec={"weight": 1, **spec})
+
+    def group(
+        self,
+        name: str,
+        queue: str = "default",
+        minimum: int = 1,
+        phase: str = "Inqueue",
+        created: str | None = None,
+        **spec: Any,
+    ) -> ClusterBuilder:
+        """Add a PodGroup."""
+        return self._add(
+            "scheduling.volcano.sh/v1beta1",
+            "PodGroup",
+            {"name": name, "namespace": "default", **({"creationTimestamp": created} if created else {})},
+            spec={"queue": queue, "minMember": minimum, **spec},
+            status={"phase": phase},
+        )
+
+    def pod(
+        self,
+        name: str,
+        group: str | None = None,
+        on: str | None = None,
+        phase: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        created: str | None = None,
+        spec: Mapping[str, Any] | None = None,
+        **requests: Any,
+    ) -> ClusterBuilder:
+        """Add a pod of one container that asks for ``requests``."""
+        listed = {key: str(value) for key, value in requests.items()}
+        meta: dict[str, Any] = {"name": name, "namespace": "default", "labels": dict(labels or {})}
+        meta["annotations"] = {**({GROUP_NAME: group} if group else {}), **(annotations or {})}
+        if created:
+            meta["creationTimestamp"] = created
+        body = {
+            "schedulerName": "volsched",
+            "containers": [{"name": "main", "image": "none", "resources": {"requests": listed}}],
+            **({"nodeName": on} if on else {}),
+            **(spec or {}),
+        }
+        return self._add("v1", "Pod", meta, spec=body, status={"phase": phase or ("Running" if on else "Pending")})
+
+    def job(self, name: str, tasks: int = 1, minimum: int | None = None, queue: str = "default", **pod: Any) -> ClusterBuilder:
+        """Add a PodGroup and its pending pods ``name-0``, ``name-1`` and so on; all of them are the minimum if not told."""
+        self.group(name, queue, tasks if minimum is None else minimum)
+        for index in range(tasks):
+            self.pod(f"{name}-{index}", name, **pod)
+        return self
+
+    def add(self, manifest: Mapping[str, Any]) -> ClusterBuilder:
+        """Add any manifest."""
+        self.objects.append(dict(manifest))
+        return self
+
+    def _add(self, version: str, kind: str, metadata: dict[str, Any], **rest: Any) -> ClusterBuilder:
+        metadata.setdefault("uid", f"{kind.lower()}-{metadata.get('namespace', '')}-{metadata['name']}")
+        self.objects.append({"apiVersion": version, "kind": kind, "metadata": metadata, **rest})
+        return self
+
+    def changes(self) -> list[Change]:
+        """Everything as changes of a mirror, in order."""
+        return [Put(api.decode_object(item)) for item in self.objects]
+
+
+def a_cluster() -> ClusterBuilder:
+    """An empty cluster."""
+    return ClusterBuilder()
+
+
+@dataclass(slots=True)
+class Rig:
+    """A scheduler on a mirror, with an executor that records."""
+
+    mirror: Mirror
+    scheduler: Scheduler
+    recorder: Recorder
+    clock: SteadyClock
+
+    @property
+    def cluster(self) -> Cluster:
+        """The live state."""
+        return self.mirror.cluster
+
+    def cycle(self, *changes: Change) -> Decision:
+        """Apply changes, run one cycle, and say what it decided."""
+        self.mirror.apply(changes)
+        self.recorder.steps.clear()
+        report = self.scheduler.cycle()
+        return Decision(list(self.recorder.steps), self.cluster, report)
+
+
+@dataclass(slots=True)
+class Decision:
+    """What a cycle wants done, and how the cluster stands after it."""
+
+    steps: list[Step]
+    cluster: Cluster
+    report: CycleReport
+
+    @property
+    def bindings(self) -> dict[str, str]:
+        """Node by name of pod (the namespace ``default`` is not shown)."""
+        return {_short(s.namespace, s.name): s.node for s in self.steps if isinstance(s, Bind)}
+
+    @property
+    def evictions(self) -> list[str]:
+        """Names of evicted pods."""
+        return [_short(s.namespace, s.name) for s in self.steps if isinstance(s, Evict)]
+
+    @property
+    def waiting(self) -> dict[str, str]:
+        """Why each waiting pod waits: its own refusal's message, else its job's."""
+        found = {}
+        for task in self.cluster.tasks.values():
+            if task.status is TaskStatus.PENDING and task.ours:
+                refusal = task.refusal or (task.job.refusal if task.job else None)
+                found[_short(task.namespace, task.name)] = refusal.message if refusal else ""
+        return found
+
+    def task(self, name: str) -> TaskInfo:
+        """A task by its pod's name."""
+        return next(task for task in self.cluster.tasks.values() if name in (task.name, task.key))
+
+
+def a_rig(
+    cluster: ClusterBuilder,
+    configuration: str,
+    engine: Callable[[Cluster], Engine] = FastEngine,
+    settings: MirrorSettings | None = None,
+) -> Rig:
+    """A scheduler with this configuration (YAML) on a cluster."""
+    mirror = Mirror(settings)
+    mirror.apply(cluster.changes())
+    profile, _ = load_profile(configuration)
+    recorder, clock = Recorder(), SteadyClock()
+    return Rig(mirror, Scheduler(mirror, profile, recorder, clock, engine), recorder, clock)
+
+
+def decide(
+    cluster: ClusterBuilder, configuration: str, engine: Callable[[Cluster], Engine] = FastEngine
+) -> Decision:
+    """Run one cycle on a cluster."""
+    return a_rig(cluster, configuration, engine).cycle()
+
+
+def _short(namespace: str, name: str) -> str:
+    return name if namespace == "default" else f"{namespace}/{name}"
