@@ -1017,7 +1017,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
     if isinstance(value, date):
-        return value.isoformat()
+        return value.isoformat().replace("+00:00", "Z")
     return value
 
 
