@@ -90,7 +90,10 @@ class ApiClient:
             return list(pool.map(call, arguments))
 
     def watch(self, path: str, *, resource_version: str = "", timeout_seconds: int = 300) -> Iterator[Json]:
-        """Yield the events of a watch until the server ends it; close the generator to leave earlier."""
+        """Yield the events of a watch until the server ends it; close the generator to leave earlier.
+
+        Raises http.client.IncompleteRead when the connection breaks, ApiError when the watch is refused.
+        """
         mark = "&" if "?" in path else "?"
         query = f"{path}{mark}watch=1&resourceVersion={resource_version}&timeoutSeconds={timeout_seconds}"
         connection = self._connect(timeout_seconds + 10)
@@ -99,7 +102,7 @@ class ApiClient:
             response = connection.getresponse()
             if response.status != 200:
                 raise ApiError("GET", query, response.status, response.read().decode(errors="replace"))
-            while line := response.readline():
+            for line in lines_of(response):
                 yield json.loads(line)
         finally:
             connection.close()
@@ -161,10 +164,26 @@ class ApiClient:
         if held is None or held.generation != self._generation or now - held.used > _IDLE_LIMIT_SECONDS:
             held = self._local.held = _Held(self._connect(timeout), self._generation, now)
         held.used = now
+        held.connection.timeout = timeout
+        if held.connection.sock:
+            held.connection.sock.settimeout(timeout)
         return held.connection
 
     def _connect(self, timeout: float) -> http.client.HTTPSConnection:
         return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
+
+
+def lines_of(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Yield an answer's lines as they come; raises http.client.IncompleteRead when it breaks off.
+
+    The response's own readline takes a broken connection for the end.
+    """
+    rest = b""
+    while data := response.read1(65_536):
+        *lines, rest = (rest + data).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
 
 
 @dataclass

@@ -239,7 +239,8 @@ class ControlPlane:
         """
         subjects = [{"kind": "User", "user": {"name": user}} for user in users]
         everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}
-        rules = [{"subjects": subjects, "resourceRules": [everything]}]
+        paths = {"verbs": ["*"], "nonResourceURLs": ["*"]}
+        rules = [{"subjects": subjects, "resourceRules": [everything], "nonResourceRules": [paths]}]
         spec = {"matchingPrecedence": 2, "priorityLevelConfiguration": {"name": "exempt"}, "rules": rules}
         body = {"metadata": {"generateName": "volsched-exempt-"}, "spec": spec}
         self.api.create("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", body)

@@ -1,0 +1,58 @@
+"""One real control plane for the test run, a namespace per test, and a proxy that makes the API server fail."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
+from volsched.testing.controlplane.faults import FaultProxy
+
+MakeNodes = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The control plane of this test run; its logs stay in pytest's temporary folder."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():  # a first build takes minutes and says so
+        binaries = find_binaries()
+    with ControlPlane(folder=tmp_path_factory.mktemp("controlplane"), binaries=binaries) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A namespace of the test's own; what is in it is deleted afterwards."""
+    control_plane.check()
+    name = control_plane.create_namespace(f"test-{uuid.uuid4().hex[:8]}")
+    yield name
+    control_plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def make_nodes(control_plane: ControlPlane) -> Iterator[MakeNodes]:
+    """A function that creates that many nodes, all alike, and returns their names; they go after the test.
+
+    Its keywords are those of `a_node`. Names are never used twice in a test run.
+    """
+    made: list[str] = []
+
+    def make(count: int, *, prefix: str = "node", **keywords: Any) -> list[str]:
+        stem = f"{prefix}-{uuid.uuid4().hex[:6]}"
+        nodes = [a_node(f"{stem}-{index}", **keywords) for index in range(count)]
+        made.extend(node["metadata"]["name"] for node in nodes)
+        return control_plane.create_nodes(nodes)
+
+    yield make
+    control_plane.delete_nodes(made)
+
+
+@pytest.fixture
+def fault_proxy(control_plane: ControlPlane) -> Iterator[FaultProxy]:
+    """A proxy in front of the control plane, without any fault yet."""
+    with FaultProxy(control_plane) as proxy:
+        yield proxy
