@@ -247,3 +247,21 @@ def test_a_bad_quantity_is_named_by_its_path(spec: dict[str, Any], path: str) ->
         requests.of_pod(pod(spec))
 
     assert caught.value.path == path
+
+
+def test_a_container_that_the_kubelet_does_not_report_counts_as_asked() -> None:
+    reported = [{"name": "other", "resources": {"requests": {"cpu": "9"}}}, {"name": "bare"}]
+    found = pod(
+        {"containers": [container(requests={"cpu": "1"}), container("bare", requests={"cpu": "2"})]},
+        status={"containerStatuses": reported, "resources": {"requests": {}}},
+    )
+
+    assert not requests.is_resizing(found)
+    assert requests.of_placed_pod(found).request == {"cpu": 3000}
+
+
+def test_a_pod_level_resize_alone_is_a_resize() -> None:
+    found = pod({"resources": {"requests": {"cpu": "1"}}}, status={"resources": {"requests": {"cpu": "2"}}})
+
+    assert requests.is_resizing(found)
+    assert requests.of_placed_pod(found).request == {"cpu": 2000}

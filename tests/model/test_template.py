@@ -583,3 +583,12 @@ def test_pods_share_a_template_just_when_their_rules_are_equal(pods: list[Any]) 
 def test_a_toleration_for_nothing_in_particular_is_a_value() -> None:
     assert Toleration() == Toleration(operator="Equal")
     assert repr(template(ONE_CPU)) == "<Template 0 {'cpu': '1'}>"
+
+
+def test_chosen_annotations_count_in_any_order_and_many_keys_do_no_harm() -> None:
+    table = TemplateTable(lambda key: key in ("a", "b"))
+    found = table.intern(pod(annotations={"b": "2", "a": "1"}))
+
+    assert table.intern(pod(annotations={str(number): "" for number in range(10_002)})) is not found
+    assert table.intern(pod(annotations={"a": "1", "b": "2"})) is found
+    assert found.annotations == {"a": "1", "b": "2"}
