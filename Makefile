@@ -1,0 +1,60 @@
+# Everything a newcomer needs: `make demo`, `make test`, `make cluster-up`. `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CLUSTER := .volsched-cluster
+PYTEST_ARGS ?=
+LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	--strip-extras --allow-unsafe
+
+.PHONY: help demo test check lint types contracts cluster-up cluster-down lock clean
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/run.stamp: requirements/run.lock pyproject.toml
+	@echo "installing volsched into $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.lock pyproject.toml
+	@echo "installing volsched and its test tools into $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@ $(VENV)/run.stamp
+
+demo: $(VENV)/run.stamp ## schedule the example cluster in memory and show who goes where and why the rest waits
+	$(BIN)/volsched simulate -f manifests/examples --output table
+
+test: check ## lint, types, import contracts and all tests, those against a real control plane included
+	$(BIN)/python -m volsched.testing.controlplane build
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+
+check: lint types contracts ## lint, types and import contracts
+
+lint: $(VENV)/dev.stamp ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev.stamp ## mypy
+	$(BIN)/mypy
+
+contracts: $(VENV)/dev.stamp ## import-linter
+	$(BIN)/lint-imports
+
+cluster-up: $(VENV)/dev.stamp ## a real local control plane with the example cluster and volsched running on it
+	$(BIN)/python -m volsched.testing.playground up --folder $(CLUSTER) --examples manifests/examples
+
+cluster-down: ## end what cluster-up started
+	$(BIN)/python -m volsched.testing.playground down --folder $(CLUSTER)
+
+lock: $(VENV)/dev.stamp ## resolve the lock files anew
+	$(BIN)/python -m pip install --quiet pip-tools
+	cd requirements && ../$(BIN)/$(LOCK) --output-file=run.lock ../pyproject.toml
+	cd requirements && ../$(BIN)/$(LOCK) --extra=dev --output-file=dev.lock ../pyproject.toml
+
+clean: ## remove what was installed and cached in this folder
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build *.egg-info
