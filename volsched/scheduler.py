@@ -5,6 +5,7 @@ It reaches the cluster through ports only, so ``run`` and ``simulate`` are the s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, FastEngine
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
-from volsched.model.cluster import Cluster
+from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import JobInfo
 from volsched.model.plan import Bind, Evict, Executor, Step, Tell
 from volsched.model.task import TaskInfo
@@ -44,10 +45,43 @@ class _Outbox:
     steps: int = 0
 
     def submit(self, steps: Sequence[Step]) -> None:
+        if not steps:
+            return
         self.steps += len(steps)
         self.binds += sum(isinstance(step, Bind) for step in steps)
         self.evictions += sum(isinstance(step, Evict) for step in steps)
         self.executor.execute(steps)
+
+
+class WaitingPods(Observer):
+    """How many pods wait, by queue and reason; counted job by job as jobs change."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Counter[tuple[str, str]]] = {}
+        self._total: Counter[tuple[str, str]] = Counter()
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Forget a job that is gone."""
+        if gone:
+            self._total.subtract(self._of.pop(job.key, Counter()))
+
+    def count(self, job: JobInfo) -> None:
+        """Count a job's waiting pods anew."""
+        self._total.subtract(self._of.pop(job.key, Counter()))
+        found = Counter((job.queue, _reason(task)) for task in job.waiting.values() if task.ours)
+        if found:
+            self._of[job.key] = found
+            self._total.update(found)
+
+    def totals(self) -> dict[tuple[str, str], int]:
+        """Waiting pods by queue and reason, zeros left out."""
+        self._total = +self._total
+        return dict(self._total)
+
+
+def _reason(task: TaskInfo) -> str:
+    refusal = reporter.refusal_of(task)
+    return refusal.reason if refusal is not None else "Waiting"
 
 
 class Scheduler:
@@ -70,6 +104,8 @@ class Scheduler:
         self._on_placed = on_placed
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
+        self._waiting = WaitingPods()
+        mirror.cluster.observe(self._waiting)
 
     def reconfigure(self, profile: Profile) -> None:
         """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
@@ -89,7 +125,7 @@ class Scheduler:
             self.mirror.cluster, self.profile.configuration, self.engine, self._accounts, outbox.submit, now
         )
         session.on_placed = self._on_placed
-        session.open(self.profile.plugins)
+        plugins = self._open(session)
         opened = self._clock.elapsed()
         durations: dict[str, float] = {}
         for action in self.profile.actions:
@@ -106,9 +142,23 @@ class Scheduler:
             duration=self._clock.elapsed() - started,
             open_duration=opened - started,
             actions=durations,
+            plugins=plugins,
             steps=outbox.steps,
             waiting_jobs=len(self.mirror.cluster.waiting),
+            waiting=self._waiting.totals(),
         )
+
+    def _open(self, session: Session) -> dict[str, float]:
+        """Let the plugins of every tier register; the seconds that each took."""
+        durations: dict[str, float] = {}
+        for tier, members in enumerate(self.profile.plugins):
+            for option, plugin in members:
+                before = self._clock.elapsed()
+                session.opening(tier, option)
+                plugin.on_session_open(session)
+                durations[option.name] = self._clock.elapsed() - before
+        session.opened()
+        return durations
 
     def _explain_orphans(self, session: Session) -> None:
         """Say of changed jobs that cannot be looked at at all what they lack."""
@@ -131,6 +181,7 @@ class Scheduler:
             status = groups.status_of(job, unschedulable=session.unschedulable.get(job.key, False))
             cluster.set_phase(job, status.phase)
             statuses.append((job, status))
+            self._waiting.count(job)
         steps.extend(groups.writes(statuses))
         for job in jobs:
             if job.key in session.refused_jobs:

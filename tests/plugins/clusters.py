@@ -43,6 +43,7 @@ class Lab:
         cpu: Any = "8",
         memory: Any = "32Gi",
         pods: Any = 110,
+        *,
         labels: Mapping[str, str] | None = None,
         taints: Sequence[tuple[str, str, str]] = (),
         unschedulable: bool = False,
@@ -110,7 +111,10 @@ class Lab:
             self._session = Session(
                 self.cluster, Configuration((), ()), self.engine, self.accounts, self.steps.extend, now=0.0
             )
-            self._session.open([[(PluginOption(plugin.name), plugin) for plugin in self.plugins]])
+            for plugin in self.plugins:
+                self._session.opening(0, PluginOption(plugin.name))
+                plugin.on_session_open(self._session)
+            self._session.opened()
         return self._session
 
     def reopen(self) -> None:

@@ -458,12 +458,8 @@ class Session:
 
     # -- closing ---------------------------------------------------------------------------------------------------------
 
-    def open(self, plugins: Sequence[Sequence[tuple[PluginOption, Any]]]) -> None:
-        """Let the plugins of every tier register, then get ready to answer."""
-        for tier, members in enumerate(plugins):
-            for option, plugin in members:
-                self.opening(tier, option)
-                plugin.on_session_open(self)
+    def opened(self) -> None:
+        """Every plugin has registered: get ready to answer."""
         self.engine.open(self.nodes)
 
     def close(self) -> None:

@@ -299,15 +299,19 @@ class Cluster:
         if known is not None:
             queue.allocated, queue.version = known.allocated, known.version + 1
         else:
-            for job in self.jobs.values():
-                if job.queue == queue.name:
-                    self._charge_job(job, 1)
+            for job in self._jobs_in(queue.name):
+                self._charge_job(job, 1)
+                self.touched[job.key] = job
         self.relief += 1
 
     def remove_queue(self, name: str) -> None:
         """Forget a queue; its jobs stay and wait for one of that name."""
         self.queues.pop(name, None)
+        self.touched.update((job.key, job) for job in self._jobs_in(name))
         self.relief += 1
+
+    def _jobs_in(self, queue: str) -> list[JobInfo]:
+        return [job for job in self.jobs.values() if job.queue == queue]
 
     def put_job(self, job: JobInfo) -> None:
         """Add a job."""
