@@ -8,8 +8,11 @@ from typing import Any, ClassVar
 from plugins.nodeorder.affinity import NodeAffinityScore
 from plugins.nodeorder.arguments import ARGUMENTS, NodeOrderWeights, parse
 from plugins.nodeorder.images import ImageLocality
+from plugins.nodeorder.neighbours import PodAffinityScore
+from plugins.nodeorder.spreading import SpreadingScore
 from plugins.nodeorder.taints import SoftTaints, TaintTolerationScore
 from plugins.nodeorder.usage import UsageScore
+from volsched.framework.domains import domains_of
 from volsched.framework.session import Session
 
 __all__ = ["ARGUMENTS", "NodeOrderPlugin", "build"]
@@ -44,6 +47,12 @@ class NodeOrderPlugin:
             session.add_node_order_fn(
                 NAME, affinity.score, scope="static", vector=affinity.scores, applies=affinity.applies
             )
+        if weights.podaffinity:
+            near = PodAffinityScore(weights.podaffinity, domains_of(session))
+            session.add_batch_node_order_fn(NAME, near.score_all, uniform=near.uniform, vector=near.scores)
         if weights.tainttoleration:
             taints = TaintTolerationScore(weights.tainttoleration, session.account("nodeorder.taints", SoftTaints))
             session.add_batch_node_order_fn(NAME, taints.score_all, uniform=taints.uniform, vector=taints.scores)
+        if weights.podtopologyspread:
+            spread = SpreadingScore(weights.podtopologyspread, domains_of(session))
+            session.add_batch_node_order_fn(NAME, spread.score_all, uniform=spread.uniform, vector=spread.scores)

@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from volsched.framework.callbacks import Floats, Rows
 from volsched.framework.engine import FastEngine
-from volsched.model.cluster import Cluster
+from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeFacts, NodeInfo
-from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import Taint, TaskTemplate, Toleration
 
@@ -24,7 +23,7 @@ SOFT = "PreferNoSchedule"
 Taints = tuple[Taint, ...]
 
 
-class SoftTaints:
+class SoftTaints(Observer):
     """Which PreferNoSchedule taints there are, so that pods are told quickly that these make no difference."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -34,9 +33,6 @@ class SoftTaints:
             self._count(soft(node.taints), 1)
 
     # -- following the cluster ------------------------------------------------------------------------------------
-
-    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
-        """Taints do not depend on tasks."""
 
     def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
         """Follow a node's taints."""

@@ -10,8 +10,11 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from plugins.predicates import invalid, nodes, slots
+from plugins.predicates.neighbours import Neighbours
 from plugins.predicates.ports import HostPorts
+from plugins.predicates.spreading import Spreading
 from volsched.framework.arguments import Argument
+from volsched.framework.domains import domains_of
 from volsched.framework.session import Session
 from volsched.model.errors import ConfigError
 
@@ -96,3 +99,24 @@ class PredicatesPlugin:
             ports = session.account("predicates.ports", HostPorts)
             session.add_predicate_fn(NAME, ports.are_free, vector=ports.free_rows, applies=ports.applies)
         session.add_predicate_fn(NAME, slots.has_slot, vector=slots.slot_rows)
+        domains = domains_of(session)
+        if wanted.pod_topology_spread:
+            spreading = Spreading(domains)
+            session.add_predicate_fn(
+                NAME,
+                spreading.refuse,
+                scope="domain",
+                vector=spreading.admit_rows,
+                key=spreading.key,
+                version=spreading.version,
+            )
+        if wanted.pod_affinity:
+            neighbours = Neighbours(domains)
+            session.add_predicate_fn(
+                NAME,
+                neighbours.refuse,
+                scope="domain",
+                vector=neighbours.admit_rows,
+                key=neighbours.key,
+                version=neighbours.version,
+            )

@@ -12,7 +12,7 @@ from plugins.predicates.verdicts import node_refusal
 from volsched.framework.callbacks import Mask, Rows
 from volsched.framework.engine import FastEngine
 from volsched.model.cluster import Cluster, Observer
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import ANY_ADDRESS
@@ -43,12 +43,6 @@ class HostPorts(Observer):
             self._count(task, node_before, -1)
         if task.node is not None and ON_NODE[task.status]:
             self._count(task, task.node, 1)
-
-    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
-        """Ports do not depend on what a node says of itself."""
-
-    def node_removed(self, node: NodeInfo) -> None:
-        """Its tasks have been moved away already."""
 
     def _count(self, task: TaskInfo, node: NodeInfo, by: int) -> None:
         for port in task.template.host_ports:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from volsched.framework.callbacks import Mask, Rows
 from volsched.framework.columns import FactColumns
 from volsched.framework.session import Session
-from volsched.model.cluster import Cluster
+from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.selectors import LabelSelector, NodeSelector
 from volsched.model.status import ON_NODE, TaskStatus
@@ -282,7 +282,7 @@ class Liking(NamedTuple):
     terms: tuple[tuple[Table, int], ...]
 
 
-class Domains:
+class Domains(Observer):
     """The account: obtained with ``domains_of``, kept from session to session, following every change."""
 
     def __init__(self, cluster: Cluster) -> None:
