@@ -305,7 +305,7 @@ def unknown_kind(raw: Mapping[str, Any]) -> str | None:
     return None
 
 
-def completed(found: api.ApiObject) -> api.ApiObject:
+def completed(found: Object) -> Object:
     """Give an object the namespace and the uid that it does not say."""
     meta = found.metadata
     namespace = "" if type(found).__name__ in CLUSTER_SCOPED else meta.namespace or "default"

@@ -1,0 +1,295 @@
+"""What Kubernetes' and Volcano's controllers do in the in-memory cluster: they make pods, PodGroups and claims.
+
+A controller makes what is missing and never more: pods of the input that belong to a workload of the input count, so a
+dump of a whole cluster comes out as it went in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from volsched.cache.reading import GROUP_NAME
+from volsched.model import api
+from volsched.model.errors import FieldError
+from volsched.model.selectors import NodeSelector
+from volsched.model.template import Toleration
+from volsched.simulation import workloads
+from volsched.simulation.manifests import Inventory
+from volsched.simulation.workloads import Birth
+
+T = TypeVar("T", bound=api.ApiObject)
+Workload = api.ReplicaSet | api.StatefulSet | api.DaemonSet | api.BatchJob | api.Job
+
+FINISHED: Final = ("Succeeded", "Failed")
+_DAEMON_TOLERATIONS: Final = tuple(
+    api.Toleration(key=f"node.kubernetes.io/{key}", operator="Exists", effect=effect)
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+
+
+class Objects(Protocol):
+    """The cluster as controllers see it."""
+
+    cycle: int
+    pods: dict[str, api.Pod]
+    groups: dict[str, api.PodGroup]
+
+    @property
+    def now(self) -> datetime:
+        """The time."""
+
+    def put_group(self, group: api.PodGroup) -> None:
+        """Write a PodGroup."""
+
+    def add_claims(self, claims: Iterator[api.PersistentVolumeClaim] | list[api.PersistentVolumeClaim]) -> None:
+        """Make claims, those left out that are there already."""
+
+
+class Controllers:
+    """Every controller of the cluster."""
+
+    def __init__(self, objects: Objects, inventory: Inventory, scheduler_names: tuple[str, ...]) -> None:
+        self._objects = objects
+        self._inventory = inventory
+        self._schedulers = scheduler_names
+        self._default_scheduler = "volcano" if "volcano" in scheduler_names else scheduler_names[0]
+        self._namespaces = {found.metadata.name: found.metadata for found in inventory.of(api.Namespace)}
+        self._classes = {found.metadata.name: found.value for found in inventory.of(api.PriorityClass)}
+        self._nodes = inventory.of(api.Node)
+        self._owners: dict[str, api.ApiObject] = {found.metadata.uid: found for found in inventory.objects}
+        self._workloads: dict[str, Workload] = {}
+        self._pods: dict[str, dict[str, api.Pod]] = {}
+        self._group_of: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._generations: dict[str, int] = {}
+
+    # -- turns --------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> list[api.Pod]:
+        """Know the input and return all pods that there are at first; their PodGroups are written in its order."""
+        objects = self._inventory.objects
+        named = {(type(f).__name__, f.metadata.namespace, f.metadata.name): f.metadata.uid for f in objects}
+        named |= {("Job", space, name): uid for (kind, space, name), uid in named.items() if kind == "BatchJob"}
+        known = [_with_owner(found, self._owners, named) for found in objects]
+        self._take_on(known)
+        for found in known:
+            if isinstance(found, api.PodGroup):
+                self._objects.groups[found.key] = found
+                self._group_of.setdefault(controller_uid(found), found.metadata.name)
+            elif isinstance(found, api.Pod):
+                self._objects.pods[found.key] = found
+                self.saw(found)
+        return [pod for found in known for pod in self._first_pods(found)]
+
+    def act(self) -> list[api.Pod]:
+        """Return the pods that controllers make now."""
+        return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
+
+    def saw(self, pod: api.Pod) -> None:
+        """Take note of a pod as it is now."""
+        owner = controller_uid(pod)
+        if owner:
+            self._pods.setdefault(owner, {})[pod.key] = pod
+
+    def lost(self, pod: api.Pod) -> None:
+        """Take note of a pod that is gone."""
+        self._pods.get(controller_uid(pod), {}).pop(pod.key, None)
+        self._generations[pod.key] = self._generations.get(pod.key, 0) + 1
+
+    def _take_on(self, known: Sequence[api.ApiObject]) -> None:
+        """Take on every workload under the uid of the object that it comes from."""
+        with_replica_set = {controller_uid(found) for found in known if isinstance(found, api.ReplicaSet)}
+        for found in known:
+            uid = found.metadata.uid
+            if isinstance(found, api.Deployment) and uid not in with_replica_set:
+                self._workloads[uid] = made = workloads.replica_set_of(found)
+                self._owners[made.metadata.uid] = made
+            elif isinstance(found, api.ReplicaSet | api.StatefulSet | api.DaemonSet | api.BatchJob):
+                self._workloads[uid] = found
+            elif isinstance(found, api.Job):
+                self._workloads[uid] = workloads.with_defaults(found, self._default_scheduler)
+
+    def _first_pods(self, found: api.ApiObject) -> list[api.Pod]:
+        if isinstance(found, api.Pod):
+            return [self._grouped(_with_standing(found))]
+        if isinstance(found, api.PodGroup):
+            self._objects.put_group(self._admitted(self._objects.groups[found.key]))
+            return []
+        workload = self._workloads.get(found.metadata.uid)
+        return self._missing_pods(workload) if workload is not None else []
+
+    # -- pods ---------------------------------------------------------------------------------------------------------
+
+    def _missing_pods(self, workload: Workload) -> list[api.Pod]:
+        if isinstance(workload, api.Job):
+            made = self._job_pods(workload)
+        elif isinstance(workload, api.StatefulSet):
+            made = self._stateful_pods(workload)
+        elif isinstance(workload, api.DaemonSet):
+            made = self._daemon_pods(workload)
+        else:
+            made = self._counted_pods(workload)
+        return [self._grouped(pod) for pod in made]
+
+    def _counted_pods(self, workload: api.ReplicaSet | api.BatchJob) -> Iterator[api.Pod]:
+        """Yield as many pods as are missing; whatever is finished or on its way out does not count."""
+        pods = self._pods.get(workload.metadata.uid, {}).values()
+        active = sum(1 for pod in pods if pod.status.phase not in FINISHED and not pod.metadata.deletion_timestamp)
+        if isinstance(workload, api.BatchJob):
+            wanted = workloads.wanted_of(workload, sum(1 for pod in pods if pod.status.phase == "Succeeded"))
+        else:
+            wanted = workloads.replicas_of(workload)
+        for _ in range(wanted - active):
+            birth = self._birth(workload, self._free_name(workload))
+            yield workloads.pod_of(workload, workload.spec.template, birth)
+
+    def _stateful_pods(self, workload: api.StatefulSet) -> Iterator[api.Pod]:
+        for name in workloads.stateful_names(workload):
+            if not self._exists(workload, name):
+                pod, claims = workloads.stateful_pod(workload, self._birth(workload, name))
+                self._objects.add_claims(claims)
+                yield pod
+
+    def _daemon_pods(self, workload: api.DaemonSet) -> Iterator[api.Pod]:
+        spec = workload.spec.template.spec
+        served = {pod.spec.node_name for pod in self._pods.get(workload.metadata.uid, {}).values()}
+        tolerations = (*spec.tolerations, *_DAEMON_TOLERATIONS)
+        for node in self._nodes:
+            name = f"{workload.metadata.name}-{node.metadata.name}"
+            if self._exists(workload, name) or node.metadata.name in served or not _daemon_runs_on(spec, node):
+                continue
+            pinned = _pinned(spec.affinity, node)
+            birth = self._birth(workload, name)
+            yield workloads.pod_of(workload, workload.spec.template, birth, affinity=pinned, tolerations=tolerations)
+
+    def _job_pods(self, job: api.Job) -> Iterator[api.Pod]:
+        """Yield the pods of a Volcano Job, none before its PodGroup is admitted."""
+        group = self._group_of_job(job)
+        if group.status.phase in ("", "Pending"):
+            return
+        self._objects.add_claims([claim for _, claim in workloads.job_volumes(job) if claim is not None])
+        for task, index, name in workloads.job_pod_names(job):
+            if not self._exists(job, name):
+                yield workloads.job_pod(job, task, index, group.metadata.name, self._birth(job, name))
+
+    def _exists(self, workload: api.ApiObject, name: str) -> bool:
+        return f"{workload.metadata.namespace}/{name}" in self._objects.pods
+
+    def _free_name(self, workload: api.ApiObject) -> str:
+        uid, meta = workload.metadata.uid, workload.metadata
+        while True:
+            number = self._numbers.get(uid, 0)
+            self._numbers[uid] = number + 1
+            name = f"{meta.name}-{number}"
+            if not self._exists(workload, name):
+                return name
+
+    def _birth(self, owner: api.ApiObject, name: str) -> Birth:
+        """Return what is special about a pod; its owner's age counts for the first ones, the time for later ones."""
+        created = owner.metadata.creation_timestamp
+        if created is not None and self._objects.cycle:
+            created = self._objects.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return Birth(name, created, self._generations.get(f"{owner.metadata.namespace}/{name}", 0))
+
+    # -- PodGroups and claims of pods ---------------------------------------------------------------------------------
+
+    def _grouped(self, pod: api.Pod) -> api.Pod:
+        """Give a pod of ours the PodGroup and the claims that controllers would make for it."""
+        if pod.spec.scheduler_name in self._schedulers and pod.status.phase not in FINISHED:
+            if GROUP_NAME not in pod.metadata.annotations:
+                pod = workloads.annotated(pod, {GROUP_NAME: self._plain_group(pod)})
+            self._objects.add_claims(workloads.ephemeral_claims(pod))
+        self._objects.pods[pod.key] = pod
+        self.saw(pod)
+        return pod
+
+    def _plain_group(self, pod: api.Pod) -> str:
+        name = workloads.plain_group_name(pod)
+        if f"{pod.metadata.namespace}/{name}" not in self._objects.groups:
+            controller = pod.metadata.controller
+            owner = self._owners.get(controller.uid) if controller is not None else None
+            self._objects.put_group(self._admitted(workloads.plain_group(pod, owner)))
+        return name
+
+    def _group_of_job(self, job: api.Job) -> api.PodGroup:
+        """Return the Job's PodGroup: one that it controls already, else a new one."""
+        uid, namespace = job.metadata.uid, job.metadata.namespace
+        if uid not in self._group_of:
+            made = workloads.job_group(job, self._classes)
+            self._group_of[uid] = made.metadata.name
+            if made.key not in self._objects.groups:
+                self._objects.put_group(self._admitted(made))
+        return self._objects.groups[f"{namespace}/{self._group_of[uid]}"]
+
+    def _admitted(self, group: api.PodGroup) -> api.PodGroup:
+        """Put a PodGroup of the default queue into the queue that its namespace names."""
+        namespace = self._namespaces.get(group.metadata.namespace)
+        queue = namespace.annotations.get(workloads.QUEUE_NAME, "") if namespace is not None else ""
+        if not queue or group.spec.queue not in ("", workloads.DEFAULT_QUEUE):
+            return group
+        return msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, queue=queue))
+
+
+def controller_uid(found: api.ApiObject) -> str:
+    """Return the uid of what controls an object, empty when nothing does."""
+    controller = found.metadata.controller
+    return controller.uid if controller is not None else ""
+
+
+def _with_owner(found: T, owners: Mapping[str, object], named: Mapping[tuple[str, str, str], str]) -> T:
+    """Return the object with its controller's uid, where the input has the controller but not under that uid."""
+    meta = found.metadata
+    controller = meta.controller
+    if controller is None or controller.uid in owners:
+        return found
+    uid = named.get((controller.kind, meta.namespace, controller.name), controller.uid)
+    references = tuple(
+        msgspec.structs.replace(reference, uid=uid) if reference is controller else reference
+        for reference in meta.owner_references
+    )
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, owner_references=references))
+
+
+def _with_standing(pod: api.Pod) -> api.Pod:
+    """Give a pod the phase that it does not say: Running on a node, Pending without one."""
+    if pod.status.phase:
+        return pod
+    phase = "Running" if pod.spec.node_name else "Pending"
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, phase=phase))
+
+
+def _pinned(affinity: api.Affinity | None, node: api.Node) -> api.Affinity:
+    """Return the affinity of a DaemonSet's pod: its own, and this node."""
+    name = api.LabelSelectorRequirement("metadata.name", "In", (node.metadata.name,))
+    affinity = affinity or api.Affinity()
+    nodes = affinity.node_affinity or api.NodeAffinity()
+    terms = nodes.required.node_selector_terms if nodes.required is not None else (api.NodeSelectorTerm(),)
+    required = api.NodeSelector(tuple(msgspec.structs.replace(t, match_fields=(*t.match_fields, name)) for t in terms))
+    return msgspec.structs.replace(affinity, node_affinity=msgspec.structs.replace(nodes, required=required))
+
+
+def _daemon_runs_on(spec: api.PodSpec, node: api.Node) -> bool:
+    """Say whether the DaemonSet controller would make a pod for this node; for none when its terms make no sense."""
+    nodes = spec.affinity.node_affinity if spec.affinity is not None else None
+    try:
+        selector = NodeSelector.parse(nodes.required if nodes is not None else None, spec.node_selector)
+    except FieldError:
+        return False
+    if not selector.matches(node.metadata.name, node.metadata.labels):
+        return False
+    tolerations = [
+        Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in (*spec.tolerations, *_DAEMON_TOLERATIONS)
+    ]
+    hard = [taint for taint in node.spec.taints if taint.effect in ("NoSchedule", "NoExecute")]
+    return all(any(toleration.tolerates(taint) for toleration in tolerations) for taint in hard)

@@ -1,0 +1,266 @@
+"""The in-memory cluster: an executor that takes steps over, and lets them happen between cycles.
+
+``execute`` only notes what the scheduler wants. ``move`` then does it, as a cluster would: bound pods run, evicted ones
+are gone, statuses and conditions are written; then the controllers have their turn. What changed goes back to the
+mirror as the changes that informers would have sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, TypeVar
+
+import msgspec
+
+from volsched.cache.reading import GROUP_NAME
+from volsched.model import api
+from volsched.model.changes import Change, Gone, Put
+from volsched.model.plan import Bind, Evict, Step, Tell, WriteGroupStatus, WritePodCondition
+from volsched.model.storage import Storage
+from volsched.simulation import workloads
+from volsched.simulation.controllers import Controllers, controller_uid
+from volsched.simulation.manifests import Inventory, completed
+
+T = TypeVar("T", bound=api.ApiObject)
+
+_TOLD_FIRST: Final = (
+    api.Namespace,
+    api.PriorityClass,
+    api.StorageClass,
+    api.CSIDriver,
+    api.CSINode,
+    api.CSIStorageCapacity,
+    api.VolumeAttachment,
+    api.PersistentVolume,
+    api.PersistentVolumeClaim,
+    api.Node,
+    api.Queue,
+)
+"""Kinds that the mirror is told of before PodGroups and pods, in this order."""
+
+
+@dataclass(slots=True)
+class History:
+    """What happened, in order; an Event that says the same again is not told twice."""
+
+    binds: list[tuple[int, Bind]] = field(default_factory=list)
+    evictions: list[tuple[int, Evict]] = field(default_factory=list)
+    events: list[tuple[int, Tell]] = field(default_factory=list)
+    _told: set[tuple[str, ...]] = field(default_factory=set)
+
+    def tell(self, cycle: int, event: Tell) -> None:
+        """Note an Event."""
+        identity = (event.kind, event.namespace, event.name, event.type, event.reason, event.message)
+        if identity not in self._told:
+            self._told.add(identity)
+            self.events.append((cycle, event))
+
+
+class World:
+    """The objects that change, as the API server would have them, and what the mirror is still to be told."""
+
+    def __init__(self, inventory: Inventory, scheduler_names: Sequence[str], storage: Storage) -> None:
+        self.cycle = 0
+        self.history = History()
+        self.pods: dict[str, api.Pod] = {}
+        self.groups: dict[str, api.PodGroup] = {}
+        self.claims = {found.key: found for found in inventory.of(api.PersistentVolumeClaim)}
+        self.volumes = {found.key: found for found in inventory.of(api.PersistentVolume)}
+        self.inventory = inventory
+        self._storage = storage
+        self._controllers = Controllers(self, inventory, tuple(scheduler_names))
+        self._newest = _newest_stamp(inventory.objects)
+        self._steps: list[Step] = []
+        self._changes: list[Change] = []
+        self._versions = 0
+
+    # -- the port of the scheduler ------------------------------------------------------------------------------------
+
+    def execute(self, steps: Sequence[Step]) -> None:
+        """Take steps over; they happen when the world moves."""
+        self._steps.extend(steps)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        """A second for each cycle after the newest object of the input."""
+        return datetime.fromtimestamp(self._newest.timestamp() + self.cycle, UTC)
+
+    def begin(self) -> list[Change]:
+        """Return the changes by which the mirror learns of the cluster as it is at first.
+
+        PodGroups come in the order of what they were made for, so that age follows the order of the input.
+        """
+        for kind in _TOLD_FIRST:
+            for found in self.inventory.of(kind):
+                self._changes.append(Put(found))
+        for pod in self._controllers.begin():
+            self.put_pod(pod)
+        return self._take()
+
+    def move(self) -> tuple[list[Change], bool]:
+        """Let everything happen that the last cycle wanted; the changes, and whether anything was done at all."""
+        steps, self._steps = self._steps, []
+        leaving = [pod for pod in self.pods.values() if pod.metadata.deletion_timestamp is not None]
+        for step in steps:
+            self._do(step, leaving)
+        for pod in leaving:
+            self._remove(pod)
+        for pod in self._controllers.act():
+            self.put_pod(pod)
+        changes = self._take()
+        return changes, bool(steps or changes)
+
+    def _do(self, step: Step, leaving: list[api.Pod]) -> None:
+        if isinstance(step, Tell):
+            self.history.tell(self.cycle, step)
+            return
+        key = f"{step.namespace}/{step.name}"
+        if isinstance(step, WriteGroupStatus):
+            if key in self.groups:
+                self._write_status(self.groups[key], step)
+            return
+        pod = self.pods.get(key)
+        if pod is None:
+            return
+        match step:
+            case Bind():
+                self._bind(pod, step)
+            case Evict():
+                self.history.evictions.append((self.cycle, step))
+                leaving.append(pod)
+            case WritePodCondition():
+                self._write_condition(pod, step)
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def _bind(self, pod: api.Pod, step: Bind) -> None:
+        self.history.binds.append((self.cycle, step))
+        message = f"Successfully assigned {step.namespace}/{step.name} to {step.node}"
+        told = Tell("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "Scheduled", message, "Binding")
+        self.history.tell(self.cycle, told)
+        spec = msgspec.structs.replace(pod.spec, node_name=step.node)
+        scheduled = _with_condition(pod.status.conditions, api.Condition(type="PodScheduled", status="True"))
+        status = msgspec.structs.replace(pod.status, phase="Running", nominated_node_name="", conditions=scheduled)
+        pod = msgspec.structs.replace(pod, spec=spec, status=status)
+        self.put_pod(workloads.annotated(pod, step.annotations) if step.annotations else pod)
+        self._bind_claims(pod, step.node)
+
+    def _bind_claims(self, pod: api.Pod, node: str) -> None:
+        """Bind the claims of a pod to the volumes that the scheduler chose, or to new ones where it chose a class."""
+        for key in _claim_keys(pod):
+            claim = self.claims.get(key)
+            if claim is None or claim.spec.volume_name:
+                continue
+            name, _ = self._storage.assumed.get(key, ("", node))
+            volume = self.volumes.get(name) or _provisioned(claim, node)
+            name, meta, bound = volume.metadata.name, claim.metadata, api.VolumePhase("Bound")
+            reference = api.ObjectReference("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid)
+            volume_spec = msgspec.structs.replace(volume.spec, claim_ref=reference)
+            claim_spec = msgspec.structs.replace(claim.spec, volume_name=name)
+            self.volumes[name] = msgspec.structs.replace(volume, spec=volume_spec, status=bound)
+            self.claims[key] = msgspec.structs.replace(claim, spec=claim_spec, status=bound)
+            self._changes += [Put(self.volumes[name]), Put(self.claims[key])]
+
+    def _write_status(self, group: api.PodGroup, step: WriteGroupStatus) -> None:
+        conditions = tuple(api.Condition(c.type, c.status, c.reason, c.message) for c in step.conditions)
+        status = api.PodGroupStatus(step.phase, conditions, step.running, step.succeeded, step.failed)
+        self.put_group(msgspec.structs.replace(group, status=status))
+
+    def _write_condition(self, pod: api.Pod, step: WritePodCondition) -> None:
+        condition = api.Condition("PodScheduled", "False", step.reason, step.message)
+        conditions = _with_condition(pod.status.conditions, condition)
+        status = msgspec.structs.replace(pod.status, nominated_node_name=step.nominated, conditions=conditions)
+        self.put_pod(msgspec.structs.replace(pod, status=status))
+
+    # -- objects ------------------------------------------------------------------------------------------------------
+
+    def put_pod(self, pod: api.Pod) -> None:
+        """Write a pod."""
+        pod = self._versioned(pod)
+        self.pods[pod.key] = pod
+        self._controllers.saw(pod)
+        self._changes.append(Put(pod))
+
+    def put_group(self, group: api.PodGroup) -> None:
+        """Write a PodGroup."""
+        group = self._versioned(group)
+        self.groups[group.key] = group
+        self._changes.append(Put(group))
+
+    def add_claims(self, claims: Iterable[api.PersistentVolumeClaim]) -> None:
+        """Make claims, those left out that are there already."""
+        for claim in claims:
+            if claim.key not in self.claims:
+                self.claims[claim.key] = claim
+                self._changes.append(Put(claim))
+
+    def _remove(self, pod: api.Pod) -> None:
+        """Delete a pod, and what belongs to it alone."""
+        meta = pod.metadata
+        if self.pods.pop(pod.key, None) is None:
+            return
+        self._controllers.lost(pod)
+        self._changes.append(Gone("Pod", meta.namespace, meta.name, meta.uid))
+        group = self.groups.get(f"{meta.namespace}/{meta.annotations.get(GROUP_NAME, '')}")
+        if group is not None and controller_uid(group) == meta.uid:
+            self._collect(self.groups, group, "PodGroup")
+        for key in _claim_keys(pod):
+            claim = self.claims.get(key)
+            if claim is not None and controller_uid(claim) == meta.uid:
+                self._collect(self.claims, claim, "PersistentVolumeClaim")
+
+    def _collect(self, table: dict[str, T], found: T, kind: str) -> None:
+        meta = found.metadata
+        del table[found.key]
+        self._changes.append(Gone(kind, meta.namespace, meta.name, meta.uid))
+
+    def _versioned(self, found: T) -> T:
+        self._versions += 1
+        meta = msgspec.structs.replace(found.metadata, resource_version=f"simulated-{self._versions}")
+        return msgspec.structs.replace(found, metadata=meta)
+
+    def _take(self) -> list[Change]:
+        changes, self._changes = self._changes, []
+        return changes
+
+
+def _with_condition(conditions: Sequence[api.Condition], new: api.Condition) -> tuple[api.Condition, ...]:
+    return (*(condition for condition in conditions if condition.type != new.type), new)
+
+
+def _claim_keys(pod: api.Pod) -> Iterator[str]:
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
+        elif volume.ephemeral is not None:
+            yield f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}"
+
+
+def _provisioned(claim: api.PersistentVolumeClaim, node: str) -> api.PersistentVolume:
+    """Return the volume that a provisioner would make for a claim whose first pod runs on a node."""
+    spec = claim.spec
+    term = api.NodeSelectorTerm(match_fields=(api.LabelSelectorRequirement("metadata.name", "In", (node,)),))
+    made = api.PersistentVolume(
+        metadata=api.ObjectMeta(name=f"pvc-{claim.metadata.uid}"),
+        spec=api.PersistentVolumeSpec(
+            capacity=spec.resources.requests,
+            access_modes=spec.access_modes,
+            volume_mode=spec.volume_mode,
+            storage_class_name=spec.storage_class_name or "",
+            node_affinity=api.VolumeNodeAffinity(api.NodeSelector((term,))),
+        ),
+    )
+    return completed(made)
+
+
+def _newest_stamp(objects: Iterable[api.ApiObject]) -> datetime:
+    newest = datetime(2000, 1, 1, tzinfo=UTC)
+    for found in objects:
+        if found.metadata.creation_timestamp is not None:
+            stamp = datetime.fromisoformat(found.metadata.creation_timestamp)
+            newest = max(newest, stamp if stamp.tzinfo is not None else stamp.replace(tzinfo=UTC))
+    return newest
