@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from actions.job_order import Turns
+from actions.job_order import Turns, closed_queue
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.verdict import Step
 
 
 class EnqueueAction:
@@ -26,11 +28,13 @@ class EnqueueAction:
             jobs = turns.jobs[queue.name]
             if not jobs:
                 continue
-            self._admit(session, jobs.pop())
+            self._admit(session, queue, jobs.pop())
             turns.queues.push(queue)
 
-    def _admit(self, session: Session, job: JobInfo) -> None:
-        refusal = session.enqueue_refusal(job) if job.min_resources is not None else None
+    def _admit(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
+        refusal = closed_queue(queue, Step.ENQUEUE)
+        if refusal is None and job.min_resources is not None:
+            refusal = session.enqueue_refusal(job)
         if refusal is None:
             session.refuse_job(job, None)
             session.enqueued(job)

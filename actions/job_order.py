@@ -10,6 +10,7 @@ from volsched.framework.session import Session
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Step, Verdict
 
 
 @dataclass(slots=True)
@@ -41,9 +42,17 @@ def considered(session: Session, worth_a_look: Callable[[JobInfo], bool]) -> Ite
             if session.configuration.has_enqueue and not job.implicit:
                 continue
             session.promote(job)
-        refusal = session.invalidity(job)
+        refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.invalidity(job)
         if refusal is None:
             yield job
         else:
             session.refuse_job(job, refusal)
             job.parked_at = cluster.relief
+
+
+def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:
+    """Why a queue takes nothing on: somebody closed it. *Ours*: whatever plugins are configured."""
+    if queue.is_open:
+        return None
+    message = f'queue "{queue.name}" is {queue.state}: it takes nothing on until it is opened'
+    return Verdict(step, "", Scope.QUEUE, "QueueClosed", message, resolvable=False)

@@ -85,7 +85,11 @@ def _reason(task: TaskInfo) -> str:
 
 
 class Scheduler:
-    """Runs cycles on a mirror. Only one thread may use it, the one that feeds the mirror."""
+    """Runs cycles on a mirror. Only one thread may use it, the one that feeds the mirror.
+
+    ``orphan_grace``: seconds that a pod may be without its PodGroup before that is told, as a controller may be about
+    to make it.
+    """
 
     def __init__(
         self,
@@ -95,6 +99,7 @@ class Scheduler:
         clock: Clock,
         make_engine: Callable[[Cluster], Engine] = FastEngine,
         on_placed: Callable[[Session, TaskInfo], None] | None = None,
+        orphan_grace: float = 0.0,
     ) -> None:
         self.mirror = mirror
         self.profile = profile
@@ -102,6 +107,8 @@ class Scheduler:
         self._clock = clock
         self._make_engine = make_engine
         self._on_placed = on_placed
+        self._orphan_grace = orphan_grace
+        self._orphans: dict[str, float] = {}
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
         self._waiting = WaitingPods()
@@ -160,15 +167,29 @@ class Scheduler:
         session.opened()
         return durations
 
+    def wake_at(self) -> float | None:
+        """When a cycle is due even if nothing changes (seconds since the epoch); None: not before something does."""
+        due = [since + self._orphan_grace for since in self._orphans.values()]
+        retry = self.mirror.next_retry()
+        return min([*due, retry] if retry is not None else due, default=None)
+
     def _explain_orphans(self, session: Session) -> None:
-        """Say of changed jobs that cannot be looked at at all what they lack."""
+        """Say of jobs that cannot be looked at at all what they lack, once they have lacked it for a while."""
         cluster = session.cluster
-        for job in list(cluster.touched.values()):
+        orphans: dict[str, float] = {}
+        for key in list({**cluster.touched, **self._orphans}):
+            job = cluster.jobs.get(key)
+            if job is None:
+                continue
             verdict = _orphan_verdict(cluster, job)
-            if verdict is not None:
+            since = self._orphans.get(key, session.now)
+            if verdict is not None and session.now - since < self._orphan_grace:
+                orphans[key] = since
+            elif verdict is not None:
                 session.refuse_job(job, verdict)
             elif job.refusal is not None and job.refusal.step in _ORPHAN_STEPS:
                 session.refuse_job(job, None)
+        self._orphans = orphans
 
     def _aftermath(self, session: Session) -> list[Step]:
         """Statuses, conditions and Events for what changed."""

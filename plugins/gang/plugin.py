@@ -89,7 +89,9 @@ def note_conditions(session: Session) -> None:
         if not job.has_group or not job.tasks:
             continue
         if is_ready(job):
-            session.set_conditions(job, (*(c for c in job.conditions if c.type not in (UNSCHEDULABLE, SCHEDULED)), READY))
+            session.set_conditions(
+                job, (*(c for c in job.conditions if c.type not in (UNSCHEDULABLE, SCHEDULED)), READY)
+            )
         elif not _only_waits_for_leavers(job):
             message = gang_message(job)
             session.cannot_start(job, Condition(UNSCHEDULABLE, "True", "NotEnoughResources", message))

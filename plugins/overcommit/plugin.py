@@ -20,10 +20,10 @@ from volsched.framework.session import Session
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.resources import Resources, Shortfall
+from volsched.model.resources import Resources
 from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import Scope, Shortfall, Step, Verdict
 
 FACTOR = "overcommit-factor"
 DEFAULT_FACTOR = 1.2

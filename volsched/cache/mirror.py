@@ -14,7 +14,7 @@ from typing import Final
 
 from volsched.cache import reading
 from volsched.model import api
-from volsched.model.changes import Bound, BindFailed, Change, EvictFailed, Gone, GroupWriteFailed, Put
+from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone, GroupWriteFailed, Put
 from volsched.model.cluster import Cluster
 from volsched.model.job import NOT_PARKED, GroupStatus, JobInfo
 from volsched.model.node import NodeInfo
@@ -109,7 +109,7 @@ class Mirror:
         for name in dict.fromkeys(("root", self.settings.default_queue)):
             self.cluster.put_queue(self._standing_queue(name))
 
-    # -- changes --------------------------------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Iterable[Change]) -> int:
         """Take changes in, in order; how many there were. Nodes that come together are numbered together."""
@@ -162,7 +162,7 @@ class Mirror:
         found, self.problems = self.problems, []
         return found
 
-    # -- nodes ------------------------------------------------------------------------------------------------------------
+    # -- nodes --------------------------------------------------------------------------------------------------------
 
     def _put_nodes(self, nodes: list[api.Node]) -> None:
         self.cluster.put_nodes([reading.node_facts(node, self._reporter("Node", node)) for node in nodes])
@@ -182,7 +182,7 @@ class Mirror:
                 self._pods.homeless.setdefault(name, {})[task.uid] = task
         self.cluster.remove_node(name)
 
-    # -- pods -------------------------------------------------------------------------------------------------------------
+    # -- pods ---------------------------------------------------------------------------------------------------------
 
     def _put_pod(self, pod: api.ApiObject) -> None:
         assert isinstance(pod, api.Pod)
@@ -316,7 +316,7 @@ class Mirror:
         for template in self.templates.sweep({task.template.id for task in self.cluster.tasks.values()}):
             self.cluster.columns.forget(template)
 
-    # -- jobs -------------------------------------------------------------------------------------------------------------
+    # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def _group_of(self, task: TaskInfo) -> str:
         return task.annotations.get(reading.GROUP_NAME, "")
@@ -380,9 +380,7 @@ class Mirror:
     def _take_status(self, job: JobInfo, group: api.PodGroup) -> None:
         """Take a PodGroup's status in, unless it is older than one that we are still writing."""
         status = group.status
-        shown = GroupStatus(
-            status.phase, status.running, status.succeeded, status.failed, reading.conditions_of(group)
-        )
+        shown = GroupStatus(status.phase, status.running, status.succeeded, status.failed, reading.conditions_of(group))
         if not job.confirmed and job.reported is not None and shown.phase != job.reported.phase:
             return
         job.confirmed = True
@@ -430,7 +428,7 @@ class Mirror:
             if job.has_group:
                 job.priority = self._class_value(job.priority_class)
 
-    # -- queues, namespaces, storage --------------------------------------------------------------------------------------
+    # -- queues, namespaces, storage ----------------------------------------------------------------------------------
 
     def _standing_queue(self, name: str) -> QueueInfo:
         """A queue that exists without being declared."""
@@ -472,7 +470,7 @@ class Mirror:
         if self.cluster.storage.drop(gone.kind, gone.namespace, gone.name):
             self.cluster.relief += 1
 
-    # -- results of writes ------------------------------------------------------------------------------------------------
+    # -- results of writes --------------------------------------------------------------------------------------------
 
     def _bound(self, change: Bound) -> None:
         task = self.cluster.tasks.get(change.uid)
@@ -501,7 +499,7 @@ class Mirror:
         if task is not None and task.status is TaskStatus.RELEASING and not task.terminating:
             self.cluster.move(task, TaskStatus.RUNNING, task.node)
 
-    # -- problems ---------------------------------------------------------------------------------------------------------
+    # -- problems -----------------------------------------------------------------------------------------------------
 
     def _reporter(self, kind: str, found: api.ApiObject) -> reading.Report:
         meta = found.metadata

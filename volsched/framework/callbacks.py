@@ -28,12 +28,13 @@ Rows: TypeAlias = npt.NDArray[np.intp]
 Scope: TypeAlias = Literal["static", "node", "queue", "domain", "pod"]
 """What an answer about (task, node) was made from, besides the task's template:
 
-``static``  the node's labels, annotations, taints, images, allocatable amounts. Asked once per class of nodes that agree in
-            what was read; the node view that is passed has nothing else.
+``static``  the node's labels, annotations, taints, images, allocatable amounts. Asked once per class of nodes that
+            agree in what was read; the node view that is passed has nothing else.
 ``node``    also what is used on that node, and its tasks. Asked again when that node changed.
 ``queue``   also the accounts of the task's queue. All answers are asked again when the queue's version changed.
-``domain``  anything, as long as the registered ``key`` and ``version`` tell: answers are shared by tasks of equal key and
-            asked again when the version of that key changed. A key of None: the callback has nothing to say about the task.
+``domain``  anything, as long as the registered ``key`` and ``version`` tell: answers are shared by tasks of equal key
+            and asked again when the version of that key changed. A key of None: the callback has nothing to say about
+            the task.
 ``pod``     anything. Asked for every task and every node, every time.
 """
 

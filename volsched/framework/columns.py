@@ -76,8 +76,10 @@ class NodeColumns:
 
     def future_idle(self, column: int, rows: Rows) -> Amounts:
         """What will be free of one resource: idle + releasing - pipelined."""
-        idle = self.allocatable[column, rows] - self.used[column, rows]
-        return idle + self.releasing[column, rows] - self.pipelined[column, rows]
+        future: Amounts = self.allocatable[column, rows] - self.used[column, rows]
+        future += self.releasing[column, rows]
+        future -= self.pipelined[column, rows]
+        return future
 
 
 def _stack(amounts: list[list[int]], width: int) -> Amounts:
@@ -110,7 +112,7 @@ _READERS: dict[str, Callable[[NodeInfo, str], Hashable]] = {
 
 
 class FactColumns:
-    """Interned facts per row, made for a path when first asked for, and the classes of nodes that agree in some paths."""
+    """Interned facts per row, made when first asked for, and the classes of nodes that agree in some of them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

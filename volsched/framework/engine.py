@@ -1,7 +1,7 @@
 """Where can this task go, and where best? Answered for equal tasks once, and again only about nodes that changed.
 
-An ``Entry`` belongs to a task template (and to the keys that ``domain`` and ``queue`` callbacks add): for every node the
-total score, or minus infinity where the task cannot go. It remembers its place in the cluster's log of changed rows
+An ``Entry`` belongs to a task template (and to the keys that ``domain`` and ``queue`` callbacks add): for every node
+the total score, or minus infinity where the task cannot go. It remembers its place in the cluster's log of changed rows
 and catches up with them when it is next asked; a few rows by the plain functions, many by their vector twins.
 Equal scores fall to the first row, which is the first name.
 
@@ -158,7 +158,8 @@ class FastEngine:
         else:
             self._rebind(callbacks)
         self.callbacks = callbacks
-        self._scoped = [c for c in (*callbacks.predicates, *callbacks.node_orders) if c.scope in ("domain", "queue")]
+        asked: list[Predicate | NodeOrder] = [*callbacks.predicates, *callbacks.node_orders]
+        self._scoped = [callback for callback in asked if callback.scope in ("domain", "queue")]
         self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
         self._pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
         self._reads.clear()
@@ -273,7 +274,7 @@ class FastEngine:
             if predicate.applies is None or predicate.applies(task)
         )
 
-    # -- entries --------------------------------------------------------------------------------------------------------
+    # -- entries ------------------------------------------------------------------------------------------------------
 
     def _entry(self, task: TaskInfo) -> Entry:
         if self._layout != self.cluster.layout:
@@ -318,8 +319,9 @@ class FastEngine:
         orders = [o for o in self.callbacks.node_orders if self._speaks(o, task)]
         entry.row_predicates = [p for p in predicates if p.scope not in ("static", "pod")]
         entry.parts = [_Part(o, None) for o in orders]
-        scoped = [c for c in (*predicates, *orders) if c.scope in ("domain", "queue")]
-        entry.scoped = [_Scoped(c, self._scope_version(c, task)) for c in scoped]
+        asked: list[Predicate | NodeOrder] = [*predicates, *orders]
+        scoped = [callback for callback in asked if callback.scope in ("domain", "queue")]
+        entry.scoped = [_Scoped(callback, self._scope_version(callback, task)) for callback in scoped]
         self._take_facts(entry)
         self._score_all(entry)
         return entry
@@ -484,7 +486,7 @@ class FastEngine:
         self.callbacks_asked += len(rows)
         return np.array([order.fn(task, nodes[row]) for row in rows], dtype=np.float64)
 
-    # -- diagnosis ------------------------------------------------------------------------------------------------------
+    # -- diagnosis ----------------------------------------------------------------------------------------------------
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room for the task, now or later; cheap once its template was asked."""

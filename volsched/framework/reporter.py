@@ -71,7 +71,8 @@ def gang_message(job: JobInfo) -> str:
     refused = sorted((t for t in job.waiting.values() if t.refusal is not None), key=lambda t: t.key)
     own = next((t for t in refused if t.refusal is not None and t.refusal.step is not Step.GANG), None)
     origin = own.refusal if own is not None else job.refusal
-    text = f"{short}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, {job.min_available} minAvailable"
+    text = f"{short}/{len(job.tasks)} tasks in gang unschedulable: "
+    text += f"pod group is not ready, {job.min_available} minAvailable"
     if origin is not None:
         text += f"; {own.name + ': ' if own is not None else ''}{origin.message}"
     return truncated(text)

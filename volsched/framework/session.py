@@ -78,7 +78,7 @@ class Accounts:
             self._kept[name] = account
             if isinstance(account, Observer):
                 self._cluster.observe(account)
-        return cast(T, self._kept[name])
+        return cast("T", self._kept[name])
 
     def drop(self) -> None:
         """Forget all accounts: the configuration that they were made for is gone."""
@@ -270,7 +270,7 @@ class Session:
         if self._option.allows(switch):
             where.append((self._tier, what))
 
-    # -- the plugins' combined answers ----------------------------------------------------------------------------------
+    # -- the plugins' combined answers --------------------------------------------------------------------------------
 
     def queues_of(self, jobs: Iterable[JobInfo]) -> tuple[Heap[QueueInfo], dict[str, Heap[JobInfo]]]:
         """Heaps of the queues that have some of these jobs, and of each queue's jobs."""
@@ -351,7 +351,7 @@ class Session:
         """From whom of the candidates the task may reclaim."""
         return dispatch.victims(self._reclaimable, task, candidates)
 
-    # -- events of statements --------------------------------------------------------------------------------------------
+    # -- events of statements -----------------------------------------------------------------------------------------
 
     def told_allocated(self, task: TaskInfo) -> Verdict | None:
         """Tell the handlers; when one refuses, those that had accepted are told the reverse."""
@@ -420,7 +420,7 @@ class Session:
         message = refusals.text(len(self.cluster.rows))
         self.refuse_task(task, Verdict(step, "predicates", VerdictScope.NODE, FAILED_SCHEDULING, message))
 
-    # -- refusals --------------------------------------------------------------------------------------------------------
+    # -- refusals -----------------------------------------------------------------------------------------------------
 
     def refuse_task(self, task: TaskInfo, verdict: Verdict) -> None:
         """Leave with a task why it waits."""
@@ -456,7 +456,7 @@ class Session:
         """Have an Event recorded on an object."""
         self.told.append(event)
 
-    # -- closing ---------------------------------------------------------------------------------------------------------
+    # -- closing ------------------------------------------------------------------------------------------------------
 
     def opened(self) -> None:
         """Every plugin has registered: get ready to answer."""

@@ -8,6 +8,7 @@ keeps answers about nodes catches up by asking only about the rows that changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+
 from volsched.model.columns import ResourceColumns
 from volsched.model.job import INQUEUE, NOT_PARKED, PENDING, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
@@ -25,7 +26,8 @@ class Observer:
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """``task`` left ``(before, node_before)`` for its present status and node. Also called when tasks go or come:
-        a new task comes from ``(PENDING, None)``, a removed one leaves to it."""
+        a new task comes from ``(PENDING, None)``, a removed one leaves to it.
+        """
 
     def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
         """``node`` is new (``before`` is None) or says something else of itself than before."""

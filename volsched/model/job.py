@@ -52,10 +52,10 @@ class JobInfo:
     __slots__ = (
         "annotations",
         "conditions",
+        "confirmed",
         "counts",
         "created",
         "group_uid",
-        "confirmed",
         "has_group",
         "implicit",
         "key",

@@ -45,7 +45,18 @@ class NodeInfo:
     the one whose name comes first. ``used`` includes what is releasing; ``pipelined`` is promised to tasks that wait.
     """
 
-    __slots__ = ("_columns", "allocatable", "facts", "name", "pipelined", "releasing", "row", "tasks", "unsettled", "used")
+    __slots__ = (
+        "_columns",
+        "allocatable",
+        "facts",
+        "name",
+        "pipelined",
+        "releasing",
+        "row",
+        "tasks",
+        "unsettled",
+        "used",
+    )
 
     def __init__(self, facts: NodeFacts, columns: ResourceColumns) -> None:
         self.facts = facts

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-
 class QueueInfo:
     """A Queue object's spec as the scheduler reads it.
 

@@ -1,7 +1,7 @@
 """Small clusters for tests and benches, written the way one would say them, and decided by the real scheduler.
 
-    cluster = a_cluster().node("gpu-1", cpu="64", **{"nvidia.com/gpu": 8}).queue("q").job("etl", tasks=3, queue="q", cpu="4")
-    assert decide(cluster, CONFIGURATION).bindings == {"etl-0": "gpu-1", "etl-1": "gpu-1", "etl-2": "gpu-1"}
+cluster = a_cluster().node("gpu-1", cpu="64", **{"nvidia.com/gpu": 8}).queue("q").job("etl", tasks=3, queue="q", cpu="4")
+assert decide(cluster, CONFIGURATION).bindings == {"etl-0": "gpu-1", "etl-1": "gpu-1", "etl-2": "gpu-1"}
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ class ClusterBuilder:
         }
         return self._add("v1", "Pod", meta, spec=body, status={"phase": phase or ("Running" if on else "Pending")})
 
-    def job(self, name: str, tasks: int = 1, minimum: int | None = None, queue: str = "default", **pod: Any) -> ClusterBuilder:
+    def job(
+        self, name: str, tasks: int = 1, minimum: int | None = None, queue: str = "default", **pod: Any
+    ) -> ClusterBuilder:
         """Add a PodGroup and its pending pods ``name-0``, ``name-1`` and so on; all of them are the minimum if not told."""
         self.group(name, queue, tasks if minimum is None else minimum)
         for index in range(tasks):
@@ -223,9 +225,7 @@ def a_rig(
     return Rig(mirror, Scheduler(mirror, profile, recorder, clock, engine), recorder, clock)
 
 
-def decide(
-    cluster: ClusterBuilder, configuration: str, engine: Callable[[Cluster], Engine] = FastEngine
-) -> Decision:
+def decide(cluster: ClusterBuilder, configuration: str, engine: Callable[[Cluster], Engine] = FastEngine) -> Decision:
     """Run one cycle on a cluster."""
     return a_rig(cluster, configuration, engine).cycle()
 
