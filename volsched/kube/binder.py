@@ -1,0 +1,398 @@
+"""Binds pods and evicts pods: the writes that users wait for.
+
+A bounded number is in flight; what has to wait (a back-off, an answer that did not come) waits outside that number, so
+one pod that is refused for ever keeps no other from its node. What came of a binding is said only when it is known:
+after a timeout, a reset or a conflict the pod is read first. The API server accepts bindings to nodes that do not
+exist, so the node is looked for right before the write, and once more after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
+import structlog
+
+from volsched.kube.backoff import Backoff
+from volsched.kube.client import STRATEGIC_PATCH, Api, path_segment
+from volsched.kube.errors import ApiError, FenceError
+from volsched.kube.fence import Fence
+from volsched.kube.views import Views
+from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
+from volsched.model.plan import Bind, Evict, Tell
+
+IN_FLIGHT: Final = 32
+WRITE_TIMEOUT_SECONDS: Final = 10.0
+ATTEMPTS: Final = 5
+"""How often a write is tried when the server is in trouble, before the scheduler is told."""
+
+FIRST_RETRY_SECONDS: Final = 0.1
+LONGEST_RETRY_SECONDS: Final = 5.0
+FIRST_BACKOFF_SECONDS: Final = 1.0
+LONGEST_BACKOFF_SECONDS: Final = 10.0
+"""A pod whose binding is refused comes back after 1 s, 2 s, 4 s, 8 s, then every 10 s."""
+
+_log = structlog.get_logger(__name__)
+
+Write: TypeAlias = Bind | Evict
+
+
+class Prebinder(Protocol):
+    """Whatever must be done for a pod before it is bound, and may take minutes."""
+
+    def is_needed(self, step: Bind) -> bool:
+        """Whether there is something to do for this pod."""
+
+    async def prepare(self, step: Bind) -> None:
+        """Do it and return when it is done; raises PrebindError or FenceError."""
+
+
+class PrebindError(Exception):
+    """What a pod needs before it is bound could not be had on this node; another try may go better."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """A write on its way: how often it was tried, and whether it may have happened already."""
+
+    step: Write
+    backoff: Backoff
+    attempts: int = 0
+    in_doubt: bool = False
+    prepared: bool = False
+
+
+class _BindingMeta(msgspec.Struct):
+    name: str
+    namespace: str
+    uid: str
+    annotations: Mapping[str, str] | None
+
+
+class _Target(msgspec.Struct, rename="camel"):
+    name: str
+    kind: str = "Node"
+    api_version: str = "v1"
+
+
+class _Binding(msgspec.Struct, rename="camel"):
+    metadata: _BindingMeta
+    target: _Target
+    kind: str = "Binding"
+    api_version: str = "v1"
+
+
+class Binder:
+    """Carries out `Bind` and `Evict` steps in the order given, some at a time; lives on the I/O loop.
+
+    `report` takes what came of each step; `tell` takes Events; `under_way` gives a write on the same pod that is
+    still under way elsewhere, to be waited for.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        fence: Fence,
+        views: Views,
+        report: Callable[[Change], None],
+        tell: Callable[[Tell], None],
+        under_way: Callable[[str], Awaitable[object] | None],
+        *,
+        prebinder: Prebinder | None = None,
+        in_flight: int = IN_FLIGHT,
+    ) -> None:
+        self._api = api
+        self._fence = fence
+        self._views = views
+        self._report = report
+        self._tell = tell
+        self._under_way = under_way
+        self._prebinder = prebinder
+        self._limit = in_flight
+        self._queue: deque[_Job] = deque()
+        self._workers: set[asyncio.Task[None]] = set()
+        self._preparing: set[asyncio.Task[None]] = set()
+        self._delayed = 0
+        self._paused_until = 0.0
+        self._refusals: dict[str, Backoff] = {}
+        self.bound = 0
+        self.refused = 0
+        self.dropped = 0
+        self.lost_nodes = 0
+
+    @property
+    def backlog(self) -> int:
+        """How many writes wait or are under way; pods that wait for their volumes are not counted."""
+        return len(self._queue) + len(self._workers) + self._delayed
+
+    @property
+    def waiting(self) -> int:
+        """How many writes wait for their turn."""
+        return len(self._queue)
+
+    @property
+    def preparing(self) -> int:
+        """How many pods wait for their volumes."""
+        return len(self._preparing)
+
+    def add(self, step: Write) -> None:
+        """Take a step over."""
+        self._enqueue(_Job(step, Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)))
+
+    def forget_pod(self, uid: str) -> None:
+        """Forget how often a pod was refused."""
+        self._refusals.pop(uid, None)
+
+    async def drain(self, timeout: float) -> bool:  # noqa: ASYNC109 - what is left then is reported, not an error
+        """Wait until nothing is left to write, at most `timeout` seconds; tell whether that was reached."""
+        deadline = time.monotonic() + timeout
+        while self.backlog and time.monotonic() < deadline:  # noqa: ASYNC110 - polled once in a life
+            await asyncio.sleep(0.02)
+        return self.backlog == 0
+
+    async def stop(self) -> None:
+        """Give up what is not under way and cancel what is."""
+        self.dropped += len(self._queue)
+        self._queue.clear()
+        tasks = [*self._workers, *self._preparing]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- flow -----------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, job: _Job) -> None:
+        self._queue.append(job)
+        if len(self._workers) < self._limit:
+            worker = asyncio.get_running_loop().create_task(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    def _enqueue_later(self, job: _Job, seconds: float) -> None:
+        self._delayed += 1
+
+        def enqueue() -> None:
+            self._delayed -= 1
+            self._enqueue(job)
+
+        asyncio.get_running_loop().call_later(seconds, enqueue)
+
+    async def _work(self) -> None:
+        while self._queue:
+            pause = self._paused_until - time.monotonic()
+            if pause > 0:
+                await asyncio.sleep(pause)
+                continue
+            job = self._queue.popleft()
+            try:
+                await (self._bind(job, job.step) if isinstance(job.step, Bind) else self._evict(job, job.step))
+            except FenceError:
+                self.dropped += 1
+            except Exception:
+                _log.exception("a write failed in an unforeseen way", pod=f"{job.step.namespace}/{job.step.name}")
+                self._give_up(job, "internal error, see the scheduler's log")
+
+    def _retry(self, job: _Job, error: ApiError) -> None:
+        """Try again later: after what the server asked for, or a little longer each time."""
+        if error.status == 429:
+            wait = error.retry_after or 1.0
+            self._paused_until = max(self._paused_until, time.monotonic() + wait)
+            self._enqueue(job)
+            return
+        job.attempts += 1
+        self._enqueue_later(job, max(job.backoff.next(), error.retry_after or 0.0))
+
+    def _give_up(self, job: _Job, message: str) -> None:
+        """Tell the scheduler that a write is not to be had; a pod comes back after its own back-off."""
+        step = job.step
+        if isinstance(step, Evict):
+            self._report(EvictFailed(step.uid, message))
+            return
+        backoff = self._refusals.setdefault(step.uid, Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS))
+        self._failed(step, message, time.time() + backoff.next())
+
+    def _failed(self, step: Bind, message: str, retry_at: float | None) -> None:
+        self.refused += 1
+        _log.warning("binding failed", pod=f"{step.namespace}/{step.name}", node=step.node, error=message)
+        self._report(BindFailed(step.uid, step.node, message, retry_at))
+
+    # -- bind -----------------------------------------------------------------------------------------------------
+
+    async def _bind(self, job: _Job, step: Bind) -> None:
+        if job.in_doubt:
+            await self._look(job, step, "")
+            return
+        if self._prebinder is not None and not job.prepared and self._prebinder.is_needed(step):
+            self._prepare(job, step, self._prebinder)
+            return
+        if not self._views.node_exists(step.node, step.node_uid):
+            self._failed(step, "the node is gone", time.time())
+            return
+        if (other := self._under_way(step.uid)) is not None:
+            await other
+        self._fence.check()
+        try:
+            await self._api.request(
+                "POST",
+                _pod_path(step, "/binding"),
+                "pods/binding",
+                body=binding_body(step),
+                within=self._fence.limit(WRITE_TIMEOUT_SECONDS),
+            )
+        except ApiError as error:
+            await self._judge(job, step, error)
+        else:
+            self._succeeded(step)
+
+    def _prepare(self, job: _Job, step: Bind, prebinder: Prebinder) -> None:
+        """Let volumes be bound outside the number of writes in flight: that may take minutes."""
+
+        async def prepare() -> None:
+            try:
+                await prebinder.prepare(step)
+            except FenceError:
+                self.dropped += 1
+            except PrebindError as error:
+                self._give_up(job, str(error))
+            except Exception:
+                _log.exception("volumes failed in an unforeseen way", pod=f"{step.namespace}/{step.name}")
+                self._give_up(job, "internal error, see the scheduler's log")
+            else:
+                job.prepared = True
+                self._enqueue(job)
+
+        task = asyncio.get_running_loop().create_task(prepare())
+        self._preparing.add(task)
+        task.add_done_callback(self._preparing.discard)
+
+    def _succeeded(self, step: Bind) -> None:
+        self.bound += 1
+        self._refusals.pop(step.uid, None)
+        self._report(Bound(step.uid, step.node))
+        self._tell(_about(step, "Normal", "Scheduled", f"Successfully assigned {_key(step)} to {step.node}", "Binding"))
+        if not self._views.node_exists(step.node, step.node_uid):
+            self.lost_nodes += 1
+            message = f"node {step.node} was deleted while the pod was being bound to it; the pod will be collected"
+            _log.warning("a node went while a pod was bound to it", pod=_key(step), node=step.node)
+            self._tell(_about(step, "Warning", "NodeLost", message, "Binding"))
+
+    async def _judge(self, job: _Job, step: Bind, error: ApiError) -> None:
+        """Decide what a binding that was not confirmed means."""
+        if error.status == 429 or (error.status >= 500 and job.attempts < ATTEMPTS):
+            self._retry(job, error)
+        elif error.status in (404, 409) or error.is_transient:
+            job.in_doubt = True
+            await self._look(job, step, error.message)
+        else:
+            self._give_up(job, error.message)
+
+    async def _look(self, job: _Job, step: Bind, why: str) -> None:
+        """Read the pod to learn what became of its binding; while it cannot be read nothing is known, so try on."""
+        try:
+            pod: Any = await self._api.get(_pod_path(step), "pods", within=WRITE_TIMEOUT_SECONDS)
+        except ApiError as error:
+            if error.status == 404:
+                self._failed(step, "the pod is gone", None)
+            elif error.is_transient and self._fence.is_open:
+                self._retry(job, error)
+            elif self._fence.is_open:
+                self._give_up(job, error.message)
+            return
+        job.in_doubt = False
+        final = _final_reason(pod, step)
+        if pod["metadata"]["uid"] == step.uid and pod["spec"].get("nodeName") == step.node:
+            self._succeeded(step)
+        elif final:
+            self._failed(step, final, None)
+        elif job.attempts < ATTEMPTS:
+            job.attempts += 1
+            self._enqueue_later(job, job.backoff.next())
+        else:
+            self._give_up(job, why or "the API server did not answer")
+
+    # -- evict ----------------------------------------------------------------------------------------------------
+
+    async def _evict(self, job: _Job, step: Evict) -> None:
+        """Mark the pod as disrupted, then delete it with its own grace period."""
+        if (other := self._under_way(step.uid)) is not None:
+            await other
+        try:
+            await self._write(
+                "PATCH", _pod_path(step, "/status"), "pods/status", disruption_body(step), STRATEGIC_PATCH
+            )
+            await self._write("DELETE", _pod_path(step), "pods", _delete_body(step))
+        except ApiError as error:
+            if error.is_gone:
+                return
+            if error.is_transient and job.attempts < ATTEMPTS:
+                self._retry(job, error)
+            else:
+                _log.warning("eviction failed", pod=_key(step), error=str(error))
+                self._give_up(job, error.message)
+
+    async def _write(
+        self, method: str, path: str, resource: str, body: bytes, content_type: str = "application/json"
+    ) -> None:
+        self._fence.check()
+        await self._api.request(
+            method,
+            path,
+            resource,
+            body=body,
+            content_type=content_type,
+            within=self._fence.limit(WRITE_TIMEOUT_SECONDS),
+        )
+
+
+def binding_body(step: Bind) -> bytes:
+    """Return the Binding of a step; the API server merges its annotations into the pod in the same write."""
+    meta = _BindingMeta(step.name, step.namespace, step.uid, step.annotations or None)
+    return msgspec.json.encode(_Binding(meta, _Target(step.node)))
+
+
+def disruption_body(step: Evict) -> bytes:
+    """Return the patch that says why a pod is about to be deleted; it fails for another pod of the same name."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": step.message or f"volsched: {step.action} to make room for {step.preemptor}",
+        "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": {"conditions": [condition]}})
+
+
+def _delete_body(step: Evict) -> bytes:
+    return msgspec.json.encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": step.uid}})
+
+
+def _final_reason(pod: Any, step: Bind) -> str:
+    """Say why a pod cannot be bound until it changes; empty when it can."""
+    if pod["metadata"]["uid"] != step.uid:
+        return "the pod was deleted and made again"
+    if pod["metadata"].get("deletionTimestamp"):
+        return "the pod is being deleted"
+    if pod["spec"].get("nodeName"):
+        return f"the pod is on node {pod['spec']['nodeName']} already"
+    gates = [gate.get("name", "") for gate in pod["spec"].get("schedulingGates") or ()]
+    if gates:
+        return f"scheduling is gated by {', '.join(gates)}"
+    return ""
+
+
+def _about(step: Write, kind: str, reason: str, message: str, action: str) -> Tell:
+    return Tell("Pod", "v1", step.namespace, step.name, step.uid, kind, reason, message, action)
+
+
+def _key(step: Write) -> str:
+    return f"{step.namespace}/{step.name}"
+
+
+def _pod_path(step: Write, subresource: str = "") -> str:
+    return f"/api/v1/namespaces/{path_segment(step.namespace)}/pods/{path_segment(step.name)}{subresource}"

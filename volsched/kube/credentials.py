@@ -1,0 +1,169 @@
+"""Where the API server is and who we are to it.
+
+kubernetes-asyncio reads the configuration (in-cluster files, kubeconfig with tokens, certificates, exec plugins, OIDC);
+this module turns its result into what aiohttp needs, and reads everything again when the server no longer knows us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from volsched.kube.errors import CredentialsError
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+_RELOAD_PAUSE_SECONDS: Final = 5.0
+"""Credentials are not read again sooner than this after the last time: a plugin may ask a person or a network."""
+
+_FILE_TOKEN_SECONDS: Final = 60.0
+"""How long a token from a file is used before the file is read again; kubelets renew it long before it expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which configuration to read; all empty means: in-cluster if we are in one, else the user's kubeconfig.
+
+    `master` replaces the address of the API server, whatever the configuration says.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    master: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """The files that decide how a connection is made; equal values need no new connections."""
+
+    ca_file: str | None
+    certificate: str | None
+    key: str | None
+    verify: bool
+    strict: bool
+
+    def context(self) -> ssl.SSLContext:
+        """Make the settings for connections; raises CredentialsError when a file cannot be used."""
+        try:
+            made = ssl.create_default_context(cafile=self.ca_file)
+            if self.certificate:
+                made.load_cert_chain(self.certificate, keyfile=self.key)
+        except (OSError, ssl.SSLError) as error:
+            raise CredentialsError(f"the certificates of the configuration cannot be used: {error}") from error
+        if not self.verify:
+            made.check_hostname = False
+            made.verify_mode = ssl.CERT_NONE
+        if not self.strict:
+            made.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        return made
+
+
+class Credentials:
+    """The API server's address, TLS files and the value of the Authorization header, kept fresh.
+
+    Use `await Credentials.load(source)`.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._in_cluster = _is_in_cluster(source)
+        self._lock = asyncio.Lock()
+        self._loaded_at = 0.0
+        self.host = ""
+        self.tls = Tls(None, None, None, verify=True, strict=True)
+        self.server_name: str | None = None
+        self.proxy: str | None = None
+        self.authorization = ""
+
+    @classmethod
+    async def load(cls, source: Source) -> Credentials:
+        """Read the configuration; raises CredentialsError."""
+        made = cls(source)
+        await made._read()
+        return made
+
+    @property
+    def origin(self) -> str:
+        """Where the configuration came from, for a log line."""
+        return "in-cluster" if self._in_cluster else _kubeconfig_path(self._source)
+
+    def is_stale(self) -> bool:
+        """Whether they should be read again before use, as a mounted token changes without a word."""
+        return self._in_cluster and time.monotonic() - self._loaded_at > _FILE_TOKEN_SECONDS
+
+    async def reload(self) -> bool:
+        """Read the configuration again and tell whether the header is another; not more often than every 5 s."""
+        before = self.authorization
+        async with self._lock:
+            if self.authorization == before and time.monotonic() - self._loaded_at >= _RELOAD_PAUSE_SECONDS:
+                await self._read()
+        return self.authorization != before
+
+    async def _read(self) -> None:
+        # 0.4 s and 40 MB, so only those who go to a cluster pay for it
+        from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+        from kubernetes_asyncio.config import (  # noqa: PLC0415
+            ConfigException,
+            load_incluster_config,
+            load_kube_config,
+        )
+
+        found = Configuration()
+        try:
+            if self._in_cluster:
+                load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+            else:
+                path = _kubeconfig_path(self._source)
+                await load_kube_config(
+                    config_file=path, context=self._source.context or None, client_configuration=found
+                )
+        except (ConfigException, AssertionError, OSError, ValueError, TypeError, KeyError) as error:
+            raise CredentialsError(f"cannot read the configuration ({self.origin}): {error}") from error
+        self._loaded_at = time.monotonic()
+        self._take(found)
+
+    def _take(self, found: Any) -> None:
+        host = (self._source.master or found.host).rstrip("/")
+        self.host = host if "://" in host else f"https://{host}"
+        self.tls = Tls(
+            found.ssl_ca_cert,
+            found.cert_file,
+            found.key_file,
+            bool(found.verify_ssl),
+            not found.disable_strict_ssl_verification,
+        )
+        self.server_name = found.tls_server_name
+        self.proxy = found.proxy or _environment_proxy(self.host)
+        self.authorization = found.api_key.get("BearerToken", "")
+
+
+def namespace_of_service_account() -> str:
+    """Return the namespace that this process runs in, empty outside a cluster."""
+    try:
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _is_in_cluster(source: Source) -> bool:
+    asked = source.kubeconfig or source.context or os.environ.get("KUBECONFIG")
+    return not asked and "KUBERNETES_SERVICE_HOST" in os.environ and (SERVICE_ACCOUNT / "token").is_file()
+
+
+def _kubeconfig_path(source: Source) -> str:
+    return os.path.expanduser(source.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config")
+
+
+def _environment_proxy(host: str) -> str | None:
+    """Return the proxy that the environment names for this address; asked once, not at every request."""
+    parts = urlsplit(host)
+    if not parts.hostname or urllib.request.proxy_bypass(parts.netloc):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)

@@ -1,0 +1,57 @@
+"""What can go wrong when speaking to an API server, as the project's own exceptions.
+
+Foreign errors (aiohttp, ssl, asyncio, JSON) end in `client.py`; whoever calls it sees only these.
+"""
+
+from __future__ import annotations
+
+from volsched.model.errors import VolschedError, shortened
+
+
+class ApiError(VolschedError):
+    """A request was refused, or its answer never came.
+
+    `status` is the HTTP status, 0 when there was no answer; `reason` is the machine-readable reason of the answer's
+    Status object, or one of `Timeout`, `Broken`, `Unreachable`; `retry_after` is how many seconds the server asks to
+    wait, if it does.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+        super().__init__(status, reason, message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.status or 'no answer'} {self.reason}: {shortened(self.message, 500)}"
+
+    @property
+    def code(self) -> str:
+        """How it is counted: the HTTP status, or the reason in lower case when there was no answer."""
+        return str(self.status) if self.status else self.reason.lower()
+
+    @property
+    def may_have_happened(self) -> bool:
+        """Whether the server may have done what was asked although it did not say so."""
+        return self.status in (500, 502, 503, 504) or self.reason in ("Timeout", "Broken")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the object is not there any more, or another one is there under its name."""
+        if self.status == 404:
+            return True
+        return (self.status == 409 and "UID" in self.message) or (self.status == 422 and "metadata.uid" in self.message)
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may well succeed a little later (for 409: unless `is_gone`)."""
+        return self.status in {0, 409, 429} or self.status >= 500
+
+
+class CredentialsError(VolschedError):
+    """There is no usable way to the API server: no configuration, or one that cannot be read."""
+
+
+class FenceError(VolschedError):
+    """A write was due, but the right to write has run out."""

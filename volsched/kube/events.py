@@ -1,0 +1,338 @@
+"""Tells users what happened, as Events on their objects: behind the bindings, without repeating itself.
+
+Why a pod waits matters more than where it went: when too much is to be told, `Scheduled` goes first, and is counted; a
+refusal is never dropped, only replaced by a later one on the same object. What is said again in the same words counts
+up an Event that is there; new words about an object come at growing intervals. A scheduler without any rights to
+Events schedules all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import socket
+import time
+import uuid
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import structlog
+
+from volsched.kube.backoff import Backoff
+from volsched.kube.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.errors import ApiError, FenceError
+from volsched.kube.fence import Fence
+from volsched.model.plan import Tell
+from volsched.model.verdict import truncated
+
+COMPONENT: Final = "volsched"
+SCHEDULED: Final = "Scheduled"
+
+LANE_LIMIT: Final = 8192
+"""`Scheduled` Events that may wait; older ones are dropped."""
+
+REMEMBERED: Final = 16384
+"""Objects of which it is remembered what was said last."""
+
+QPS: Final = 100.0
+BURST: Final = 200
+IN_FLIGHT: Final = 4
+WRITE_TIMEOUT_SECONDS: Final = 10.0
+FIRST_INTERVAL_SECONDS: Final = 2.0
+LONGEST_INTERVAL_SECONDS: Final = 300.0
+"""New words about an object wait this long since the last ones, doubling each time."""
+
+QUIET_SECONDS: Final = 900.0
+"""An object about which nothing was said for this long is told about at once again."""
+
+_FORBIDDEN_PAUSE_SECONDS: Final = 300.0
+_SCHEDULED_ATTEMPTS: Final = 3
+_LONGEST_PREFIX: Final = 230
+
+_log = structlog.get_logger(__name__)
+
+Key: TypeAlias = tuple[str, str]
+"""An object's uid and a reason."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """The Event in which something was said last: how often, and when (monotonic); `pending` repeats are untold."""
+
+    path: str
+    message: str
+    count: int
+    at: float
+    interval: float
+    pending: int = 0
+
+
+@dataclass(slots=True)
+class _Talk:
+    """What is to be told: made into one Event of a fixed name, so that sending it twice does no harm."""
+
+    tell: Tell
+    told_at: str
+    name: str
+    attempts: int = 0
+    not_before: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
+
+
+class Events:
+    """The lane of Events; lives on the I/O loop. `binds_waiting` says how many bindings wait for their turn."""
+
+    def __init__(self, api: Api, fence: Fence, binds_waiting: Callable[[], int], *, qps: float = QPS) -> None:
+        self._api = api
+        self._fence = fence
+        self._binds_waiting = binds_waiting
+        self._qps = qps
+        self._tokens = float(BURST)
+        self._tokens_at = time.monotonic()
+        self._scheduled: deque[_Talk] = deque()
+        self._waiting: dict[Key, _Talk] = {}
+        self._ready: dict[Key, None] = {}
+        self._later: list[tuple[float, Key]] = []
+        self._said: OrderedDict[Key, _Said] = OrderedDict()
+        self._under_way: dict[Key, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._forbidden_until = 0.0
+        self._stopped = False
+        self._instance = socket.gethostname()
+        self.sent = 0
+        self.suppressed = 0
+        self.dropped = 0
+
+    @property
+    def depth(self) -> int:
+        """How many Events wait."""
+        return len(self._scheduled) + len(self._waiting)
+
+    def tell(self, tell: Tell) -> None:
+        """Take something over that should be told."""
+        if time.monotonic() < self._forbidden_until:
+            self.dropped += 1
+            return
+        talk = _Talk(tell, _now_text(), _event_name(tell.name))
+        if tell.reason == SCHEDULED and tell.type == "Normal":
+            self._scheduled.append(talk)
+            if len(self._scheduled) > LANE_LIMIT:
+                self._scheduled.popleft()
+                self.dropped += 1
+        else:
+            self._tell_if_new(talk)
+        self._pump()
+
+    def _tell_if_new(self, talk: _Talk) -> None:
+        key = _key(talk.tell)
+        said = self._said.get(key)
+        if said is not None and said.message == talk.tell.message:
+            said.pending += 1
+        if key in self._waiting:
+            self.suppressed += 1
+        self._waiting[key] = talk
+        self._route(key)
+
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - what is left then is dropped, not an error
+        """Send what is due, for at most `timeout` seconds, then nothing more."""
+        deadline = time.monotonic() + timeout
+        while self._has_due and time.monotonic() < deadline:  # noqa: ASYNC110 - polled once in a life
+            await asyncio.sleep(0.02)
+        self._stopped = True
+        self.dropped += self.depth
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._under_way.values():
+            task.cancel()
+        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+
+    @property
+    def _has_due(self) -> bool:
+        return bool(self._ready or self._scheduled or self._under_way)
+
+    # -- flow -----------------------------------------------------------------------------------------------------
+
+    def _route(self, key: Key) -> None:
+        """Put what waits where it belongs: among what may be told, or what has to wait for its time."""
+        talk = self._waiting.get(key)
+        if talk is None or key in self._under_way:
+            return
+        due = max(talk.not_before, self._due(key))
+        if due <= time.monotonic():
+            self._ready[key] = None
+        else:
+            heapq.heappush(self._later, (due, key))
+
+    def _due(self, key: Key) -> float:
+        said = self._said.get(key)
+        if said is None or time.monotonic() - said.at > QUIET_SECONDS:
+            return 0.0
+        return said.at + said.interval
+
+    def _pump(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._stopped:
+            return
+        now = time.monotonic()
+        while self._later and self._later[0][0] <= now:
+            _, key = heapq.heappop(self._later)
+            self._route(key)
+        behind_binds = self._binds_waiting() > 0
+        while (self._ready or (self._scheduled and not behind_binds)) and self._may_send(behind_binds):
+            self._start_next()
+        if self.depth:
+            wait = self._later[0][0] - now if self._later and not (self._ready or self._scheduled) else 0.1
+            self._timer = asyncio.get_running_loop().call_later(max(0.01, wait), self._pump)
+
+    def _may_send(self, behind_binds: bool) -> bool:
+        """Take a token, if one more may be under way and the right to write is ours."""
+        if len(self._under_way) >= (1 if behind_binds else IN_FLIGHT) or not self._fence.is_open:
+            return False
+        now = time.monotonic()
+        self._tokens = min(float(BURST), self._tokens + (now - self._tokens_at) * self._qps)
+        self._tokens_at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def _start_next(self) -> None:
+        if self._ready:
+            key = next(iter(self._ready))
+            del self._ready[key]
+            talk = self._waiting.pop(key, None)
+        else:
+            talk = self._scheduled.popleft()
+            key = (talk.tell.uid, talk.name)
+        if talk is None:
+            return
+        task = asyncio.get_running_loop().create_task(self._send(key, talk))
+        self._under_way[key] = task
+
+        def ended(_: object) -> None:
+            self._under_way.pop(key, None)
+            self._route(key)
+            self._pump()
+
+        task.add_done_callback(ended)
+
+    # -- sending --------------------------------------------------------------------------------------------------
+
+    async def _send(self, key: Key, talk: _Talk) -> None:
+        said = self._said.get(key)
+        try:
+            if said is not None and said.message == talk.tell.message:
+                await self._count_up(key, said, talk)
+            else:
+                await self._create(key, talk)
+        except FenceError:
+            self.dropped += 1
+        except ApiError as error:
+            self._failed(key, talk, error)
+        else:
+            self.sent += 1
+
+    async def _create(self, key: Key, talk: _Talk) -> None:
+        namespace = talk.tell.namespace or "default"
+        path = f"/api/v1/namespaces/{path_segment(namespace)}/events"
+        try:
+            await self._request("POST", path, self._body(talk, namespace), JSON)
+        except ApiError as error:
+            if error.status != 409:  # an earlier try went through
+                raise
+        if talk.tell.reason != SCHEDULED:
+            before = self._said.get(key)
+            fresh = before is None or time.monotonic() - before.at > QUIET_SECONDS
+            interval = FIRST_INTERVAL_SECONDS if before is None or fresh else before.interval * 2
+            self._remember(key, f"{path}/{talk.name}", talk, 1, interval)
+
+    async def _count_up(self, key: Key, said: _Said, talk: _Talk) -> None:
+        count, said.pending = said.count + max(1, said.pending), 0
+        body = msgspec.json.encode({"count": count, "lastTimestamp": talk.told_at})
+        try:
+            await self._request("PATCH", said.path, body, MERGE_PATCH)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            del self._said[key]  # Events live an hour
+            await self._create(key, talk)
+            return
+        self._remember(key, said.path, talk, count, said.interval * 2)
+
+    def _remember(self, key: Key, path: str, talk: _Talk, count: int, interval: float) -> None:
+        interval = min(interval, LONGEST_INTERVAL_SECONDS)
+        self._said[key] = _Said(path, talk.tell.message, count, time.monotonic(), interval)
+        self._said.move_to_end(key)
+        if len(self._said) > REMEMBERED:
+            self._said.popitem(last=False)
+
+    async def _request(self, method: str, path: str, body: bytes, content_type: str) -> None:
+        self._fence.check()
+        within = self._fence.limit(WRITE_TIMEOUT_SECONDS)
+        await self._api.request(method, path, "events", body=body, content_type=content_type, within=within)
+
+    def _failed(self, key: Key, talk: _Talk, error: ApiError) -> None:
+        if error.status == 403 and "terminat" not in error.message:
+            self._forbid(error)
+            return
+        talk.attempts += 1
+        is_scheduled = talk.tell.reason == SCHEDULED
+        if not error.is_transient or (is_scheduled and talk.attempts >= _SCHEDULED_ATTEMPTS):
+            self.dropped += 1
+        elif is_scheduled:
+            self._scheduled.append(talk)
+        else:
+            talk.not_before = time.monotonic() + max(talk.backoff.next(), error.retry_after or 0.0)
+            self._waiting.setdefault(key, talk)
+
+    def _forbid(self, error: ApiError) -> None:
+        """Do without Events for a while."""
+        if time.monotonic() >= self._forbidden_until:
+            _log.warning("not allowed to write Events; going on without them", error=str(error))
+        self._forbidden_until = time.monotonic() + _FORBIDDEN_PAUSE_SECONDS
+        self.dropped += 1 + self.depth
+        self._scheduled.clear()
+        self._waiting.clear()
+        self._ready.clear()
+
+    def _body(self, talk: _Talk, namespace: str) -> bytes:
+        tell = talk.tell
+        involved = {"kind": tell.kind, "apiVersion": tell.api_version, "name": tell.name, "uid": tell.uid}
+        if tell.namespace:
+            involved["namespace"] = tell.namespace
+        event: dict[str, Any] = {
+            "kind": "Event",
+            "apiVersion": "v1",
+            "metadata": {"name": talk.name, "namespace": namespace},
+            "involvedObject": involved,
+            "type": tell.type,
+            "reason": tell.reason,
+            "message": truncated(tell.message),
+            "action": tell.action,
+            "count": 1,
+            "firstTimestamp": talk.told_at,
+            "lastTimestamp": talk.told_at,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": self._instance,
+        }
+        return msgspec.json.encode(event)
+
+
+def _key(tell: Tell) -> Key:
+    return tell.uid or f"{tell.kind}/{tell.namespace}/{tell.name}", tell.reason
+
+
+def _event_name(name: str) -> str:
+    """Return a name for an Event that begins with its object's and fits."""
+    return f"{name[:_LONGEST_PREFIX].rstrip('.-')}.{uuid.uuid4().hex[:16]}"
+
+
+def _now_text() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

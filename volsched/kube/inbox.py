@@ -1,0 +1,68 @@
+"""Where changes wait for the scheduling thread.
+
+Any thread may put changes in; one thread takes them out. Waking waits a little after the first change, so that a burst
+(a gang being created, a node pool coming up) becomes one session and not fifty; the wait is bounded, so that a steady
+stream does not put sessions off.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from volsched.model.changes import Change
+
+QUIET_SECONDS: Final = 0.003
+"""A burst is over when nothing has come for this long."""
+
+LONGEST_SECONDS: Final = 0.025
+"""No change waits longer than this for others to join it."""
+
+
+class Inbox:
+    """Changes by their order of arrival, and a bell."""
+
+    def __init__(self, quiet: float = QUIET_SECONDS, longest: float = LONGEST_SECONDS) -> None:
+        self._batches: deque[Sequence[Change]] = deque()
+        self._bell = threading.Event()
+        self._quiet = quiet
+        self._longest = longest
+        self.received = 0
+
+    def put(self, changes: Sequence[Change]) -> None:
+        """Add changes; never blocks. The sequence must not be changed afterwards."""
+        if changes:
+            self._batches.append(changes)
+            self.received += len(changes)
+            self._bell.set()
+
+    def wake(self) -> None:
+        """Let the waiting thread go on although nothing has changed."""
+        self._bell.set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until something has come (and its burst is over) or `timeout` seconds are over; tell which."""
+        if not self._bell.wait(max(0.0, timeout)):
+            return False
+        deadline = time.monotonic() + self._longest
+        while time.monotonic() < deadline:
+            before = self.received
+            time.sleep(self._quiet)
+            if self.received == before:
+                break
+        return True
+
+    def take(self) -> list[Change]:
+        """Return everything that has come since this was last called, in order."""
+        self._bell.clear()
+        taken: list[Change] = []
+        while self._batches:
+            taken.extend(self._batches.popleft())
+        return taken
+
+    def __len__(self) -> int:
+        """How many batches wait, roughly."""
+        return len(self._batches)

@@ -1,0 +1,434 @@
+"""Follows one kind of object: lists it, watches it, and says what changed, through whatever happens to the connection.
+
+What it must get right, and what client libraries get wrong: an object that was deleted while nobody was looking is
+reported as gone after the next list; a watch that says nothing is left after a while and resumed where it was; an
+expired version means listing again, not stopping; an answer that is no JSON is a failure, not an event. Objects are
+decoded straight into the structs of `model.api`, whole network chunks at a time, and nothing of a chunk is kept.
+
+The list comes as a stream of events where the server can do that (`sendInitialEvents`), so that neither side holds it
+in memory; elsewhere it comes in pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+import structlog
+
+from volsched.kube.backoff import Backoff
+from volsched.kube.client import Api
+from volsched.kube.errors import ApiError
+from volsched.kube.resources import Resource
+from volsched.model import api
+from volsched.model.changes import Change, Gone, Put
+from volsched.model.errors import ObjectError
+
+SILENCE_SECONDS: Final = 75.0
+"""A watch that says nothing for this long is left: the server sends a bookmark every minute."""
+
+WATCH_SECONDS: Final = (300, 600)
+"""The server is asked to end a watch after a random time between these, so that watches spread over its replicas."""
+
+PAGE: Final = 500
+"""Objects in one page of a list."""
+
+ABSENT_PAUSE_SECONDS: Final = 10.0
+"""How often to look whether the server has a kind by now."""
+
+SHORT_WATCH_SECONDS: Final = 1.0
+"""A watch that ended sooner than this and brought nothing counts as a failure, or the loop would run hot."""
+
+CATCH_UP_SILENCE_SECONDS: Final = 5.0
+
+_INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+T = TypeVar("T")
+Sink = Callable[[Sequence[Change]], None]
+
+_log = structlog.get_logger(__name__)
+
+
+class WatchEvent(msgspec.Struct, Generic[T], gc=False):
+    """One line of a watch."""
+
+    type: str
+    object: T
+
+
+class ListMeta(msgspec.Struct, rename="camel", gc=False):
+    """Where a list stands."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Page(msgspec.Struct, Generic[T]):
+    """One page of a list."""
+
+    metadata: ListMeta
+    items: list[T] | None = None
+
+
+class Informer:
+    """Feeds a sink with the changes of one kind. Run `run` as a task; everything else may be read meanwhile.
+
+    `listed` becomes True when the sink has everything that was there at one moment (or when the server does not have
+    an optional kind) and stays so. `restarts` counts by reason how often a watch had to be begun again.
+    """
+
+    def __init__(
+        self,
+        api_server: Api,
+        resource: Resource,
+        sink: Sink,
+        *,
+        silence: float = SILENCE_SECONDS,
+        on_listed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.resource = resource
+        self.listed = False
+        self.absent = False
+        self.restarts: Counter[str] = Counter()
+        self.unreadable = 0
+        self._api = api_server
+        self._sink = sink
+        self._silence = silence
+        self._on_listed = on_listed
+        self._decoder: Any = msgspec.json.Decoder(WatchEvent[resource.struct])  # type: ignore[name-defined]
+        self._pages: Any = msgspec.json.Decoder(Page[resource.struct])  # type: ignore[name-defined]
+        self._known: dict[str, str] = {}
+        self._seen: set[str] | None = None
+        self._version = ""
+        self._in_pages = False
+        self._backoff = Backoff(0.25, 30.0)
+        self._progress = 0
+        self._reading: asyncio.Future[None] | None = None
+        self._catching_up: asyncio.Future[None] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many objects are known."""
+        return len(self._known)
+
+    @property
+    def version(self) -> str:
+        """The resource version up to which everything is known; empty before the first list."""
+        return self._version
+
+    # -- the loop -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """List and watch for ever; only cancelling ends it."""
+        while True:
+            began, before = _now(), self._progress
+            try:
+                await self._once()
+                if self._progress == before and _now() - began < SHORT_WATCH_SECONDS:
+                    raise ApiError(0, "Broken", "the watch ended at once")
+            except ApiError as error:
+                await self._recover(error, helped=self._progress > before)
+            else:
+                self._backoff.reset()
+                if self._version:
+                    self.restarts["ended"] += 1
+
+    async def catch_up(self) -> None:
+        """Return once everything is known that had happened when this was called.
+
+        The watch, which may lag or stall, is left for a short one that is read to its end.
+        """
+        if self._catching_up is None:
+            self._catching_up = asyncio.get_running_loop().create_future()
+        if self._reading is not None and self._version:
+            self._reading.cancel()
+        await asyncio.shield(self._catching_up)
+
+    async def _once(self) -> None:
+        """Read one watch to its end, after listing where that is due."""
+        catching_up = self._catching_up
+        if not self._version:
+            work = self._list()
+        elif catching_up is not None:
+            work = self._read(self._watch_query(seconds=1), CATCH_UP_SILENCE_SECONDS)
+        else:
+            work = self._read(self._watch_query(seconds=random.randint(*WATCH_SECONDS)))  # noqa: S311 - not a secret
+        self._reading = asyncio.ensure_future(work)
+        try:
+            await self._reading
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling() or self._catching_up is None:
+                raise
+            self._progress += 1
+            return
+        finally:
+            self._reading.cancel()
+            self._reading = None
+        if catching_up is not None and self._version:
+            self._progress += 1
+            self._catching_up = None
+            catching_up.set_result(None)
+
+    async def _recover(self, error: ApiError, *, helped: bool) -> None:
+        """Find out what a failure means, and wait as long as it asks for."""
+        if helped:
+            self._backoff.reset()
+        if error.status == 410:
+            self.restarts["expired"] += 1
+            self._version = ""
+            await asyncio.sleep(min(1.0, self._backoff.next()))
+        elif error.status == 404:
+            await self._wait_for_kind()
+        else:
+            wait = max(self._backoff.next(), error.retry_after or 0.0)
+            self.restarts[error.code] += 1
+            self._say_trouble(error, wait)
+            await asyncio.sleep(wait)
+
+    def _say_trouble(self, error: ApiError, wait: float) -> None:
+        plural = self.resource.plural
+        if error.status == 403:
+            _log.error("not allowed to watch; see manifests/rbac", resource=plural, error=str(error), retry_in=wait)
+        elif self._backoff.failures == 2 or self._backoff.failures % 10 == 0:
+            _log.warning("watch failed", resource=plural, error=str(error), retry_in=round(wait, 2))
+
+    async def _wait_for_kind(self) -> None:
+        """Go on without a kind that the server does not have (any more), or say what is missing."""
+        self._version = ""
+        resource = self.resource
+        if not self.absent:
+            self._begin_list()
+            self._end_list("")
+            if resource.optional:
+                _log.info("the server does not have this kind; going on without", resource=resource.plural)
+        if resource.optional:
+            self._set_listed()
+        else:
+            _log.warning(
+                "waiting for a kind that the server does not have yet; apply manifests/crds",
+                resource=resource.plural,
+                group_version=resource.group_version,
+            )
+        await asyncio.sleep(ABSENT_PAUSE_SECONDS if resource.optional else ABSENT_PAUSE_SECONDS / 5)
+
+    # -- list -----------------------------------------------------------------------------------------------------
+
+    async def _list(self) -> None:
+        """Get everything that is there, by a stream if possible, and follow the stream when it goes on."""
+        if self._in_pages:
+            await self._list_pages()
+            return
+        self._begin_list()
+        try:
+            await self._read(self._watch_query(seconds=random.randint(*WATCH_SECONDS), initial=True))  # noqa: S311
+            self._in_pages = self._seen is not None  # a server that ignores what it does not know
+        except ApiError as error:
+            if self._seen is None or not _is_refusal_to_stream(error):
+                raise
+            self._in_pages = error.status != 0
+            _log.debug("the list does not come as a stream; using pages", resource=self.resource.plural)
+            await self._list_pages()
+        finally:
+            self._seen = None
+
+    async def _list_pages(self) -> None:
+        self._begin_list()
+        continued = ""
+        while True:
+            parameters = {"limit": str(PAGE)} | ({"continue": continued} if continued else {})
+            path = self.resource.query(**parameters)
+            page = self._read_page(await self._api.request("GET", path, self.resource.plural, verb="list"))
+            self._emit(self._changes_of(page.items or ()))
+            continued = page.metadata.continue_
+            if not continued:
+                break
+        self._end_list(page.metadata.resource_version)
+        self._set_listed()
+
+    def _read_page(self, answer: bytes) -> Page[Any]:
+        try:
+            return self._pages.decode(answer)  # type: ignore[no-any-return]
+        except msgspec.ValidationError:
+            raw = msgspec.json.decode(answer)
+            items = [found for item in raw.get("items") or () if (found := self._repaired(item)) is not None]
+            return Page(msgspec.convert(raw.get("metadata") or {}, ListMeta), items)
+        except msgspec.DecodeError as error:
+            raise ApiError(0, "Broken", f"a page is not JSON: {error}") from error
+
+    def _changes_of(self, found: Sequence[api.ApiObject]) -> list[Change]:
+        changes: list[Change] = []
+        for item in found:
+            self._put(item, changes)
+        return changes
+
+    def _begin_list(self) -> None:
+        self._seen = set()
+
+    def _end_list(self, version: str) -> None:
+        """Everything that is known and was not in the list is gone."""
+        seen, self._seen = self._seen or set(), None
+        lost = [key for key in self._known if key not in seen]
+        self._emit([self._forget(key) for key in lost])
+        self._version = version
+        self.absent = not version
+        self._progress += 1
+        if version and self._catching_up is not None and self._reading is not None:
+            self._reading.cancel()
+
+    def _set_listed(self) -> None:
+        if not self.listed:
+            self.listed = True
+            self._on_listed()
+
+    # -- watch ----------------------------------------------------------------------------------------------------
+
+    def _watch_query(self, *, seconds: int, initial: bool = False) -> str:
+        parameters = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        if initial:
+            parameters |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        else:
+            parameters["resourceVersion"] = self._version
+        return self.resource.query(**parameters)
+
+    async def _read(self, query: str, timeout: float | None = None) -> None:  # noqa: ASYNC109 - of the bytes, not of us
+        """Read one watch to its end."""
+        async with self._api.stream(query, self.resource.plural, timeout or self._silence) as content:
+            rest = b""
+            while chunk := await content.readany():
+                lines, newline, chunk_rest = chunk.rpartition(b"\n")
+                if not newline:
+                    rest += chunk
+                    continue
+                self._take(rest + lines)
+                rest = chunk_rest
+                # a burst of large chunks must not keep others from their turn
+                await asyncio.sleep(0)
+
+    def _take(self, lines: bytes) -> None:
+        """Take in whole lines, and hand over what they say even if one of them is an error."""
+        changes: list[Change] = []
+        try:
+            for event in self._events(lines):
+                self._on_event(event, changes)
+        finally:
+            self._emit(changes)
+
+    def _events(self, lines: bytes) -> Iterator[WatchEvent[Any]]:
+        try:
+            events = self._decoder.decode_lines(lines)
+        except msgspec.DecodeError:
+            yield from self._events_one_by_one(lines)
+            return
+        for event in events:
+            if event.type == "ERROR":  # its Status was read as an object of this kind
+                yield from self._events_one_by_one(lines)
+                return
+        yield from events
+
+    def _events_one_by_one(self, lines: bytes) -> Iterator[WatchEvent[Any]]:
+        """Read lines of which at least one is no object of this kind."""
+        for line in lines.splitlines():
+            if not line.strip():
+                continue
+            try:
+                raw = msgspec.json.decode(line)
+                kind, found = raw["type"], raw["object"]
+            except (msgspec.DecodeError, KeyError, TypeError) as error:
+                raise ApiError(0, "Broken", f"a line of a watch is no event: {line[:200]!r}") from error
+            if kind == "ERROR":
+                raise _status_error(found)
+            repaired = self._repaired({"metadata": found.get("metadata")} if kind == "DELETED" else found)
+            if repaired is not None:
+                yield WatchEvent(kind, repaired)
+
+    def _repaired(self, raw: Any) -> api.ApiObject | None:
+        """Read an object that is not as expected: nulls count as absent; what cannot be read at all is left out."""
+        try:
+            return api.decode_as(self.resource.struct, raw)
+        except ObjectError as error:
+            self.unreadable += 1
+            _log.error("an object cannot be read and is ignored", resource=self.resource.plural, error=str(error))
+            return None
+
+    def _on_event(self, event: WatchEvent[api.ApiObject], changes: list[Change]) -> None:
+        found, version = event.object, event.object.metadata.resource_version
+        if event.type == "BOOKMARK":
+            self._on_bookmark(found, changes)
+            return
+        if self._seen is None and not _is_newer(version, self._version):
+            return
+        if event.type == "DELETED":
+            if found.key in self._known:
+                changes.append(self._forget(found.key))
+        else:
+            self._put(found, changes)
+        if self._seen is None:
+            self._version = version
+            self._progress += 1
+
+    def _on_bookmark(self, found: api.ApiObject, changes: list[Change]) -> None:
+        version = found.metadata.resource_version
+        if self._seen is None:
+            if _is_newer(version, self._version):
+                self._version = version
+            self._progress += 1
+        elif found.metadata.annotations.get(_INITIAL_EVENTS_END) == "true":
+            self._emit(changes)
+            changes.clear()
+            self._end_list(version)
+            self._set_listed()
+
+    # -- changes --------------------------------------------------------------------------------------------------
+
+    def _put(self, found: api.ApiObject, changes: list[Change]) -> None:
+        key, uid = found.key, found.metadata.uid
+        if not self.resource.keep(found):
+            if key in self._known:
+                changes.append(self._forget(key))
+            return
+        if self._known.get(key, uid) != uid:  # made again under the same name while nobody was looking
+            changes.append(self._forget(key))
+        self._known[key] = uid
+        if self._seen is not None:
+            self._seen.add(key)
+        changes.append(Put(found))
+
+    def _forget(self, key: str) -> Gone:
+        namespace, _, name = key.rpartition("/")
+        return Gone(self.resource.kind, namespace, name, self._known.pop(key))
+
+    def _emit(self, changes: list[Change]) -> None:
+        if changes:
+            self._sink(tuple(changes))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _is_newer(version: str, than: str) -> bool:
+    """Whether an event is news; versions of one kind are comparable numbers, and what is no number is taken as news."""
+    try:
+        return int(version) > int(than)
+    except ValueError:
+        return True
+
+
+def _status_error(status: Any) -> ApiError:
+    """Turn the Status of an ERROR event into an exception."""
+    if not isinstance(status, dict):
+        return ApiError(0, "Broken", f"the server sent an error that is none: {str(status)[:200]}")
+    code = status.get("code")
+    return ApiError(
+        code if isinstance(code, int) else 500, str(status.get("reason") or "Unknown"), str(status.get("message") or "")
+    )
+
+
+def _is_refusal_to_stream(error: ApiError) -> bool:
+    """Whether a server does not know `sendInitialEvents`, or does not get on with it."""
+    return error.status in (400, 422) or error.reason == "Timeout"

@@ -1,0 +1,82 @@
+"""The kinds that the scheduler watches, and where the API server has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from volsched.model import api
+
+GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
+
+
+def _everything(_: api.ApiObject) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind to watch.
+
+    An `optional` one is skipped while the server does not have it. `keep` says which objects are of interest; one that
+    stops being so counts as gone. `namespace` and `field_selector` narrow what the server sends.
+    """
+
+    kind: str
+    group_version: str
+    plural: str
+    struct: type[api.ApiObject]
+    optional: bool = False
+    keep: Callable[[api.ApiObject], bool] = _everything
+    namespace: str = ""
+    field_selector: str = ""
+
+    @property
+    def path(self) -> str:
+        """The path of the collection."""
+        root = "/api/" if "/" not in self.group_version else "/apis/"
+        inside = f"/namespaces/{self.namespace}" if self.namespace else ""
+        return f"{root}{self.group_version}{inside}/{self.plural}"
+
+    def query(self, **parameters: str) -> str:
+        """Return path and query with these parameters."""
+        if self.field_selector:
+            parameters["fieldSelector"] = self.field_selector
+        pairs = "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
+        return f"{self.path}?{pairs}" if pairs else self.path
+
+
+def keep_pod(pod: api.ApiObject) -> bool:
+    """Drop finished pods, except a PodGroup's, whose numbers count for its phase.
+
+    The API server could leave finished pods out by itself, but then a finished pod looks like a deleted one, and a
+    PodGroup would never be seen to complete.
+    """
+    return (
+        not isinstance(pod, api.Pod)
+        or pod.status.phase not in ("Succeeded", "Failed")
+        or GROUP_NAME_ANNOTATION in pod.metadata.annotations
+    )
+
+
+def watched(*, need_groups: bool) -> tuple[Resource, ...]:
+    """Return everything that a scheduler has to know; PodGroups and Queues may be absent unless they are needed."""
+    storage = "storage.k8s.io/v1"
+    return (
+        Resource("Node", "v1", "nodes", api.Node),
+        Resource("Namespace", "v1", "namespaces", api.Namespace),
+        Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", api.PriorityClass),
+        Resource("Queue", VOLCANO, "queues", api.Queue, optional=not need_groups),
+        Resource("PodGroup", VOLCANO, "podgroups", api.PodGroup, optional=not need_groups),
+        Resource("PersistentVolume", "v1", "persistentvolumes", api.PersistentVolume),
+        Resource("PersistentVolumeClaim", "v1", "persistentvolumeclaims", api.PersistentVolumeClaim),
+        Resource("StorageClass", storage, "storageclasses", api.StorageClass),
+        Resource("CSINode", storage, "csinodes", api.CSINode),
+        Resource("CSIDriver", storage, "csidrivers", api.CSIDriver),
+        Resource("CSIStorageCapacity", storage, "csistoragecapacities", api.CSIStorageCapacity, optional=True),
+        Resource("VolumeAttachment", storage, "volumeattachments", api.VolumeAttachment),
+        Resource("Pod", "v1", "pods", api.Pod, keep=keep_pod),
+    )

@@ -1,0 +1,354 @@
+"""Writes PodGroup statuses and pod conditions: behind the bindings, only on change, the latest word only.
+
+For each object there is at most one write waiting and one under way. A later word replaces the one that waits; objects
+that change often are written at growing intervals. What the API server already has is not written again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import structlog
+
+from volsched.kube.backoff import Backoff
+from volsched.kube.client import MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
+from volsched.kube.errors import ApiError, FenceError
+from volsched.kube.fence import Fence
+from volsched.kube.resources import VOLCANO
+from volsched.kube.views import POD_SCHEDULED, Refusal, Views
+from volsched.model import api
+from volsched.model.changes import Change, GroupWriteFailed, Put
+from volsched.model.job import Condition
+from volsched.model.plan import WriteGroupStatus, WritePodCondition
+
+IN_FLIGHT: Final = 8
+IN_FLIGHT_BEHIND_BINDS: Final = 2
+"""How many writes may be under way, and how many while bindings wait."""
+
+WRITE_TIMEOUT_SECONDS: Final = 10.0
+GROUP_INTERVAL_SECONDS: Final = 1.0
+"""The status of one PodGroup is not written more often; counts change with every pod."""
+
+FIRST_POD_INTERVAL_SECONDS: Final = 5.0
+LONGEST_POD_INTERVAL_SECONDS: Final = 300.0
+"""A condition of which only the message changed waits this long since the last write, doubling each time."""
+
+OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled")
+"""Types of PodGroup conditions that the scheduler sets; others are left as they are."""
+
+_REFUSED_PAUSE_SECONDS: Final = 30.0
+
+_log = structlog.get_logger(__name__)
+
+Write: TypeAlias = WriteGroupStatus | WritePodCondition
+
+
+@dataclass(slots=True)
+class _Pace:
+    """When an object was written last and how long its next unimportant write has to wait, in seconds."""
+
+    written_at: float
+    interval: float
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is to be written to one object; `not_before`, on the monotonic clock, after a failure."""
+
+    step: Write
+    not_before: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
+
+
+class Statuses:
+    """The lane of status writes; lives on the I/O loop.
+
+    `report` takes changes for the mirror; `binds_waiting` says how many bindings wait for their turn.
+    """
+
+    def __init__(
+        self,
+        api_server: Api,
+        fence: Fence,
+        views: Views,
+        report: Callable[[Change], None],
+        binds_waiting: Callable[[], int],
+    ) -> None:
+        self._api = api_server
+        self._fence = fence
+        self._views = views
+        self._report = report
+        self._binds_waiting = binds_waiting
+        self._entries: dict[str, _Entry] = {}
+        self._ready: dict[str, None] = {}
+        self._later: list[tuple[float, str]] = []
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._paces: dict[str, _Pace] = {}
+        self._groups_have_status: bool | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+        self.written = 0
+        self.suppressed = 0
+        self.dropped = 0
+
+    @property
+    def depth(self) -> int:
+        """How many writes wait."""
+        return len(self._entries)
+
+    def add(self, step: Write) -> None:
+        """Take a step over; it replaces one that waits for the same object."""
+        key = step.uid
+        waiting = self._entries.get(key)
+        if waiting is None:
+            self._entries[key] = _Entry(step)
+        else:
+            waiting.step = step
+        self._route(key)
+        self._pump()
+
+    def cancel(self, uid: str) -> None:
+        """Forget what waits to be written to a pod: it is being bound."""
+        if self._entries.pop(uid, None) is not None:
+            self.suppressed += 1
+
+    def under_way(self, uid: str) -> Awaitable[object] | None:
+        """Return the write to a pod that is under way, if one is, to wait for."""
+        task = self._under_way.get(uid)
+        return None if task is None else asyncio.wait((task,))
+
+    def forget(self, uid: str) -> None:
+        """Forget an object that is no longer there."""
+        self._entries.pop(uid, None)
+        self._paces.pop(uid, None)
+
+    async def stop(self) -> None:
+        """Drop what waits and let what is under way end."""
+        self._stopped = True
+        self.dropped += len(self._entries)
+        self._entries.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._under_way:
+            await asyncio.wait(list(self._under_way.values()), timeout=WRITE_TIMEOUT_SECONDS)
+
+    # -- flow -----------------------------------------------------------------------------------------------------
+
+    def _route(self, key: str) -> None:
+        """Put an object's waiting write where it belongs: among those that may go, or those whose time will come."""
+        entry = self._entries.get(key)
+        if entry is None or key in self._under_way:
+            return
+        due = max(entry.not_before, self._due(entry.step))
+        if due <= time.monotonic():
+            self._ready[key] = None
+        else:
+            heapq.heappush(self._later, (due, key))
+
+    def _due(self, step: Write) -> float:
+        """When a step may be written, on the monotonic clock."""
+        pace = self._paces.get(step.uid)
+        if pace is None:
+            return 0.0
+        if isinstance(step, WritePodCondition):
+            seen = self._views.refusal(step.uid)
+            if (seen.reason, seen.nominated) != (step.reason, step.nominated):
+                return 0.0
+        return pace.written_at + pace.interval
+
+    def _pump(self) -> None:
+        """Start as many writes as may be under way, and look again when the next one is due."""
+        if self._stopped:
+            return
+        now = time.monotonic()
+        while self._later and self._later[0][0] <= now:
+            _, key = heapq.heappop(self._later)
+            self._route(key)
+        limit = IN_FLIGHT_BEHIND_BINDS if self._binds_waiting() else IN_FLIGHT
+        while self._ready and len(self._under_way) < limit:
+            key = next(iter(self._ready))
+            del self._ready[key]
+            entry = None if key in self._under_way else self._entries.pop(key, None)
+            if entry is not None:
+                self._start(key, entry)
+        self._look_again(now)
+
+    def _look_again(self, now: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._later:
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, self._later[0][0] - now), self._pump)
+
+    def _start(self, key: str, entry: _Entry) -> None:
+        task = asyncio.get_running_loop().create_task(self._write(key, entry))
+        self._under_way[key] = task
+
+        def ended(_: object) -> None:
+            del self._under_way[key]
+            self._route(key)
+            self._pump()
+
+        task.add_done_callback(ended)
+
+    async def _write(self, key: str, entry: _Entry) -> None:
+        step = entry.step
+        try:
+            self._fence.check()
+            done = await (
+                self._write_group(step) if isinstance(step, WriteGroupStatus) else self._write_condition(step)
+            )
+        except FenceError:
+            self.dropped += 1
+        except ApiError as error:
+            self._failed(key, entry, error)
+        else:
+            if done:
+                self.written += 1
+                self._note_pace(key, step)
+            else:
+                self.suppressed += 1
+
+    def _note_pace(self, key: str, step: Write) -> None:
+        now = time.monotonic()
+        if isinstance(step, WriteGroupStatus):
+            self._paces[key] = _Pace(now, GROUP_INTERVAL_SECONDS)
+            return
+        before = self._paces.get(key)
+        interval = FIRST_POD_INTERVAL_SECONDS if before is None else before.interval * 2
+        self._paces[key] = _Pace(now, min(interval, LONGEST_POD_INTERVAL_SECONDS))
+
+    def _failed(self, key: str, entry: _Entry, error: ApiError) -> None:
+        """Try a transient failure again unless there is a later word; what is gone needs no status."""
+        if error.is_gone:
+            self._paces.pop(key, None)
+            self._groups_have_status = None  # a 404 may also mean that the kind was installed anew, without or with it
+        elif error.is_transient:
+            entry.not_before = time.monotonic() + max(entry.backoff.next(), error.retry_after or 0.0)
+            self._entries.setdefault(key, entry)
+        else:
+            _log.warning("a status was refused", object=_name(entry.step), error=str(error))
+            if isinstance(entry.step, WriteGroupStatus):
+                failed = GroupWriteFailed(entry.step.namespace, entry.step.name)
+                asyncio.get_running_loop().call_later(_REFUSED_PAUSE_SECONDS, self._report, failed)
+
+    # -- PodGroups ------------------------------------------------------------------------------------------------
+
+    async def _write_group(self, step: WriteGroupStatus) -> bool:
+        """Write a PodGroup's status if it differs from what is there; tell whether it was written."""
+        known = self._views.groups.get(f"{step.namespace}/{step.name}")
+        if known is None or known.metadata.uid != step.uid:
+            return False
+        conditions = merged_conditions(known.status.conditions, step.conditions)
+        if _same_status(known.status, step, conditions):
+            return False
+        path = f"/apis/{VOLCANO}/namespaces/{path_segment(step.namespace)}/podgroups/{path_segment(step.name)}"
+        if await self._has_status_subresource():
+            path += "/status"
+        answer = await self._patch(path, "podgroups/status", _group_body(step, conditions), MERGE_PATCH)
+        written = msgspec.json.decode(answer, type=api.PodGroup)
+        self._views.observe((Put(written),))
+        return True
+
+    async def _has_status_subresource(self) -> bool:
+        """Ask once: Volcano's own CRD has no status subresource, ours has one."""
+        if self._groups_have_status is None:
+            listed = await self._api.get(f"/apis/{VOLCANO}", "discovery")
+            names = {entry.get("name") for entry in listed.get("resources") or ()}
+            self._groups_have_status = "podgroups/status" in names
+            _log.debug("asked for the status subresource of PodGroups", there=self._groups_have_status)
+        return self._groups_have_status
+
+    # -- pods -----------------------------------------------------------------------------------------------------
+
+    async def _write_condition(self, step: WritePodCondition) -> bool:
+        """Write a pod's refusal if it differs from what is there; tell whether it was written."""
+        wanted = Refusal(step.reason, step.message, step.nominated)
+        known = self._views.refusal(step.uid)
+        if known == wanted:
+            return False
+        path = f"/api/v1/namespaces/{path_segment(step.namespace)}/pods/{path_segment(step.name)}/status"
+        answer = await self._patch(path, "pods/status", condition_body(step, known), STRATEGIC_PATCH)
+        version = msgspec.json.decode(answer, type=api.ApiObject).metadata.resource_version
+        self._views.wrote_refusal(step.uid, wanted, version)
+        return True
+
+    async def _patch(self, path: str, resource: str, body: bytes, content_type: str) -> bytes:
+        within = self._fence.limit(WRITE_TIMEOUT_SECONDS)
+        return await self._api.request("PATCH", path, resource, body=body, content_type=content_type, within=within)
+
+
+def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[Condition]) -> list[api.Condition]:
+    """Return the conditions to write: others' as they are, ours as wanted, with old times where nothing changed."""
+    before = {condition.type: condition for condition in known}
+    merged = [condition for condition in before.values() if condition.type not in OWN_CONDITIONS]
+    foreign = {condition.type for condition in merged}
+    for condition in wanted:
+        if condition.type in foreign:
+            continue
+        old = before.get(condition.type)
+        if old is not None and _said(old) == _said(condition):
+            merged.append(old)
+        else:
+            merged.append(
+                api.Condition(
+                    type=condition.type,
+                    status=condition.status,
+                    reason=condition.reason,
+                    message=condition.message,
+                    last_transition_time=_now_text(),
+                    transition_id=str(uuid.uuid4()),
+                )
+            )
+    return merged
+
+
+def condition_body(step: WritePodCondition, known: Refusal) -> bytes:
+    """Return the patch for a waiting pod; it fails for another pod of the same name."""
+    condition = {"type": POD_SCHEDULED, "status": "False", "reason": step.reason, "message": step.message}
+    if not known.reason:
+        condition["lastTransitionTime"] = _now_text()
+    status: dict[str, Any] = {"conditions": [condition]}
+    if step.nominated != known.nominated:
+        status["nominatedNodeName"] = step.nominated or None
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": status})
+
+
+def _group_body(step: WriteGroupStatus, conditions: list[api.Condition]) -> bytes:
+    status = {
+        "phase": step.phase,
+        "running": step.running,
+        "succeeded": step.succeeded,
+        "failed": step.failed,
+        "conditions": conditions,
+    }
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": status})
+
+
+def _same_status(known: api.PodGroupStatus, step: WriteGroupStatus, conditions: list[api.Condition]) -> bool:
+    return (
+        (known.phase, known.running, known.succeeded, known.failed)
+        == (step.phase, step.running, step.succeeded, step.failed)
+        and {_said(condition) for condition in known.conditions} == {_said(condition) for condition in conditions}
+    )  # fmt: skip
+
+
+def _said(condition: Condition | api.Condition) -> tuple[str, str, str, str]:
+    """Return what a condition says, apart from when."""
+    return condition.type, condition.status, condition.reason, condition.message
+
+
+def _name(step: Write) -> str:
+    return f"{'Pod' if isinstance(step, WritePodCondition) else 'PodGroup'}/{step.namespace}/{step.name}"
+
+
+def _now_text() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,143 @@
+"""What the executor must know of the cluster at the moment of a write, fed by the informers on their own thread.
+
+The mirror belongs to the scheduling thread; these small tables are the I/O thread's. Each entry keeps the resource
+version that it was seen or written at, so that an older event does not hide what we wrote ourselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from volsched.model import api
+from volsched.model.changes import Change, Gone, Put
+
+POD_SCHEDULED: Final = "PodScheduled"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a waiting pod says of itself: why it has no node, and which one it is nominated to."""
+
+    reason: str = ""
+    message: str = ""
+    nominated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """What was last known of a waiting pod, and as of which resource version."""
+
+    version: int
+    refusal: Refusal
+
+
+class Views:
+    """Nodes by name, claims and PodGroups by key, the refusals of waiting pods by uid.
+
+    `on_gone` is told the uid of every pod and PodGroup that is no longer there.
+    """
+
+    def __init__(self, on_gone: Callable[[str], None] = lambda _: None) -> None:
+        self.nodes: dict[str, str] = {}
+        self.claims: dict[str, api.PersistentVolumeClaim] = {}
+        self.groups: dict[str, api.PodGroup] = {}
+        self._pods: dict[str, Versioned] = {}
+        self._on_gone = on_gone
+        self._put = {
+            api.Node: self._put_node,
+            api.PersistentVolumeClaim: self._put_claim,
+            api.PodGroup: self._put_group,
+            api.Pod: self._put_pod,
+        }
+
+    def observe(self, changes: Sequence[Change]) -> None:
+        """Take in what an informer found."""
+        for change in changes:
+            if isinstance(change, Put):
+                take = self._put.get(type(change.object))
+                if take is not None:
+                    take(change.object)
+            elif isinstance(change, Gone):
+                self._gone(change)
+
+    def node_exists(self, name: str, uid: str = "") -> bool:
+        """Whether a node is there, and still the same one when its uid is given."""
+        found = self.nodes.get(name)
+        return found is not None and uid in ("", found)
+
+    def refusal(self, uid: str) -> Refusal:
+        """Return what the API server has as a waiting pod's refusal, as far as is known."""
+        known = self._pods.get(uid)
+        return known.refusal if known is not None else Refusal()
+
+    def wrote_refusal(self, uid: str, refusal: Refusal, version: str) -> None:
+        """Remember what was written, and the version that the pod has with it."""
+        self._pods[uid] = Versioned(number(version), refusal)
+
+    def forget_pod(self, uid: str) -> None:
+        """Forget a pod that waits no longer."""
+        self._pods.pop(uid, None)
+
+    # -- by kind --------------------------------------------------------------------------------------------------
+
+    def _put_node(self, node: api.ApiObject) -> None:
+        self.nodes[node.metadata.name] = node.metadata.uid
+
+    def _put_claim(self, claim: api.ApiObject) -> None:
+        if isinstance(claim, api.PersistentVolumeClaim):
+            self.claims[claim.key] = claim
+
+    def _put_group(self, group: api.ApiObject) -> None:
+        known = self.groups.get(group.key)
+        if known is not None and known.metadata.uid == group.metadata.uid and _version(group) < _version(known):
+            return
+        if isinstance(group, api.PodGroup):
+            self.groups[group.key] = group
+
+    def _put_pod(self, pod: api.ApiObject) -> None:
+        if not isinstance(pod, api.Pod):
+            return
+        uid = pod.metadata.uid
+        if pod.spec.node_name:
+            self._pods.pop(uid, None)
+            return
+        known = self._pods.get(uid)
+        if known is None or _version(pod) > known.version:
+            found = refusal_of(pod)
+            if found is not None:
+                self._pods[uid] = Versioned(_version(pod), found)
+            elif known is not None:
+                del self._pods[uid]
+
+    def _gone(self, gone: Gone) -> None:
+        if gone.kind == "Pod":
+            self._pods.pop(gone.uid, None)
+            self._on_gone(gone.uid)
+        elif gone.kind == "Node":
+            if self.nodes.get(gone.name) == gone.uid:
+                del self.nodes[gone.name]
+        elif gone.kind == "PersistentVolumeClaim":
+            self.claims.pop(f"{gone.namespace}/{gone.name}", None)
+        elif gone.kind == "PodGroup":
+            self.groups.pop(f"{gone.namespace}/{gone.name}", None)
+            self._on_gone(gone.uid)
+
+
+def refusal_of(pod: api.Pod) -> Refusal | None:
+    """Read a pod's refusal; None when it has neither a false PodScheduled nor a nomination."""
+    nominated = pod.status.nominated_node_name
+    for condition in pod.status.conditions:
+        if condition.type == POD_SCHEDULED and condition.status == "False":
+            return Refusal(condition.reason, condition.message, nominated)
+    return Refusal(nominated=nominated) if nominated else None
+
+
+def number(version: str) -> int:
+    """Return a resource version as a number; 0 when it is none."""
+    return int(version) if version.isdigit() else 0
+
+
+def _version(found: api.ApiObject) -> int:
+    return number(found.metadata.resource_version)
