@@ -67,7 +67,7 @@ def _starves(job: JobInfo) -> bool:
     return job.is_starving
 
 
-def above_minimum(task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
     """Candidates whose job keeps strictly more than its minimum, each counted as gone for the next."""
     left: dict[str, int] = {}
     chosen: list[TaskInfo] = []

@@ -25,8 +25,9 @@ class Observer:
     """
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
-        """``task`` left ``(before, node_before)`` for its present status and node. Also called when tasks go or come:
-        a new task comes from ``(PENDING, None)``, a removed one leaves to it.
+        """Hear that ``task`` left ``(before, node_before)`` for its present status and node.
+
+        Also called when tasks come or go: a new task comes from ``(PENDING, None)``, a removed one leaves to it.
         """
 
     def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
@@ -235,7 +236,7 @@ class Cluster:
             observer.task_moved(task, before, node_before)
 
     def relabel(self, task: TaskInfo, before: Mapping[str, str]) -> None:
-        """Tell observers that a placed task's labels changed from ``before``: it leaves under the old ones and returns."""
+        """Tell observers that a placed task's labels were ``before``: it leaves under those and returns."""
         now, status, node = task.labels, task.status, task.node
         task.labels = before
         self.move(task, TaskStatus.PENDING, None)
@@ -243,7 +244,7 @@ class Cluster:
         self.move(task, status, node)
 
     def move_quietly(self, task: TaskInfo, status: TaskStatus) -> None:
-        """Change a status that takes the same room and counts the same: no account changes, no answer is asked again."""
+        """Change a status that takes the same room and counts the same, so that no answer is asked again."""
         before, task.status = task.status, status
         job = task.job
         if job is not None:

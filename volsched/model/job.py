@@ -45,8 +45,8 @@ class JobInfo:
 
     A job of a plain pod that is scheduled without any PodGroup object has ``implicit`` set.
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
-    ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the job
-    was found to be hopeless.
+    ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the
+    job was found to be hopeless.
     """
 
     __slots__ = (

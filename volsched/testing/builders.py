@@ -130,7 +130,7 @@ class ClusterBuilder:
     def job(
         self, name: str, tasks: int = 1, minimum: int | None = None, queue: str = "default", **pod: Any
     ) -> ClusterBuilder:
-        """Add a PodGroup and its pending pods ``name-0``, ``name-1`` and so on; all of them are the minimum if not told."""
+        """Add a PodGroup and its pending pods ``name-0`` and so on; all of them are the minimum if not told."""
         self.group(name, queue, tasks if minimum is None else minimum)
         for index in range(tasks):
             self.pod(f"{name}-{index}", name, **pod)
