@@ -1,6 +1,7 @@
 """Small clusters for tests and benches, written the way one would say them, and decided by the real scheduler.
 
-cluster = a_cluster().node("gpu-1", cpu="64", **{"nvidia.com/gpu": 8}).queue("q").job("etl", tasks=3, queue="q", cpu="4")
+cluster = a_cluster().node("gpu-1", cpu="64", **{"nvidia.com/gpu": 8}).queue("q")
+cluster.job("etl", tasks=3, queue="q", cpu="4")
 assert decide(cluster, CONFIGURATION).bindings == {"etl-0": "gpu-1", "etl-1": "gpu-1", "etl-2": "gpu-1"}
 """
 
