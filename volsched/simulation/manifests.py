@@ -119,11 +119,39 @@ def read_documents(paths: Sequence[str]) -> list[Document]:
     """Read every object of files, folders and ``-``, lists taken apart; InputError for what cannot be read."""
     problems: list[InputProblem] = []
     documents: list[Document] = []
-    for source, text in _texts(paths, problems):
+    for source, text in read_texts(paths):
         try:
-            documents.extend(_objects(source, text, problems))
-        except Exception as error:  # the YAML reader fails in many ways on odd tags, characters and deep nesting
-            problems.append(_unreadable(source, error))
+            documents.extend(documents_in(source, text))
+        except InputError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise InputError(problems)
+    return documents
+
+
+def read_texts(paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Read files, folders and ``-``: where each text is from, and the text; InputError for what cannot be read."""
+    problems: list[InputProblem] = []
+    texts = []
+    for path in paths:
+        for file in _files(path, problems):
+            try:
+                texts.append((_source(file), read_text(file)))
+            except InputError as error:
+                problems.extend(error.problems)
+    if problems:
+        raise InputError(problems)
+    return texts
+
+
+def documents_in(source: str, text: str) -> list[Document]:
+    """Return every object of one text; InputError when it is not YAML or JSON or holds something else."""
+    problems: list[InputProblem] = []
+    documents: list[Document] = []
+    try:
+        documents.extend(_objects(source, text, problems))
+    except Exception as error:  # the YAML reader fails in many ways on odd tags, characters and deep nesting
+        problems.append(_unreadable(source, error))
     if problems:
         raise InputError(problems)
     return documents
@@ -137,15 +165,6 @@ def read_text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError([InputProblem(_source(path), "", "", "", _said(error))]) from error
-
-
-def _texts(paths: Sequence[str], problems: list[InputProblem]) -> Iterator[tuple[str, str]]:
-    for path in paths:
-        for file in _files(path, problems):
-            try:
-                yield _source(file), read_text(file)
-            except InputError as error:
-                problems.extend(error.problems)
 
 
 def _files(path: str, problems: list[InputProblem]) -> list[str]:

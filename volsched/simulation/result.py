@@ -1,0 +1,242 @@
+"""The result of a simulation as the public, versioned JSON object of the contract."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from volsched.cache.reading import GROUP_NAME
+from volsched.framework import reporter
+from volsched.model import api
+from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, JobInfo
+from volsched.model.plan import Tell
+from volsched.model.quantity import format_amount
+from volsched.model.queue import QueueInfo
+from volsched.model.resources import Resources
+from volsched.model.status import IS_ALLOCATED, TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Step, Verdict, truncated
+from volsched.simulation.claims import ResourceClaim
+from volsched.simulation.runner import Simulation
+
+API_VERSION: Final = "volsched.io/v1alpha1"
+KIND: Final = "SimulationResult"
+
+Json: TypeAlias = dict[str, Any]
+
+_ROOT: Final = "root"
+_WAITING: Final = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+
+
+def to_text(result: Json) -> str:
+    """Return the JSON text, the same for the same result to the byte."""
+    return json.dumps(result, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def result_of(simulation: Simulation) -> Json:
+    """Return the whole result."""
+    history = simulation.world.history
+    bound = {f"{bind.namespace}/{bind.name}" for _, bind in history.binds}
+    result: Json = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "cycles": simulation.cycles,
+        "settled": simulation.settled,
+        "binds": [
+            {"cycle": cycle, "pod": f"{b.namespace}/{b.name}", "node": b.node, "annotations": dict(b.annotations)}
+            for cycle, b in history.binds
+        ],
+        "pipelined": [{"cycle": cycle, "pod": pod, "node": node} for cycle, pod, node in simulation.pipelined],
+        "evictions": [
+            {"cycle": cycle, "pod": f"{e.namespace}/{e.name}", "action": e.action, "for": e.preemptor or None}
+            for cycle, e in history.evictions
+        ],
+        "pods": _pods(simulation),
+        "podGroups": _groups(simulation),
+        "queues": _queues(simulation),
+        "resourceClaims": _claims(simulation),
+        "pending": _pending(simulation),
+        "events": [
+            {
+                "cycle": cycle,
+                "object": _object(event),
+                "type": event.type,
+                "reason": event.reason,
+                "message": event.message,
+            }
+            for cycle, event in history.events
+        ],
+    }
+    if simulation.settings.scores:
+        result["scores"] = {pod: _scores(found) for pod, found in simulation.scores.items() if pod in bound}
+    return result
+
+
+def _object(event: Tell) -> str:
+    return "/".join(part for part in (event.kind, event.namespace, event.name) if part)
+
+
+def _scores(nodes: Mapping[str, Mapping[str, float]]) -> Json:
+    return {node: {"total": sum(given.values()), "plugins": dict(given)} for node, given in nodes.items()}
+
+
+# --- objects --------------------------------------------------------------------------------------------------------
+
+
+def _pods(simulation: Simulation) -> Json:
+    return {key: _pod(simulation, pod) for key, pod in simulation.world.pods.items()}
+
+
+def _pod(simulation: Simulation, pod: api.Pod) -> Json:
+    group = pod.metadata.annotations.get(GROUP_NAME)
+    key = f"{pod.metadata.namespace}/{group}" if group else None
+    found = simulation.world.groups.get(key) if key else None
+    return {
+        "phase": pod.status.phase,
+        "node": pod.spec.node_name or None,
+        "podGroup": key,
+        "queue": _queue_of(simulation, found) if found is not None else None,
+    }
+
+
+def _queue_of(simulation: Simulation, group: api.PodGroup) -> str:
+    return group.spec.queue or simulation.settings.default_queue
+
+
+def _groups(simulation: Simulation) -> Json:
+    return {
+        key: {
+            "phase": group.status.phase or PENDING,
+            "queue": _queue_of(simulation, group),
+            "conditions": [
+                {"type": c.type, "status": c.status, "reason": c.reason, "message": c.message}
+                for c in group.status.conditions
+            ],
+        }
+        for key, group in simulation.world.groups.items()
+    }
+
+
+def _claims(simulation: Simulation) -> Json:
+    found: Json = {}
+    for claim in simulation.world.inventory.of(ResourceClaim):
+        status, namespace = claim.status, claim.metadata.namespace
+        devices = status.allocation.devices.results if status.allocation is not None else ()
+        found[claim.key] = {
+            "devices": [f"{device.driver}/{device.pool}/{device.device}" for device in devices],
+            "reservedFor": sorted(f"{namespace}/{consumer.name}" for consumer in status.reserved_for),
+        }
+    return found
+
+
+# --- queues ---------------------------------------------------------------------------------------------------------
+
+
+def _queues(simulation: Simulation) -> Json:
+    queues = simulation.mirror.cluster.queues
+    allocated: dict[str, Resources] = dict.fromkeys(queues, Resources.EMPTY)
+    admitted: dict[str, Resources] = dict.fromkeys(queues, Resources.EMPTY)
+    for queue in queues.values():
+        for above in _self_and_above(queues, queue):
+            allocated[above] = allocated[above].plus(queue.allocated)
+    for job in simulation.mirror.cluster.jobs.values():
+        if job.phase == INQUEUE and job.min_resources is not None and job.queue in queues:
+            for above in _self_and_above(queues, queues[job.queue]):
+                admitted[above] = admitted[above].plus(job.min_resources.minus(_held(job)))
+    return {
+        name: {
+            "state": queue.state or "Open",
+            "allocated": allocated[name].human(),
+            "inqueue": admitted[name].human(),
+            "capability": {r: format_amount(r, amount) for r, amount in sorted(queue.capability.items())},
+        }
+        for name, queue in queues.items()
+    }
+
+
+def _self_and_above(queues: Mapping[str, QueueInfo], queue: QueueInfo) -> Iterator[str]:
+    """Yield a queue and its parents, each once; every queue is below the root."""
+    seen: dict[str, None] = {}
+    name = queue.name
+    while name in queues and name not in seen:
+        seen[name] = None
+        name = queues[name].parent
+    if _ROOT in queues:
+        seen[_ROOT] = None
+    return iter(seen)
+
+
+def _held(job: JobInfo) -> Resources:
+    held = Resources.EMPTY
+    for task in job.tasks.values():
+        if IS_ALLOCATED[task.status]:
+            held = held.plus(task.template.request)
+    return held
+
+
+# --- who waits ------------------------------------------------------------------------------------------------------
+
+
+def _pending(simulation: Simulation) -> list[Json]:
+    """List every pod of ours without a node, and every PodGroup without pods, by name."""
+    cluster = simulation.mirror.cluster
+    waiting = [
+        _waiting_pod(simulation, task)
+        for task in cluster.tasks.values()
+        if task.ours and task.status in _WAITING and task.key in simulation.world.pods
+    ]
+    waiting += [
+        _waiting_group(simulation, job)
+        for job in cluster.jobs.values()
+        if job.has_group and not job.tasks and job.phase not in (RUNNING, COMPLETED)
+    ]
+    return sorted(waiting, key=lambda entry: (entry["pod"] or entry["podGroup"], entry["pod"] is None))
+
+
+def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
+    verdict = reporter.refusal_of(task) or _unlooked(simulation, task)
+    group = task.annotations.get(GROUP_NAME)
+    return {
+        "pod": task.key,
+        "podGroup": f"{task.namespace}/{group}" if group else None,
+        "queue": task.job.queue or None if task.job is not None else None,
+        **_why(verdict),
+    }
+
+
+def _waiting_group(simulation: Simulation, job: JobInfo) -> Json:
+    verdict = job.refusal or _unadmitted(simulation, job) or _without_pods(job)
+    return {"pod": None, "podGroup": job.key, "queue": job.queue or None, **_why(verdict)}
+
+
+def _why(verdict: Verdict) -> Json:
+    return {
+        "step": verdict.step.value,
+        "plugin": verdict.plugin or None,
+        "reason": verdict.reason,
+        "message": truncated(verdict.message),
+    }
+
+
+def _unadmitted(simulation: Simulation, job: JobInfo) -> Verdict | None:
+    if job.phase not in ("", PENDING) or not simulation.profile.configuration.has_enqueue:
+        return None
+    message = f'PodGroup "{job.key}" has not been admitted yet'
+    return Verdict(Step.ENQUEUE, "", Scope.JOB, "NotEnqueued", message)
+
+
+def _without_pods(job: JobInfo) -> Verdict:
+    message = f'PodGroup "{job.key}" has 0 of the {job.min_available} pods that it starts with'
+    return Verdict(Step.GANG, "", Scope.JOB, "NotEnoughTasks", message)
+
+
+def _unlooked(simulation: Simulation, task: TaskInfo) -> Verdict:
+    """Say of a pod that nobody has refused that nobody has looked at it either."""
+    unadmitted = _unadmitted(simulation, task.job) if task.job is not None else None
+    if unadmitted is not None:
+        return unadmitted
+    step = Step.BACKFILL if task.best_effort else Step.PREDICATE
+    configured = ", ".join(simulation.profile.configuration.actions)
+    message = f'no action has looked at pod "{task.key}" (configured: {configured})'
+    return Verdict(step, "", Scope.POD, "NotConsidered", message)

@@ -1,0 +1,120 @@
+"""Cycles over the in-memory cluster: mirror, scheduler and plugins are those of ``volsched run``, the executor is not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from volsched.cache.mirror import Mirror, MirrorSettings
+from volsched.framework.configuration import PluginOption
+from volsched.framework.plugin import Plugin
+from volsched.framework.session import Session
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.ports import CycleReport
+from volsched.scheduler import Profile, Scheduler
+from volsched.simulation.manifests import Inventory
+from volsched.simulation.world import World
+
+SCHEDULER_NAMES: Final = ("volsched", "volcano")
+
+Scores = dict[str, dict[str, float]]
+"""For each node: what each plugin gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How long to run, for whose pods, and whether scores are kept."""
+
+    cycles: int = 10
+    scheduler_names: tuple[str, ...] = SCHEDULER_NAMES
+    default_queue: str = "default"
+    scores: bool = False
+
+
+@dataclass(slots=True)
+class Simulation:
+    """A run that was made: the world and the mirror as they are after the last cycle, and what was noted on the way."""
+
+    world: World
+    mirror: Mirror
+    profile: Profile
+    settings: Settings
+    cycles: int = 0
+    settled: bool = False
+    pipelined: list[tuple[int, str, str]] = field(default_factory=list)
+    scores: dict[str, Scores] = field(default_factory=dict)
+
+
+class _Clock:
+    """The world's time, and the real one for durations, which decide nothing."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def now(self) -> float:
+        return self._world.now.timestamp()
+
+    def elapsed(self) -> float:
+        return time.perf_counter()
+
+
+class _Witness:
+    """A plugin that says nothing and sees which tasks wait for room when a session closes."""
+
+    name = "simulate"
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def on_session_open(self, session: Session) -> None:
+        session.add_close_fn(self.name, lambda: self._note_pipelined(session))
+
+    def _note_pipelined(self, session: Session) -> None:
+        waiting = [
+            (task.key, node.name)
+            for node in session.cluster.unsettled.values()
+            for task in node.tasks.values()
+            if task.status is TaskStatus.PIPELINED
+        ]
+        cycle = self._simulation.world.cycle
+        self._simulation.pipelined.extend((cycle, pod, node) for pod, node in sorted(waiting))
+
+
+def simulate(
+    inventory: Inventory,
+    profile: Profile,
+    settings: Settings | None = None,
+    on_cycle: Callable[[int, CycleReport], None] | None = None,
+) -> Simulation:
+    """Run cycles until one changes nothing, or as many as the settings allow."""
+    settings = settings or Settings()
+    mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
+    world = World(inventory, settings.scheduler_names, mirror.cluster.storage)
+    simulation = Simulation(world, mirror, profile, settings)
+    witness: Plugin = _Witness(simulation)
+    tiers = (*profile.plugins, ((PluginOption(witness.name), witness),))
+    witnessed = Profile(profile.configuration, profile.actions, tiers)
+    note = _score_keeper(simulation) if settings.scores else None
+    scheduler = Scheduler(mirror, witnessed, world, _Clock(world), on_placed=note)
+    mirror.apply(world.begin())
+    while simulation.cycles < settings.cycles and not simulation.settled:
+        simulation.cycles = world.cycle = simulation.cycles + 1
+        report = scheduler.cycle()
+        changes, anything = world.move()
+        mirror.apply(changes)
+        simulation.settled = not anything
+        if on_cycle is not None:
+            on_cycle(simulation.cycles, report)
+    return simulation
+
+
+def _score_keeper(simulation: Simulation) -> Callable[[Session, TaskInfo], None]:
+    """Return what keeps the scores of each placement; a later placement of the same pod replaces an earlier one."""
+
+    def keep(session: Session, task: TaskInfo) -> None:
+        simulation.scores[task.key] = session.engine.scores(task)
+
+    return keep
