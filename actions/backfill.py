@@ -33,6 +33,9 @@ class BackfillAction:
                 _say_gang_waits(session, job)
 
     def _place(self, session: Session, task: TaskInfo) -> None:
+        if task.admission_gate:
+            session.lift_gate(task)
+            return
         refusal = session.pre_refusal(task)
         if refusal is None:
             node = session.best_node(task)

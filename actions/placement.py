@@ -44,6 +44,9 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
         if refusal is not None:
             session.refuse_task(task, refusal)
             continue
+        if task.admission_gate:
+            session.lift_gate(task)
+            continue
         if task.role and task.role in attempt.failed_roles:
             session.refuse_task(task, _same_role(task))
             continue

@@ -217,7 +217,8 @@ class Mirror:
 
     def _update_pod(self, task: TaskInfo, pod: api.Pod) -> None:
         template = self.templates.intern(pod)
-        labels_before, group_before, gated_before = task.labels, self._group_of(task), task.gated
+        labels_before, group_before = task.labels, self._group_of(task)
+        gates_before = (task.gated, task.admission_gate)
         assumed = task.status in ASSUMED and not pod.spec.node_name
         if template is not task.template:
             self._replace(task, pod)
@@ -235,7 +236,7 @@ class Mirror:
             self._move(task, status, node)
         if task.held:
             self._release(task)
-        if gated_before != task.gated and task.job is not None:
+        if gates_before != (task.gated, task.admission_gate) and task.job is not None:
             task.job.parked_at = NOT_PARKED
             self._explain_gates(task)
 
@@ -264,6 +265,7 @@ class Mirror:
         task.preemptable = reading.is_preemptable(pod)
         task.preempts = spec.preemption_policy != "Never"
         task.gated = reading.gates_of(pod)
+        task.admission_gate = reading.has_admission_gate(pod)
         task.terminating = meta.deletion_timestamp is not None
         task.nominated = pod.status.nominated_node_name
         task.resource_version = meta.resource_version

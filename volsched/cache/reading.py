@@ -18,12 +18,12 @@ from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import Resources
 from volsched.model.status import TaskStatus
+from volsched.model.task import ADMISSION_GATE
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 ROLE: Final = "volcano.sh/task-spec"
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
-QUEUE_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 
 Report = Callable[[str, str], None]
 """Takes a field's path and what is wrong with it."""
@@ -111,7 +111,12 @@ def role_of(pod: api.Pod) -> str:
 
 def gates_of(pod: api.Pod) -> tuple[str, ...]:
     """The gates that keep a pod out; Volcano's admission gate is ours to lift and keeps nobody out."""
-    return tuple(gate.name for gate in pod.spec.scheduling_gates if gate.name != QUEUE_GATE)
+    return tuple(gate.name for gate in pod.spec.scheduling_gates if gate.name != ADMISSION_GATE)
+
+
+def has_admission_gate(pod: api.Pod) -> bool:
+    """Whether a pod carries the gate that we lift once its queue takes it on."""
+    return any(gate.name == ADMISSION_GATE for gate in pod.spec.scheduling_gates)
 
 
 def queue_info(queue: api.Queue, report: Report) -> QueueInfo:

@@ -49,13 +49,18 @@ from volsched.framework.statement import Statement, bind_step
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, Condition, JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.plan import Step, Tell
+from volsched.model.plan import LiftGate, Step, Tell
 from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
+from volsched.model.task import ADMISSION_GATE, TaskInfo
 from volsched.model.verdict import Scope as VerdictScope
 from volsched.model.verdict import Step as VerdictStep
 from volsched.model.verdict import Verdict
+
+LIFTING = Verdict(
+    VerdictStep.GATED, "", VerdictScope.POD, "SchedulingGated", f"{ADMISSION_GATE} is being lifted", resolvable=False
+)
+"""A task whose gate we are taking away; the API server words gates itself, so this is not told."""
 
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
@@ -406,6 +411,12 @@ class Session:
                 steps.append(bind_step(task, task.node))
                 self.cluster.move_quietly(task, TaskStatus.BINDING)
         return steps
+
+    def lift_gate(self, task: TaskInfo) -> None:
+        """Let a task in that waits behind Volcano's admission gate: its queue takes it on, so it can be placed next."""
+        if task.refusal != LIFTING:
+            self.submit([LiftGate(task.uid, task.namespace, task.name, ADMISSION_GATE)])
+            task.refusal = LIFTING
 
     def best_node(self, task: TaskInfo) -> NodeInfo | None:
         """The best node for a task (see ``Engine.best``)."""

@@ -8,14 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from volsched.model.job import Condition
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeWrite:
+    """What must be written about a claim, and then be seen to have come true, before its pod is bound.
+
+    ``static``: the PersistentVolume ``volume`` gets a claimRef to the claim (and the annotation
+    ``pv.kubernetes.io/bound-by-controller`` unless its user had named the claim). ``dynamic``: the claim gets the
+    annotation ``volume.kubernetes.io/selected-node``. Either may have been written already, for another pod. Then the
+    claim must become bound; a provisioner that takes the annotation away has refused the node.
+    """
+
+    kind: Literal["static", "dynamic"]
+    claim: str
+    """``namespace/name``"""
+    volume: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
-    """Assign a pod to a node, with result annotations that travel in the Binding."""
+    """Assign a pod to a node, with result annotations that travel in the Binding.
+
+    ``volumes`` come first: the Binding waits until they have come true.
+    """
 
     uid: str
     namespace: str
@@ -23,6 +43,17 @@ class Bind:
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)
     node_uid: str = ""
+    volumes: tuple[VolumeWrite, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LiftGate:
+    """Take one scheduling gate off a pod: its queue takes it on."""
+
+    uid: str
+    namespace: str
+    name: str
+    gate: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +109,7 @@ class Tell:
     action: str = "Scheduling"
 
 
-Step: TypeAlias = Bind | Evict | WriteGroupStatus | WritePodCondition | Tell
+Step: TypeAlias = Bind | LiftGate | Evict | WriteGroupStatus | WritePodCondition | Tell
 
 
 class Executor(Protocol):

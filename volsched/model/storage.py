@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from volsched.model import api
 
@@ -12,7 +13,7 @@ from volsched.model import api
 class Storage:
     """Claims by ``namespace/name``, everything else by name.
 
-    ``version`` changes with every change of any of them. ``assumed`` holds the volume (or, for a claim that a
+    ``version`` changes with every change of any of them; ``since`` says what changed. ``assumed`` holds the volume (or, for a claim that a
     provisioner must serve, an empty name) that a task placed by us is about to take: claim key -> (volume, node).
     """
 
@@ -25,6 +26,14 @@ class Storage:
     attachments: dict[str, api.VolumeAttachment] = field(default_factory=dict)
     assumed: dict[str, tuple[str, str]] = field(default_factory=dict)
     version: int = 0
+    _changes: list[tuple[str, str]] = field(default_factory=list)
+
+    KEPT: ClassVar[int] = 1 << 16
+
+    def since(self, version: int) -> Sequence[tuple[str, str]] | None:
+        """Return kind and key of what changed since a version, in order; None when that was forgotten."""
+        behind = self.version - version
+        return None if behind > len(self._changes) else self._changes[len(self._changes) - behind :]
 
     def put(self, found: api.ApiObject) -> bool:
         """Keep an object of one of these kinds; False for any other kind."""
@@ -32,8 +41,9 @@ class Storage:
         if table is None:
             return False
         meta = found.metadata
-        table[f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name] = found
-        self.version += 1
+        key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        table[key] = found
+        self._note(type(found).__name__, key)
         return True
 
     def drop(self, kind: str, namespace: str, name: str) -> bool:
@@ -41,9 +51,16 @@ class Storage:
         table = self._table(kind)
         if table is None:
             return False
-        table.pop(f"{namespace}/{name}" if namespace else name, None)
-        self.version += 1
+        key = f"{namespace}/{name}" if namespace else name
+        table.pop(key, None)
+        self._note(kind, key)
         return True
+
+    def _note(self, kind: str, key: str) -> None:
+        self.version += 1
+        self._changes.append((kind, key))
+        if len(self._changes) > self.KEPT:
+            del self._changes[: self.KEPT // 2]
 
     def _table(self, kind: str) -> dict[str, Any] | None:
         tables: dict[str, dict[str, Any]] = {

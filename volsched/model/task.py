@@ -12,6 +12,10 @@ from volsched.model.verdict import Verdict
 if TYPE_CHECKING:
     from volsched.model.job import JobInfo
     from volsched.model.node import NodeInfo
+    from volsched.model.plan import VolumeWrite
+
+ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+"""Volcano's scheduling gate on pods that are to be held back until their queue has room for them."""
 
 _NONE: Mapping[str, str] = {}
 
@@ -20,13 +24,16 @@ class TaskInfo:
     """A pod: identity, template, standing. Created by the mirror; moved only by ``Cluster.move``.
 
     ``charge`` is what the task takes on a node: ``(column, amount)`` pairs in the cluster's resource columns.
+    ``admission_gate``: the pod carries Volcano's gate that we lift once its queue takes the task on.
     ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     """
 
     __slots__ = (
+        "admission_gate",
         "annotations",
         "bind_annotations",
+        "bind_volumes",
         "charge",
         "created",
         "gated",
@@ -85,6 +92,7 @@ class TaskInfo:
         self.preemptable = True
         self.preempts = True
         self.gated: tuple[str, ...] = ()
+        self.admission_gate = False
         self.ours = False
         self.terminating = False
         self.held = False
@@ -92,6 +100,7 @@ class TaskInfo:
         self.resource_version = ""
         self.refusal: Verdict | None = None
         self.bind_annotations: dict[str, str] | None = None
+        self.bind_volumes: tuple[VolumeWrite, ...] = ()
         self.order: tuple[object, ...] = ()
 
     @property
