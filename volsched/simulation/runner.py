@@ -1,4 +1,4 @@
-"""Cycles over the in-memory cluster: mirror, scheduler and plugins are those of ``volsched run``, the executor is not."""
+"""Cycles over the in-memory cluster: mirror, scheduler and plugins are those of ``volsched run``, not the executor."""
 
 from __future__ import annotations
 

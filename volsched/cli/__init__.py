@@ -1,0 +1,78 @@
+"""The command line. A verb's module is imported when the verb is used, so that each pays only for what it needs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from typing import Final
+
+import click
+
+_VERBS: Final = {
+    "run": ("volsched.cli.run", "Schedule pods of a cluster."),
+    "simulate": ("volsched.cli.simulate", "Schedule pods of manifests, without a cluster."),
+    "validate": ("volsched.cli.validate", "Say what is wrong with a configuration or with objects."),
+    "version": ("volsched.cli.version", "Print the version."),
+}
+"""Of each verb: the module whose command of the same name it is, and what it does in one line."""
+
+SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+
+EXIT_INVALID: Final = 2
+"""The input or the configuration is invalid."""
+
+EXIT_BUG: Final = 70
+"""Something happened that nobody foresaw (EX_SOFTWARE)."""
+
+
+class _Verbs(click.Group):
+    """A group that imports a command when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        found = getattr(importlib.import_module(_VERBS[cmd_name][0]), cmd_name)
+        return found if isinstance(found, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short) for name, (_, short) in _VERBS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in _VERBS:
+            import difflib  # noqa: PLC0415 - only for a slip of the pen
+
+            meant = difflib.get_close_matches(name, _VERBS, n=1)
+            ctx.fail(f"There is no command {name!r}." + (f" Did you mean {meant[0]!r}?" if meant else ""))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings=SETTINGS,
+    epilog="Each command says more, with examples: volsched simulate -h",
+)
+def volsched() -> None:
+    """A session scheduler for Kubernetes clusters with expensive, mixed accelerators.
+
+    \b
+    Try it without a cluster:
+      volsched simulate -f manifests/examples
+    """  # noqa: D301 - click reads the backspace as "do not wrap"
+
+
+def main() -> None:
+    """Run the command line; the entry point of ``volsched`` and ``kubectl-volsched``."""
+    try:
+        volsched.main(prog_name="volsched", standalone_mode=True)
+    except Exception:
+        traceback.print_exc()
+        click.echo("volsched: this is a bug; please report it with the lines above", err=True)
+        sys.exit(EXIT_BUG)

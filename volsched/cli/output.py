@@ -1,0 +1,52 @@
+"""What all verbs share: how faults are said, and in which forms an answer comes."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import click
+
+from volsched.cli import EXIT_INVALID
+from volsched.framework.loading import ConfigurationError
+from volsched.model.errors import ConfigError, VolschedError
+from volsched.simulation.manifests import InputError
+
+
+def say(message: str, kind: str = "error") -> None:
+    """Say one fault on standard error."""
+    click.echo(f"{kind}: {message}", err=True)
+
+
+def refuse(error: VolschedError, source: str = "") -> NoReturn:
+    """Say everything that is wrong with the input or the configuration, and stop."""
+    for message in messages_of(error, source):
+        say(message)
+    sys.exit(EXIT_INVALID)
+
+
+def messages_of(error: VolschedError, source: str = "") -> Iterable[str]:
+    """Return a line for each fault, with where it stands."""
+    where = f"{source}: " if source else ""
+    if isinstance(error, InputError):
+        return [str(problem) for problem in error.problems]
+    if isinstance(error, ConfigurationError):
+        return [f"{where}{problem}" for problem in error.problems]
+    if isinstance(error, ConfigError):
+        return [f"{where}{error}"]
+    return [f"{where}{error}"]
+
+
+def width() -> int:
+    """Return how many columns a table may take: those of the terminal, a fixed number elsewhere."""
+    return shutil.get_terminal_size((140, 24)).columns if sys.stdout.isatty() else 140
+
+
+def as_yaml(result: Any) -> str:
+    """Return a result as YAML, keys sorted."""
+    import yaml  # noqa: PLC0415 - only for this form
+
+    text: str = yaml.safe_dump(result, sort_keys=True, allow_unicode=True, width=120)
+    return text

@@ -1,0 +1,135 @@
+"""``volsched simulate``: the scheduler on an in-memory cluster of manifests."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Final
+
+import click
+
+from volsched import registry
+from volsched.cli.output import as_yaml, refuse, say, width
+from volsched.framework.loading import DEFAULT_CONFIGURATION
+from volsched.model.errors import ConfigError
+from volsched.ports import CycleReport
+from volsched.scheduler import Profile
+from volsched.simulation import result as results
+from volsched.simulation import table
+from volsched.simulation.manifests import InputError, Inventory, read_documents, read_text, take_stock
+from volsched.simulation.runner import SCHEDULER_NAMES, Settings
+from volsched.simulation.runner import simulate as run
+
+EXIT_PENDING: Final = 1
+_LONG: Final = 2.0
+"""Seconds after which progress is shown even when nobody may be looking."""
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="A file, a folder (its *.yaml, *.yml and *.json, sorted), or - for standard input. May be repeated.",
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    help="The scheduler configuration: a bare file or a ConfigMap. Otherwise a ConfigMap among the manifests counts, "
+    "else the built-in default.",
+)
+@click.option("--cycles", type=click.IntRange(1), default=10, show_default=True, help="How many cycles at most.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="A page for people, or the whole result for programs.",
+)
+@click.option("--scores", is_flag=True, help="Add what each plugin gave each feasible node (json and yaml).")
+@click.option("--fail-on-pending", is_flag=True, help="Exit with 1 when a pod is left without a node.")
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    default=SCHEDULER_NAMES,
+    show_default=True,
+    help="The schedulerName of the pods that are placed. May be repeated.",
+)
+def simulate(
+    paths: tuple[str, ...],
+    config: str | None,
+    cycles: int,
+    output: str,
+    scores: bool,
+    fail_on_pending: bool,
+    scheduler_names: tuple[str, ...],
+) -> None:
+    """Schedule the pods of manifests on the nodes of manifests, as a cluster would, and show where they go and why
+    the rest waits. Nothing outside is touched.
+
+    The manifests are ordinary ones: Nodes with status.allocatable, Queues, PodGroups, Pods, Deployments, Volcano Jobs
+    and so on; what is running already is a Pod with spec.nodeName. Between cycles the world moves: bound pods run,
+    evicted ones are gone, controllers make what is missing.
+
+    \b
+    Examples:
+      volsched simulate -f manifests/examples
+      volsched simulate -f cluster.yaml -f new-queue.yaml --config scheduler.conf
+      kubectl get nodes,pods,queues,podgroups -A -o yaml | volsched simulate -f - -o json --scores
+      volsched simulate -f team-a/ --fail-on-pending && kubectl apply -f team-a/
+
+    \b
+    Exit status: 0 the run was made; 1 --fail-on-pending and something waits; 2 the input or the configuration is
+    invalid.
+    """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
+    progress = _Progress()
+    try:
+        inventory = take_stock(read_documents(paths))
+    except InputError as error:
+        refuse(error)
+    progress.say(f"{len(inventory.objects)} objects read")
+    profile = _profile(config, inventory)
+    settings = Settings(cycles=cycles, scheduler_names=tuple(dict.fromkeys(scheduler_names)), scores=scores)
+    simulation = run(inventory, profile, settings, progress.cycle)
+    result = results.result_of(simulation)
+    if output == "table":
+        click.echo(table.render(simulation, result, width()), nl=False)
+    else:
+        click.echo(results.to_text(result) if output == "json" else as_yaml(result), nl=False)
+    sys.exit(EXIT_PENDING if fail_on_pending and result["pending"] else 0)
+
+
+def _profile(config: str | None, inventory: Inventory) -> Profile:
+    """Return the configuration that counts, with its actions and plugins made."""
+    text, source = DEFAULT_CONFIGURATION, "the built-in configuration"
+    try:
+        if config is not None:
+            text, source = read_text(config), config
+        elif inventory.configuration is not None:
+            text, source = inventory.configuration, inventory.configuration_source
+        profile, warnings = registry.load_profile(text)
+    except (InputError, ConfigError) as error:
+        refuse(error, source)
+    for warning in warnings:
+        say(f"{source}: {warning}", "warning")
+    return profile
+
+
+class _Progress:
+    """Lines on standard error, for whoever looks on or has to wait."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def say(self, message: str) -> None:
+        if sys.stderr.isatty() or time.monotonic() - self._began > _LONG:
+            click.echo(message, err=True)
+
+    def cycle(self, number: int, report: CycleReport) -> None:
+        waiting = sum(report.waiting.values())
+        self.say(f"cycle {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")

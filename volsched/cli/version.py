@@ -1,0 +1,15 @@
+"""``volsched version``."""
+
+from __future__ import annotations
+
+import platform
+
+import click
+
+from volsched import __version__
+
+
+@click.command()
+def version() -> None:
+    """Print the version of volsched and of the Python that runs it."""
+    click.echo(f"volsched {__version__} (Python {platform.python_version()}, {platform.system()})")

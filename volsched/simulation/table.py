@@ -1,0 +1,123 @@
+"""A result for people: what was placed where, what each node and queue has left, and why the rest waits."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from volsched.model.quantity import format_amount
+from volsched.simulation.result import Json
+from volsched.simulation.runner import Simulation
+
+Row = Sequence[str]
+
+_GAP: Final = "  "
+_NARROWEST: Final = 24
+_COMMON: Final = ("cpu", "memory")
+_GIBI: Final = 1 << 30
+
+
+def render(simulation: Simulation, result: Json, width: int) -> str:
+    """Return the whole page, no wider than ``width`` where words can be broken."""
+    parts = [_headline(simulation, result)]
+    parts += _section("Placed", _placed(result), width)
+    parts += _section("Evicted", _evicted(result), width)
+    parts += _section("Waiting", _waiting(result), width)
+    parts += _section("Nodes", _nodes(simulation), width)
+    parts += _section("Queues", _queues(result), width)
+    return "\n".join(parts) + "\n"
+
+
+def _headline(simulation: Simulation, result: Json) -> str:
+    waiting = sum(1 for entry in result["pending"] if entry["pod"])
+    pods, cycles = _count(len(result["binds"]), "pod"), _count(result["cycles"], "cycle")
+    said = f"{pods} placed, {waiting} waiting after {cycles}"
+    return said + ("." if simulation.settled else "; not settled yet, allow more with --cycles.")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _section(title: str, rows: Iterable[Row], width: int) -> list[str]:
+    """Return a title and a table; nothing when the table has only its head."""
+    listed = list(rows)
+    return ["", title.upper(), *table(listed, width)] if len(listed) > 1 else []
+
+
+def table(rows: Sequence[Row], width: int) -> Iterator[str]:
+    """Yield aligned lines; the last column is wrapped to fit."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
+    room = max(_NARROWEST, width - before)
+    for row in rows:
+        head = _GAP.join(cell.ljust(wide) for cell, wide in zip(row[:-1], widths[:-1], strict=True))
+        first, *rest = textwrap.wrap(row[-1], room, break_long_words=False, break_on_hyphens=False) or [""]
+        yield (f"{head}{_GAP}{first}" if len(row) > 1 else first).rstrip()
+        for line in rest:
+            yield " " * before + line
+
+
+def _placed(result: Json) -> Iterator[Row]:
+    yield "POD", "NODE", "QUEUE", "CYCLE", "PODGROUP"
+    for bind in result["binds"]:
+        pod: Mapping[str, Any] = result["pods"].get(bind["pod"], {})
+        group = _short_group(pod.get("podGroup"))
+        yield _short(bind["pod"]), bind["node"], pod.get("queue") or "-", str(bind["cycle"]), group
+
+
+def _evicted(result: Json) -> Iterator[Row]:
+    yield "POD", "CYCLE", "BY", "FOR"
+    for eviction in result["evictions"]:
+        yield _short(eviction["pod"]), str(eviction["cycle"]), eviction["action"], _short(eviction["for"] or "-")
+
+
+def _waiting(result: Json) -> Iterator[Row]:
+    yield "POD", "QUEUE", "STEP", "WHY"
+    for entry in result["pending"]:
+        name = _short(entry["pod"]) if entry["pod"] else f"(PodGroup {_short(entry['podGroup'])})"
+        yield name, entry["queue"] or "-", entry["step"], entry["message"]
+
+
+def _nodes(simulation: Simulation) -> Iterator[Row]:
+    """Yield what is used of what each node offers; other resources than cpu and memory only where a node has them."""
+    yield "NODE", "PODS", "CPU", "MEMORY", "OTHER"
+    cluster = simulation.mirror.cluster
+    others = [name for name in cluster.columns.names if name not in (*_COMMON, "pods", "ephemeral-storage")]
+    for node in cluster.rows:
+        listed = [f"{name} {_share(node, name)}" for name in others if node.allocatable_of(name)]
+        pods, cpu = _share(node, "pods"), _share(node, "cpu")
+        yield node.name, pods, cpu, _share(node, "memory"), ", ".join(listed) or "-"
+
+
+def _share(node: Any, resource: str) -> str:
+    used, offered = node.used_of(resource), node.allocatable_of(resource)
+    if resource == "memory":
+        return f"{used / _GIBI:.4g}/{offered / _GIBI:.4g}Gi"
+    return f"{format_amount(resource, used)}/{format_amount(resource, offered)}"
+
+
+def _queues(result: Json) -> Iterator[Row]:
+    yield "QUEUE", "STATE", "ALLOCATED"
+    for name, queue in sorted(result["queues"].items()):
+        allocated = ", ".join(_amount(queue, resource) for resource in queue["allocated"])
+        yield name, queue["state"], allocated or "-"
+
+
+def _amount(queue: Json, resource: str) -> str:
+    limit = queue["capability"].get(resource)
+    return f"{resource} {queue['allocated'][resource]}" + (f" of {limit}" if limit else "")
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("default/")
+
+
+def _short_group(name: str | None) -> str:
+    """Return a PodGroup's name, that of a plain pod's own cut short: it only holds an owner's uid."""
+    if not name:
+        return "-"
+    shown = _short(name)
+    head, _, uid = shown.partition("podgroup-")
+    return f"{head}podgroup-{uid[:8]}…" if uid and not head else shown
