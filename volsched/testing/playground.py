@@ -1,0 +1,185 @@
+"""A cluster to look around in: a real local control plane, the example objects, and volsched scheduling them.
+
+python -m volsched.testing.playground up
+eval "$(python -m volsched.testing.controlplane env)"
+kubectl get pods -A -o wide
+python -m volsched.testing.playground down
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from volsched.testing.controlplane.__main__ import State
+from volsched.testing.controlplane.__main__ import main as control_plane
+from volsched.testing.controlplane.errors import ControlPlaneError
+
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+NAMESPACE, SERVICE_ACCOUNT = "volsched-system", "volsched-scheduler"
+_FIRST = ("Namespace", "PriorityClass", "Queue", "Node", "ConfigMap", "PodGroup")
+_WAIT_SECONDS = 60.0
+
+
+class Playground:
+    """What runs in a folder: the control plane (its own commands keep its state) and one volsched process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self._pid_file = self.folder / "volsched.pid"
+
+    def up(self, examples: Path) -> None:
+        """Start what is not running yet, and apply the manifests."""
+        if control_plane(["up", "--folder", str(self.folder)]) != 0:
+            raise ControlPlaneError("the control plane did not start")
+        for part in ("crds", "rbac"):
+            _say(f"applying manifests/{part}")
+            self._kubectl("apply", "--server-side", "-R", "-f", str(MANIFESTS / part))
+        self._kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        self._apply(_in_order(examples))
+        self._start_scheduler()
+        self._show()
+
+    def down(self) -> None:
+        """Stop volsched, then the control plane."""
+        pid = self._scheduler_pid()
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+        self._pid_file.unlink(missing_ok=True)
+        control_plane(["down", "--folder", str(self.folder)])
+
+    def _kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        state = State.read(self.folder)
+        if state is None:
+            raise ControlPlaneError(f"no control plane is running in {self.folder}")
+        command = [f"{state.bin}/kubectl", "--kubeconfig", state.kubeconfig, *arguments]
+        done = subprocess.run(  # noqa: S603 - the kubectl that we built
+            command, input=stdin, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise ControlPlaneError(f"kubectl {' '.join(arguments)} failed:\n{done.stderr.strip()}")
+        return done.stdout
+
+    def _apply(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        known = self._kinds()
+        taken = [found for found in objects if (found["apiVersion"], found["kind"]) in known]
+        for found in objects:
+            if found not in taken:
+                _say(f"left out {found['kind']}/{found['metadata']['name']}: this cluster has no {found['apiVersion']}")
+        _say(f"applying {len(taken)} example objects")
+        for found in taken:
+            self._kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(found))
+            if found["kind"] == "Node":
+                status = json.dumps({"status": found.get("status", {})})
+                name = found["metadata"]["name"]
+                self._kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", status)
+
+    def _kinds(self) -> set[tuple[str, str]]:
+        lines = self._kubectl("api-resources", "--no-headers").splitlines()
+        return {(fields[-3], fields[-1]) for fields in (line.split() for line in lines)}
+
+    def _start_scheduler(self) -> None:
+        if self._scheduler_pid() is not None:
+            _say("volsched is running already")
+            return
+        kubeconfig = self.folder / "volsched.kubeconfig"
+        kubeconfig.write_text(self._kubeconfig_for_scheduler())
+        kubeconfig.chmod(0o600)
+        log = (self.folder / "volsched.log").open("wb")
+        command = [sys.executable, "-m", "volsched", "run", "--kubeconfig", str(kubeconfig), "--plain-pods", "direct"]
+        command += ["--leader-elect-resource-namespace", NAMESPACE, "--listen-address", "127.0.0.1:0"]
+        process = subprocess.Popen(  # noqa: S603 - volsched itself
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+        self._pid_file.write_text(str(process.pid))
+        _say(f"volsched runs, pid {process.pid}; log in {self.folder / 'volsched.log'}")
+
+    def _kubeconfig_for_scheduler(self) -> str:
+        """The admin's kubeconfig with the scheduler's own token, so that it has its own rights and no others."""
+        state = State.read(self.folder)
+        if state is None:
+            raise ControlPlaneError(f"no control plane is running in {self.folder}")
+        token = self._kubectl("create", "token", SERVICE_ACCOUNT, "-n", NAMESPACE, "--duration=24h").strip()
+        config = yaml.safe_load(Path(state.kubeconfig).read_text())
+        for user in config["users"]:
+            user["user"] = {"token": token}
+        return str(yaml.safe_dump(config))
+
+    def _scheduler_pid(self) -> int | None:
+        with contextlib.suppress(FileNotFoundError, ValueError, ProcessLookupError):
+            pid = int(self._pid_file.read_text())
+            os.kill(pid, 0)
+            return pid
+        return None
+
+    def _show(self) -> None:
+        """Wait until pods have nodes, then show them and how to look around."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while time.monotonic() < deadline:
+            pods = json.loads(self._kubectl("get", "pods", "-A", "-o", "json"))["items"]
+            if any(pod["spec"].get("nodeName") for pod in pods):
+                break
+            time.sleep(0.5)
+        time.sleep(1.0)
+        sys.stdout.write(self._kubectl("get", "queues,podgroups", "-A"))
+        sys.stdout.write(self._kubectl("get", "pods", "-A", "-o", "wide"))
+        folder = self.folder.name
+        sys.stdout.write(
+            "\nLook around:\n"
+            f'  eval "$({sys.executable} -m volsched.testing.controlplane env --folder {folder})"\n'
+            "  kubectl get pods -A -o wide\n"
+            "  kubectl describe pod NAME        # why it waits stands at the end\n"
+        )
+
+
+def _in_order(folder: Path) -> list[dict[str, Any]]:
+    """The objects of a folder's YAML files, those that others need first."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(folder.rglob("*.yaml")):
+        found.extend(item for item in yaml.safe_load_all(path.read_text()) if item)
+    rank = {kind: place for place, kind in enumerate(_FIRST)}
+    return sorted(_flat(found), key=lambda item: rank.get(item["kind"], len(rank)))
+
+
+def _flat(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [item for found in objects for item in (found["items"] if found["kind"] == "List" else [found])]
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status: 0 done, 1 failed, 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m volsched.testing.playground", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("command", choices=("up", "down"))
+    parser.add_argument("--folder", type=Path, default=Path(".volsched-cluster"), help="where state and logs are")
+    parser.add_argument("--examples", type=Path, default=MANIFESTS / "examples", help="what to apply")
+    chosen = parser.parse_args(arguments)
+    playground = Playground(chosen.folder)
+    try:
+        if chosen.command == "up":
+            playground.up(chosen.examples)
+        else:
+            playground.down()
+    except ControlPlaneError as error:
+        _say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
