@@ -92,7 +92,7 @@ def simulate(
     """Run cycles until one changes nothing, or as many as the settings allow."""
     settings = settings or Settings()
     mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
-    world = World(inventory, settings.scheduler_names, mirror.cluster.storage)
+    world = World(inventory, settings.scheduler_names)
     simulation = Simulation(world, mirror, profile, settings)
     witness: Plugin = _Witness(simulation)
     tiers = (*profile.plugins, ((PluginOption(witness.name), witness),))

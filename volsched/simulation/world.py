@@ -17,8 +17,7 @@ import msgspec
 from volsched.cache.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
-from volsched.model.plan import Bind, Evict, Step, Tell, WriteGroupStatus, WritePodCondition
-from volsched.model.storage import Storage
+from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, VolumeWrite, WriteGroupStatus, WritePodCondition
 from volsched.simulation import workloads
 from volsched.simulation.controllers import Controllers, controller_uid
 from volsched.simulation.manifests import Inventory, completed
@@ -61,7 +60,7 @@ class History:
 class World:
     """The objects that change, as the API server would have them, and what the mirror is still to be told."""
 
-    def __init__(self, inventory: Inventory, scheduler_names: Sequence[str], storage: Storage) -> None:
+    def __init__(self, inventory: Inventory, scheduler_names: Sequence[str]) -> None:
         self.cycle = 0
         self.history = History()
         self.pods: dict[str, api.Pod] = {}
@@ -69,7 +68,6 @@ class World:
         self.claims = {found.key: found for found in inventory.of(api.PersistentVolumeClaim)}
         self.volumes = {found.key: found for found in inventory.of(api.PersistentVolume)}
         self.inventory = inventory
-        self._storage = storage
         self._controllers = Controllers(self, inventory, tuple(scheduler_names))
         self._newest = _newest_stamp(inventory.objects)
         self._steps: list[Step] = []
@@ -129,6 +127,8 @@ class World:
         match step:
             case Bind():
                 self._bind(pod, step)
+            case LiftGate():
+                self._lift_gate(pod, step)
             case Evict():
                 self.history.evictions.append((self.cycle, step))
                 leaving.append(pod)
@@ -147,23 +147,56 @@ class World:
         status = msgspec.structs.replace(pod.status, phase="Running", nominated_node_name="", conditions=scheduled)
         pod = msgspec.structs.replace(pod, spec=spec, status=status)
         self.put_pod(workloads.annotated(pod, step.annotations) if step.annotations else pod)
-        self._bind_claims(pod, step.node)
+        for write in step.volumes:
+            self._bind_claim(write)
 
-    def _bind_claims(self, pod: api.Pod, node: str) -> None:
-        """Bind the claims of a pod to the volumes that the scheduler chose, or to new ones where it chose a class."""
-        for key in _claim_keys(pod):
-            claim = self.claims.get(key)
-            if claim is None or claim.spec.volume_name:
-                continue
-            name, _ = self._storage.assumed.get(key, ("", node))
-            volume = self.volumes.get(name) or _provisioned(claim, node)
-            name, meta, bound = volume.metadata.name, claim.metadata, api.VolumePhase("Bound")
-            reference = api.ObjectReference("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid)
-            volume_spec = msgspec.structs.replace(volume.spec, claim_ref=reference)
-            claim_spec = msgspec.structs.replace(claim.spec, volume_name=name)
-            self.volumes[name] = msgspec.structs.replace(volume, spec=volume_spec, status=bound)
-            self.claims[key] = msgspec.structs.replace(claim, spec=claim_spec, status=bound)
-            self._changes += [Put(self.volumes[name]), Put(self.claims[key])]
+    def _bind_claim(self, write: VolumeWrite) -> None:
+        """Bind a claim to the volume that the scheduler chose, or to the one that a provisioner makes for the node."""
+        claim = self.claims.get(write.claim)
+        if claim is None or claim.spec.volume_name:
+            return
+        volume = self.volumes.get(write.volume) if write.kind == "static" else self._provisioned(claim, write.node)
+        if volume is None:
+            return
+        name, meta, bound = volume.metadata.name, claim.metadata, api.VolumePhase("Bound")
+        reference = api.ObjectReference("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid)
+        volume_spec = msgspec.structs.replace(volume.spec, claim_ref=reference)
+        claim_spec = msgspec.structs.replace(claim.spec, volume_name=name)
+        self.volumes[name] = msgspec.structs.replace(volume, spec=volume_spec, status=bound)
+        self.claims[write.claim] = msgspec.structs.replace(claim, spec=claim_spec, status=bound)
+        self._changes += [Put(self.volumes[name]), Put(self.claims[write.claim])]
+
+    def _provisioned(self, claim: api.PersistentVolumeClaim, node: str) -> api.PersistentVolume:
+        """Return the volume that a CSI provisioner makes: reachable where the driver's topology is that of the node."""
+        spec = claim.spec
+        made = api.PersistentVolume(
+            metadata=api.ObjectMeta(name=f"pvc-{claim.metadata.uid}"),
+            spec=api.PersistentVolumeSpec(
+                capacity=spec.resources.requests,
+                access_modes=spec.access_modes,
+                volume_mode=spec.volume_mode,
+                storage_class_name=spec.storage_class_name or "",
+                node_affinity=self._reach(spec.storage_class_name or "", node),
+            ),
+        )
+        return completed(made)
+
+    def _reach(self, storage_class: str, node: str) -> api.VolumeNodeAffinity | None:
+        provisioner = next((c.provisioner for c in self.inventory.of(api.StorageClass) if c.key == storage_class), "")
+        labels = next((n.metadata.labels for n in self.inventory.of(api.Node) if n.key == node), {})
+        keys = [
+            key
+            for found in self.inventory.of(api.CSINode)
+            for driver in found.spec.drivers
+            if found.key == node and driver.name == provisioner
+            for key in driver.topology_keys
+        ]
+        wanted = tuple(api.LabelSelectorRequirement(key, "In", (labels[key],)) for key in keys if key in labels)
+        return api.VolumeNodeAffinity(api.NodeSelector((api.NodeSelectorTerm(wanted),))) if wanted else None
+
+    def _lift_gate(self, pod: api.Pod, step: LiftGate) -> None:
+        gates = tuple(gate for gate in pod.spec.scheduling_gates if gate.name != step.gate)
+        self.put_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=gates)))
 
     def _write_status(self, group: api.PodGroup, step: WriteGroupStatus) -> None:
         conditions = tuple(api.Condition(c.type, c.status, c.reason, c.message) for c in step.conditions)
@@ -238,23 +271,6 @@ def _claim_keys(pod: api.Pod) -> Iterator[str]:
             yield f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
         elif volume.ephemeral is not None:
             yield f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}"
-
-
-def _provisioned(claim: api.PersistentVolumeClaim, node: str) -> api.PersistentVolume:
-    """Return the volume that a provisioner would make for a claim whose first pod runs on a node."""
-    spec = claim.spec
-    term = api.NodeSelectorTerm(match_fields=(api.LabelSelectorRequirement("metadata.name", "In", (node,)),))
-    made = api.PersistentVolume(
-        metadata=api.ObjectMeta(name=f"pvc-{claim.metadata.uid}"),
-        spec=api.PersistentVolumeSpec(
-            capacity=spec.resources.requests,
-            access_modes=spec.access_modes,
-            volume_mode=spec.volume_mode,
-            storage_class_name=spec.storage_class_name or "",
-            node_affinity=api.VolumeNodeAffinity(api.NodeSelector((term,))),
-        ),
-    )
-    return completed(made)
 
 
 def _newest_stamp(objects: Iterable[api.ApiObject]) -> datetime:
