@@ -37,6 +37,7 @@ def in_order(keys: Iterable[Callable[[TaskInfo], Any]], tasks: Iterable[TaskInfo
     """Sort the tasks of one job: plugins' keys, then Volcano's fallback.
 
     The fallback compares the numbers at the end of two names when both have one and they differ, else age, else uid.
+    Where only some names have one it can go round in a circle; it then depends on ages alone which way it is cut.
     """
     listed = list(tasks)
     if len(listed) < 2:
@@ -51,6 +52,7 @@ def in_order(keys: Iterable[Callable[[TaskInfo], Any]], tasks: Iterable[TaskInfo
         listed.sort(key=lambda t: (*[key(t) for key in chosen], t.created, t.uid))
     else:
         fallback = cmp_to_key(_compare)
+        listed.sort(key=_by_age)
         listed.sort(key=lambda t: (*[key(t) for key in chosen], fallback(t)))
     return listed
 
@@ -59,8 +61,12 @@ def _compare(left: TaskInfo, right: TaskInfo) -> int:
     a, b = left.order[0], right.order[0]
     if isinstance(a, int) and isinstance(b, int) and a != b:
         return -1 if a < b else 1
-    mine, theirs = (left.created, left.uid), (right.created, right.uid)
+    mine, theirs = _by_age(left), _by_age(right)
     return (mine > theirs) - (mine < theirs)
+
+
+def _by_age(task: TaskInfo) -> tuple[float, str]:
+    return task.created, task.uid
 
 
 class Heap(Generic[T]):

@@ -23,24 +23,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One recorded change: where the task stood before, and why it was evicted if it was."""
+    """One recorded change: where the task stood before, and why it was evicted if it was.
+
+    ``relief`` is the cluster's relief before the change: what is undone has helped nobody.
+    """
 
     kind: Literal["allocate", "pipeline", "evict"]
     task: TaskInfo
     status: TaskStatus
     node: NodeInfo | None
+    relief: int
     reason: str = ""
 
 
 class Statement:
     """The operations of one attempt."""
 
-    __slots__ = ("_relief", "_session", "operations")
+    __slots__ = ("_session", "operations")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.operations: list[Operation] = []
-        self._relief = session.cluster.relief
 
     def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Put a task on a node that has room now; a plugin's refusal is returned and leaves no trace."""
@@ -53,21 +56,23 @@ class Statement:
     def _place(
         self, task: TaskInfo, node: NodeInfo, status: TaskStatus, kind: Literal["allocate", "pipeline"]
     ) -> Verdict | None:
-        operation = Operation(kind, task, task.status, task.node)
         cluster = self._session.cluster
+        operation = Operation(kind, task, task.status, task.node, cluster.relief)
         cluster.move(task, status, node)
         refusal = self._session.told_allocated(task)
         if refusal is not None:
             cluster.move(task, operation.status, operation.node)
+            cluster.relief = operation.relief
             return refusal
         self.operations.append(operation)
         return None
 
     def evict(self, task: TaskInfo, reason: str) -> None:
         """Take it that a task is being deleted: its room will be free."""
-        self.operations.append(Operation("evict", task, task.status, task.node, reason))
+        cluster = self._session.cluster
+        self.operations.append(Operation("evict", task, task.status, task.node, cluster.relief, reason))
         self._session.told_deallocated(task)
-        self._session.cluster.move(task, TaskStatus.RELEASING, task.node)
+        cluster.move(task, TaskStatus.RELEASING, task.node)
 
     def checkpoint(self) -> int:
         """A place to roll back to."""
@@ -79,18 +84,18 @@ class Statement:
             self._undo(self.operations.pop())
 
     def _undo(self, operation: Operation) -> None:
-        task = operation.task
-        if operation.kind != "evict":
+        task, cluster = operation.task, self._session.cluster
+        if operation.kind == "evict":
+            cluster.move(task, operation.status, operation.node)
+            self._session.told_allocated(task)
+        else:
             self._session.told_deallocated(task)
-            self._session.cluster.move(task, operation.status, operation.node)
-            return
-        self._session.cluster.move(task, operation.status, operation.node)
-        self._session.told_allocated(task)
+            cluster.move(task, operation.status, operation.node)
+        cluster.relief = operation.relief
 
     def discard(self) -> None:
         """Undo everything. The cluster is as it was, so nothing has become possible that was not before."""
         self.rollback(0)
-        self._session.cluster.relief = self._relief
 
     def keep_bound(self) -> None:
         """Let go of operations whose tasks went on to be bound: there is nothing left to undo about them."""

@@ -1,0 +1,251 @@
+"""The engine that trusts no plugin: for tests of what callbacks declare of themselves.
+
+A scope is a promise about what an answer was made from, and the fast engine reuses answers on the strength of it. This
+one asks every callback about every node again, each time, and raises ``Misdeclared`` when an answer changed although
+nothing changed that the callback said it reads; when a vector twin and its scalar form differ; and when a plugin says
+that it has no opinion and has one. It also compares what the fast engine keeps with the sum of the fresh answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from volsched.framework.callbacks import NodeOrder, Predicate, Rows
+from volsched.framework.columns import StaticNode
+from volsched.framework.engine import Entry, FastEngine, NodeCallbacks
+from volsched.model.cluster import Cluster
+from volsched.model.errors import VolschedError
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Verdict
+
+Callback: TypeAlias = Predicate | NodeOrder
+Answer: TypeAlias = bool | float
+
+
+class Misdeclared(VolschedError):  # noqa: N818 - reads as the verdict that it is
+    """A callback does not keep what it promised: ``what`` says which promise."""
+
+    def __init__(self, plugin: str, callback: str, what: str) -> None:
+        super().__init__(plugin, callback, what)
+        self.plugin = plugin
+        self.callback = callback
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.plugin}: {self.callback} {self.what}"
+
+
+class Stale(VolschedError):  # noqa: N818 - as Misdeclared
+    """The engine itself kept an answer that no longer holds."""
+
+
+@dataclass(slots=True)
+class _Witness:
+    """All answers about one template as they were when it was last asked about, and where the logs stood then."""
+
+    entry: Entry
+    task: TaskInfo
+    layout: int
+    usage: int
+    facts: int
+    speaks: list[bool]
+    versions: list[Hashable]
+    answers: list[list[Answer]] = field(default_factory=list)
+
+
+class CheckedEngine(FastEngine):
+    """A ``FastEngine`` that checks all that it relies on. Slow; the answers are those of the fast one."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._witnesses: dict[int, _Witness] = {}
+
+    def open(self, callbacks: NodeCallbacks) -> None:
+        """Use these callbacks from now on."""
+        super().open(callbacks)
+        kept = {id(entry) for entry in self._entries.values()}
+        self._witnesses = {key: witness for key, witness in self._witnesses.items() if key in kept}
+
+    def _entry(self, task: TaskInfo) -> Entry:
+        callbacks = self._callbacks()
+        answers = [self._ask(callback, task) for callback in callbacks]
+        for callback, answered in zip(callbacks, answers, strict=True):
+            self._check_silence(callback, task, answered)
+            self._check_static(callback, task, answered)
+            self._check_twin(callback, task, answered)
+        self._check_batches(task)
+        entry = super()._entry(task)
+        witness = self._witness(entry, task, answers)
+        before = self._witnesses.get(id(entry))
+        if before is not None and before.entry is entry and before.layout == witness.layout:
+            self._check_reuse(before, witness)
+        self._witnesses[id(entry)] = witness
+        self._check_entry(entry, witness)
+        return entry
+
+    def _callbacks(self) -> list[Callback]:
+        return [*self.callbacks.predicates, *self.callbacks.node_orders]
+
+    def _witness(self, entry: Entry, task: TaskInfo, answers: list[list[Answer]]) -> _Witness:
+        cluster, callbacks = self.cluster, self._callbacks()
+        return _Witness(
+            entry,
+            task,
+            cluster.layout,
+            cluster.usage_log.end,
+            cluster.facts_log.end,
+            [self._speaks(callback, task) for callback in callbacks],
+            [self._scope_version(c, task) if c.scope in ("queue", "domain") else None for c in callbacks],
+            answers,
+        )
+
+    # -- asking ---------------------------------------------------------------------------------------------------
+
+    def _ask(self, callback: Callback, task: TaskInfo) -> list[Answer]:
+        """Ask the plain function about every node; nothing when the callback does not apply to the task."""
+        if callback.applies is not None and not callback.applies(task):
+            return []
+        return [_answer(callback, task, node) for node in self.cluster.rows]
+
+    # -- what is promised whatever the scope ----------------------------------------------------------------------
+
+    def _check_silence(self, callback: Callback, task: TaskInfo, answers: Sequence[Answer]) -> None:
+        """A key of None says that there is nothing to say."""
+        if callback.scope == "domain" and callback.key is not None and callback.key(task) is None:
+            nothing: Answer = True if isinstance(callback, Predicate) else 0.0
+            for node, answer in zip(self.cluster.rows, answers, strict=False):
+                if answer != nothing:
+                    raise _fault(callback, f"has the key None for {task.key} and something to say about {node.name}")
+
+    def _check_twin(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
+        """The vector twin gives the plain function's answers, for all rows and for some."""
+        if callback.vector is None or not self._speaks(callback, task):
+            return
+        self.columns.refresh()
+        self.facts.refresh()
+        every = np.arange(len(self.cluster.rows))
+        for rows in (every, every[::2], every[1::3]):
+            found = callback.vector(task, self, rows).tolist()
+            expected = [answers[row] for row in rows]
+            if found != expected:
+                raise self._twin_fault(_named(callback), rows, found, expected)
+
+    def _check_batches(self, task: TaskInfo) -> None:
+        """A batch order's twin and its uniform score agree with its plain function."""
+        self.columns.refresh()
+        self.facts.refresh()
+        rows = np.arange(len(self.cluster.rows))
+        for batch in self.callbacks.batch_orders:
+            for chosen in (rows, rows[::2]):
+                nodes = [self.cluster.rows[row] for row in chosen]
+                answers = [float(score) for score in batch.fn(task, nodes)]
+                name = (batch.plugin, _name(batch.fn))
+                if batch.vector is not None:
+                    found = batch.vector(task, self, chosen).tolist()
+                    if found != answers:
+                        raise self._twin_fault(name, chosen, found, answers)
+                uniform = batch.uniform(task) if batch.uniform is not None else None
+                if uniform is not None and any(answer != uniform for answer in answers):
+                    raise Misdeclared(*name, f"says {uniform} for every node and gives {answers}")
+
+    def _twin_fault(
+        self, name: tuple[str, str], rows: Rows, found: Sequence[Any], expected: Sequence[Any]
+    ) -> Misdeclared:
+        if len(found) != len(expected):
+            return Misdeclared(*name, f"has a vector twin that answers {len(found)} times for {len(expected)} rows")
+        place = next(i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b)
+        node = self.cluster.rows[int(rows[place])].name
+        return Misdeclared(
+            *name, f"has a vector twin that differs on {node}: {found[place]!r} instead of {expected[place]!r}"
+        )
+
+    # -- what a scope promises ------------------------------------------------------------------------------------
+
+    def _check_static(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
+        """Scope ``static`` reads what the view shows, and nodes that agree in it have one answer."""
+        if callback.scope != "static" or not self._speaks(callback, task):
+            return
+        view = StaticNode()
+        seen: dict[Hashable, tuple[str, Answer]] = {}
+        for node, answer in zip(self.cluster.rows, answers, strict=True):
+            try:
+                shown = _answer(callback, task, view.show(node))
+            except AttributeError as error:
+                raise _fault(callback, f"has scope static and needs more of a node than that shows: {error}") from error
+            if shown != answer:
+                raise _fault(callback, f"answers otherwise about {node.name} when it sees only what scope static shows")
+            self.facts.refresh()
+            reads = tuple(sorted(view.reads))
+            said = (reads, tuple(int(self.facts.ids(path)[node.row]) for path in reads))
+            other, other_answer = seen.setdefault(said, (node.name, answer))
+            if other_answer != answer:
+                raise _fault(callback, f"tells {node.name} from {other}, which says the same in all that was read")
+
+    def _check_reuse(self, before: _Witness, now: _Witness) -> None:
+        """An answer that changed must have been asked for again."""
+        changed = set(self.cluster.usage_log.since(before.usage) or ())
+        facts_changed = before.facts != now.facts
+        for place, callback in enumerate(self._callbacks()):
+            if before.speaks[place] != now.speaks[place]:
+                raise _fault(callback, "applies to some tasks of a template and not to others")
+            if callback.scope == "pod" or facts_changed:
+                continue
+            if callback.scope in ("queue", "domain") and before.versions[place] != now.versions[place]:
+                continue
+            allowed: set[int] = set() if callback.scope == "static" else changed
+            for row, (then, answer) in enumerate(zip(before.answers[place], now.answers[place], strict=True)):
+                if then != answer and row not in allowed:
+                    raise _fault(callback, self._reuse_fault(callback, before, now, self.cluster.rows[row], then))
+
+    def _reuse_fault(self, callback: Callback, before: _Witness, now: _Witness, node: NodeInfo, then: Answer) -> str:
+        if before.task is not now.task and _answer(callback, before.task, node) == then:
+            return f"tells {now.task.key} from {before.task.key}, which has the same template"
+        changed = {
+            "static": "what nodes say of themselves has not changed",
+            "node": "nothing changed on that node",
+            "queue": "neither that node nor the queue's account changed",
+            "domain": "neither that node nor the version changed",
+        }[callback.scope]
+        return f"changed its answer about {node.name} and has scope {callback.scope}: {changed}"
+
+    # -- what the engine keeps ------------------------------------------------------------------------------------
+
+    def _check_entry(self, entry: Entry, witness: _Witness) -> None:
+        """The engine's sums are those of the fresh answers, to the bit."""
+        predicates = len(self.callbacks.predicates)
+        lasting = [place for place, c in enumerate(self._callbacks()) if c.scope != "pod" and witness.speaks[place]]
+        scores_last = not any(order.scope == "pod" for order in self.callbacks.node_orders)
+        for row, node in enumerate(self.cluster.rows):
+            ok = all(witness.answers[place][row] for place in lasting if place < predicates)
+            if bool(entry.ok[row]) != ok:
+                raise Stale(f"{witness.task.key} on {node.name}: kept {bool(entry.ok[row])}, is {ok}")
+            total = -np.inf
+            if ok and node.fits_idle(entry.charge) and node.fits_future(entry.charge):
+                total = 0.0
+                for place in lasting:
+                    total += float(witness.answers[place][row]) if place >= predicates else 0.0
+            kept = float(entry.total[row])
+            if (kept != total) if scores_last else ((kept == -np.inf) != (total == -np.inf)):
+                raise Stale(f"{witness.task.key} on {node.name}: kept a score of {kept}, is {total}")
+
+
+def _answer(callback: Callback, task: TaskInfo, node: NodeInfo | StaticNode) -> Answer:
+    found: Verdict | float | None = callback.fn(task, node)
+    return found is None if isinstance(callback, Predicate) else float(found)  # type: ignore[arg-type]  # a score
+
+
+def _named(callback: Callback) -> tuple[str, str]:
+    return callback.plugin, _name(callback.fn)
+
+
+def _name(fn: Any) -> str:
+    return str(getattr(fn, "__qualname__", fn))
+
+
+def _fault(callback: Callback, what: str) -> Misdeclared:
+    return Misdeclared(*_named(callback), what)

@@ -1,0 +1,138 @@
+"""Every account of the live cluster, counted again from scratch.
+
+Cluster, job, queue and node keep their figures as tasks move; this looks at the tasks alone and says what differs. A
+test that has done anything to a cluster asks for ``faults`` and expects none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from volsched.model.cluster import Cluster
+from volsched.model.job import PENDING, JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, IS_READY, TaskStatus
+from volsched.model.task import TaskInfo
+
+OF_A_SESSION = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+
+
+def faults(cluster: Cluster) -> list[str]:
+    """Say which accounts differ from what the tasks add up to; empty when all is well. Holds inside sessions too."""
+    return [
+        *_rows(cluster),
+        *_members(cluster),
+        *(fault for node in cluster.rows for fault in _node(cluster, node)),
+        *_totals(cluster),
+        *(fault for job in cluster.jobs.values() for fault in _job(job)),
+        *_queues(cluster),
+        *_sets(cluster),
+    ]
+
+
+def leftovers(cluster: Cluster) -> list[str]:
+    """Say which tasks still stand as only a session may leave them; empty between sessions."""
+    return [f"{task!r} outside a session" for task in cluster.tasks.values() if task.status in OF_A_SESSION]
+
+
+def _rows(cluster: Cluster) -> Iterator[str]:
+    names = [node.name for node in cluster.rows]
+    yield from _compare("rows", names, sorted(cluster.nodes))
+    yield from _compare("row numbers", [node.row for node in cluster.rows], list(range(len(cluster.rows))))
+    for name, node in cluster.nodes.items():
+        yield from _compare(f"name of node {name}", node.name, name)
+
+
+def _members(cluster: Cluster) -> Iterator[str]:
+    for uid, task in cluster.tasks.items():
+        yield from _compare(f"uid of {task!r}", task.uid, uid)
+        node, job = task.node, task.job
+        if node is not None and cluster.nodes.get(node.name) is not node:
+            yield f"{task!r} is on a node that is not there"
+        if job is not None and cluster.jobs.get(job.key) is not job:
+            yield f"{task!r} is in a job that is not there"
+        if job is not None and job.tasks.get(uid) is not task:
+            yield f"{task!r} is not among its job's tasks"
+        if task.status is TaskStatus.PENDING and node is not None:
+            yield f"{task!r} waits and has a node"
+
+
+def _node(cluster: Cluster, node: NodeInfo) -> Iterator[str]:
+    here = [task for task in cluster.tasks.values() if task.node is node]
+    name = f"node {node.name}"
+    yield from _compare(f"{name}: tasks", sorted(node.tasks), sorted(task.uid for task in here))
+    leaving = [task for task in here if task.status is TaskStatus.RELEASING]
+    promised = [task for task in here if task.status is TaskStatus.PIPELINED]
+    for what, kept, tasks in (
+        ("used", node.used, [task for task in here if HOLDS_ROOM[task.status]]),
+        ("releasing", node.releasing, leaving),
+        ("pipelined", node.pipelined, promised),
+    ):
+        yield from _amounts(cluster, f"{name}: {what}", kept, tasks)
+    yield from _compare(f"{name}: unsettled", node.unsettled, len(leaving) + len(promised))
+
+
+def _amounts(cluster: Cluster, what: str, kept: Sequence[int], tasks: Iterable[TaskInfo]) -> Iterator[str]:
+    counted = [0] * len(kept)
+    for task in tasks:
+        for column, amount in cluster.columns.charge(task.template):
+            counted[column] += amount
+    names = cluster.columns.names
+    for column, (have, want) in enumerate(zip(kept, counted, strict=True)):
+        yield from _compare(f"{what} {names[column]}", have, want)
+
+
+def _totals(cluster: Cluster) -> Iterator[str]:
+    for column, name in enumerate(cluster.columns.names[: len(cluster.totals)]):
+        allocatable = sum(node.allocatable[column] for node in cluster.rows)
+        used = sum(node.used[column] for node in cluster.rows)
+        yield from _compare(f"total {name}", cluster.totals[column], allocatable)
+        yield from _compare(f"total used {name}", cluster.total_used[column], used)
+
+
+def _job(job: JobInfo) -> Iterator[str]:
+    name, tasks = f"job {job.key}", list(job.tasks.values())
+    counts = [sum(1 for task in tasks if task.status is status) for status in TaskStatus]
+    waiting = [task for task in tasks if task.status is TaskStatus.PENDING]
+    yield from _compare(f"{name}: counts", job.counts, counts)
+    yield from _compare(f"{name}: ready", job.ready_count, sum(1 for task in tasks if IS_READY[task.status]))
+    yield from _compare(f"{name}: waiting", sorted(job.waiting), sorted(task.uid for task in waiting))
+    best_effort = sum(1 for task in waiting if task.template.best_effort)
+    yield from _compare(f"{name}: pending best effort", job.pending_best_effort, best_effort)
+    yield from (f"{task!r} is a task of {name} and does not know" for task in tasks if task.job is not job)
+
+
+def _queues(cluster: Cluster) -> Iterator[str]:
+    counted: dict[str, dict[str, int]] = {name: {} for name in cluster.queues}
+    for task in cluster.tasks.values():
+        if task.job is not None and IS_ALLOCATED[task.status] and task.job.queue in counted:
+            amounts = counted[task.job.queue]
+            for resource, amount in task.template.request.items():
+                amounts[resource] = amounts.get(resource, 0) + amount
+    for name, amounts in counted.items():
+        yield from _compare(f"queue {name}: allocated", cluster.queues[name].allocated, amounts)
+
+
+def _sets(cluster: Cluster) -> Iterator[str]:
+    jobs, nodes = cluster.jobs, cluster.nodes
+    for what, kept, counted in (
+        ("waiting jobs", cluster.waiting, {key: job for key, job in jobs.items() if job.waiting}),
+        ("unadmitted jobs", cluster.unadmitted, {key: job for key, job in jobs.items() if job.phase in ("", PENDING)}),
+        ("unsettled nodes", cluster.unsettled, {name: node for name, node in nodes.items() if node.unsettled}),
+    ):
+        yield from _same(what, kept, counted)
+    for key, job in cluster.touched.items():
+        if jobs.get(key) is not job:
+            yield f"touched job {key} is not there"
+    empty = [key for key, job in jobs.items() if not job.tasks and not job.has_group]
+    yield from _compare("jobs without PodGroup and pods", empty, [])
+
+
+def _same(what: str, kept: Mapping[str, object], counted: Mapping[str, object]) -> Iterator[str]:
+    yield from _compare(what, sorted(kept), sorted(counted))
+    yield from (f"{what}: {key} is another one" for key in kept if key in counted and kept[key] is not counted[key])
+
+
+def _compare(what: str, kept: object, counted: object) -> Iterator[str]:
+    if kept != counted:
+        yield f"{what}: kept {kept}, counted {counted}"
