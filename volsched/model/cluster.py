@@ -37,7 +37,7 @@ class Observer:
         """``node`` is gone; its tasks have been moved away already."""
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """``job`` came, went (``gone``), or changed its spec or phase; moves of its tasks are told one by one."""
+        """``job`` came, went (``gone``), or changed spec, phase or members; moves of its tasks are told one by one."""
 
 
 class RowLog:
@@ -201,7 +201,7 @@ class Cluster:
         self.tasks[task.uid] = task
         if task.job is not None:
             task.job.admit(task)
-            self._note(task.job)
+            self._members_changed(task.job)
         if status is not TaskStatus.PENDING or node is not None:
             self.move(task, status, node)
 
@@ -212,7 +212,7 @@ class Cluster:
         del self.tasks[task.uid]
         if task.job is not None:
             task.job.dismiss(task)
-            self._note(task.job)
+            self._members_changed(task.job)
             task.job = None
 
     def move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
@@ -228,7 +228,7 @@ class Cluster:
             job.recount(task, before)
             self._note(job)
             if IS_ALLOCATED[before] != IS_ALLOCATED[status]:
-                self._charge_queue(job.queue, task, 1 if IS_ALLOCATED[status] else -1)
+                self._charge_accounts(job, task, 1 if IS_ALLOCATED[status] else -1)
         self.standing += 1
         if node_before is not None:
             self.relief += 1
@@ -280,18 +280,16 @@ class Cluster:
         else:
             self.unsettled.pop(node.name, None)
 
-    def _charge_queue(self, name: str, task: TaskInfo, by: int) -> None:
+    def _charge_accounts(self, job: JobInfo, task: TaskInfo, by: int) -> None:
+        """Put a task's request on the accounts of its job and its queue, or take it off."""
+        _add(job.allocated, task.template.request, by)
+        self._charge_queue(job.queue, task.template.request, by)
+
+    def _charge_queue(self, name: str, amounts: Mapping[str, int], by: int) -> None:
         queue = self.queues.get(name)
-        if queue is None:
-            return
-        allocated = queue.allocated
-        for resource, amount in task.template.request.items():
-            left = allocated.get(resource, 0) + by * amount
-            if left:
-                allocated[resource] = left
-            else:
-                allocated.pop(resource, None)
-        queue.version += 1
+        if queue is not None:
+            _add(queue.allocated, amounts, by)
+            queue.version += 1
 
     # -- jobs and queues --------------------------------------------------------------------------------------------
 
@@ -303,7 +301,7 @@ class Cluster:
             queue.allocated, queue.version = known.allocated, known.version + 1
         else:
             for job in self._jobs_in(queue.name):
-                self._charge_job(job, 1)
+                self._charge_queue(queue.name, job.allocated, 1)
                 self.touched[job.key] = job
         self.relief += 1
 
@@ -350,6 +348,11 @@ class Cluster:
             for observer in self._observers:
                 observer.job_changed(job, gone=False)
 
+    def _members_changed(self, job: JobInfo) -> None:
+        self._note(job)
+        for observer in self._observers:
+            observer.job_changed(job, gone=False)
+
     def _note(self, job: JobInfo) -> None:
         """Remember that a job changed, and whether it has tasks that wait."""
         key = job.key
@@ -363,15 +366,10 @@ class Cluster:
         """Let a job count for another queue, with everything that its tasks hold."""
         if job.queue == queue:
             return
-        self._charge_job(job, -1)
+        self._charge_queue(job.queue, job.allocated, -1)
         job.queue = queue
-        self._charge_job(job, 1)
+        self._charge_queue(job.queue, job.allocated, 1)
         self.relief += 1
-
-    def _charge_job(self, job: JobInfo, by: int) -> None:
-        for task in job.tasks.values():
-            if IS_ALLOCATED[task.status]:
-                self._charge_queue(job.queue, task, by)
 
     def join(self, task: TaskInfo, job: JobInfo | None) -> None:
         """Make a task a member of another job (or of none), with all its accounts."""
@@ -380,12 +378,22 @@ class Cluster:
         charged = IS_ALLOCATED[task.status]
         if task.job is not None:
             if charged:
-                self._charge_queue(task.job.queue, task, -1)
+                self._charge_accounts(task.job, task, -1)
             task.job.dismiss(task)
-            self._note(task.job)
+            self._members_changed(task.job)
         task.job = job
         if job is not None:
             job.admit(task)
-            self._note(job)
+            self._members_changed(job)
             if charged:
-                self._charge_queue(job.queue, task, 1)
+                self._charge_accounts(job, task, 1)
+
+
+def _add(account: dict[str, int], amounts: Mapping[str, int], by: int) -> None:
+    """Add amounts to an account, or take them off; zeros are not kept."""
+    for resource, amount in amounts.items():
+        left = account.get(resource, 0) + by * amount
+        if left:
+            account[resource] = left
+        else:
+            account.pop(resource, None)

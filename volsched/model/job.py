@@ -44,12 +44,13 @@ class JobInfo:
     """The tasks that share a PodGroup, and the PodGroup's spec and status.
 
     A job of a plain pod that is scheduled without any PodGroup object has ``implicit`` set.
-    Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
+    ``allocated`` is what its placed tasks hold, by resource. Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
     ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the
     job was found to be hopeless.
     """
 
     __slots__ = (
+        "allocated",
         "annotations",
         "conditions",
         "confirmed",
@@ -106,6 +107,7 @@ class JobInfo:
         self.tasks: dict[str, TaskInfo] = {}
         self.waiting: dict[str, TaskInfo] = {}
         self.counts = [0] * len(TaskStatus)
+        self.allocated: dict[str, int] = {}
         self.ready_count = 0
         self.pending_best_effort = 0
         self.refusal: Verdict | None = None

@@ -1,0 +1,150 @@
+"""What jobs ask for beyond what they hold, per queue: the figures that quota plugins weigh admission and fairness by.
+
+For each queue::
+
+    pending   requests of tasks that wait
+    reserved  what admitted jobs may still take of their minResources (gated pods left out)
+    elastic   what jobs hold beyond their minResources
+
+Kept job by job: a job is counted anew when it changed, and when the figures are next read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.job import INQUEUE, RUNNING, JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.resources import Resources
+from volsched.model.status import IS_ALLOCATED, TaskStatus
+from volsched.model.task import TaskInfo
+
+ACCOUNT = "framework.demand"
+"""The name under which plugins share this account (``session.account(ACCOUNT, Demand)``)."""
+
+
+@dataclass(slots=True)
+class QueueDemand:
+    """The sums of one queue, and how many jobs it has."""
+
+    jobs: int = 0
+    pending: dict[str, int] = field(default_factory=dict)
+    reserved: dict[str, int] = field(default_factory=dict)
+    elastic: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one job adds to its queue."""
+
+    queue: str
+    pending: Mapping[str, int]
+    reserved: Mapping[str, int]
+    elastic: Mapping[str, int]
+
+
+class Demand(Observer):
+    """The account; ``version`` changes when any figure may have."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._queues: dict[str, QueueDemand] = {}
+        self._reserved: dict[str, int] = {}
+        self._shares: dict[str, _Share] = {}
+        self._changed: dict[str, JobInfo] = dict(cluster.jobs)
+        self.version = 0
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Have the job counted anew."""
+        if task.job is not None:
+            self._changed[task.job.key] = task.job
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Have the job counted anew, or no longer."""
+        if gone:
+            self._changed.pop(job.key, None)
+            self._forget(job.key)
+            self.version += 1
+        else:
+            self._changed[job.key] = job
+
+    def queues(self) -> Mapping[str, QueueDemand]:
+        """The sums of every queue that has a job."""
+        self._catch_up()
+        return self._queues
+
+    def reserved(self) -> Mapping[str, int]:
+        """What admitted jobs of all queues may still take."""
+        self._catch_up()
+        return self._reserved
+
+    def _catch_up(self) -> None:
+        if not self._changed:
+            return
+        for job in self._changed.values():
+            self._forget(job.key)
+            if job.has_group or job.implicit:
+                self._count(job)
+        self._changed.clear()
+        self.version += 1
+
+    def _count(self, job: JobInfo) -> None:
+        share = _Share(job.queue, _pending(job), reserved_by(job), _elastic(job))
+        self._shares[job.key] = share
+        self._add(share, 1)
+
+    def _forget(self, key: str) -> None:
+        share = self._shares.pop(key, None)
+        if share is not None:
+            self._add(share, -1)
+
+    def _add(self, share: _Share, by: int) -> None:
+        queue = self._queues.setdefault(share.queue, QueueDemand())
+        queue.jobs += by
+        _sum(queue.pending, share.pending, by)
+        _sum(queue.reserved, share.reserved, by)
+        _sum(queue.elastic, share.elastic, by)
+        _sum(self._reserved, share.reserved, by)
+        if not queue.jobs:
+            del self._queues[share.queue]
+
+
+def _pending(job: JobInfo) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for task in job.waiting.values():
+        _sum(found, task.template.request, 1)
+    return found
+
+
+def reserved_by(job: JobInfo) -> Resources:
+    """What an admitted job may still take of its minimum, its gated pods left out."""
+    least = job.min_resources
+    if least is None:
+        return Resources.EMPTY
+    if job.phase == RUNNING and _allocated_count(job) >= job.min_available:
+        least = least.minus(job.allocated)
+    elif job.phase != INQUEUE:
+        return Resources.EMPTY
+    for task in job.waiting.values():
+        if task.gated:
+            least = least.minus(task.template.request)
+    return least
+
+
+def _allocated_count(job: JobInfo) -> int:
+    return sum(count for count, allocated in zip(job.counts, IS_ALLOCATED, strict=True) if allocated)
+
+
+def _elastic(job: JobInfo) -> Mapping[str, int]:
+    held = Resources(job.allocated)
+    return held.minus(job.min_resources) if job.min_resources is not None else held
+
+
+def _sum(total: dict[str, int], amounts: Mapping[str, int], by: int) -> None:
+    for name, amount in amounts.items():
+        left = total.get(name, 0) + by * amount
+        if left:
+            total[name] = left
+        else:
+            total.pop(name, None)
