@@ -22,6 +22,7 @@ Which plugins and actions there are, and what they can be told, comes from a ``C
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -59,6 +60,8 @@ LONGEST_TEXT: Final = 1 << 20
 _TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics")
 _ENTRY_KEYS: Final = ("name", "arguments")
 _MOST_PARTS: Final = 10_000
+_OF_AN_OBJECT: Final = re.compile(r"^\W*(kind|apiVersion)\W*:", re.MULTILINE)
+"""Told without reading: files of objects may be long."""
 
 Severity: TypeAlias = Literal["error", "warning"]
 
@@ -152,6 +155,19 @@ def looks_like_configuration(text: str) -> bool:
     except _TooMany:
         return False
     return any(name in ("actions", "tiers") for name, _ in _plain_entries(root))
+
+
+def is_bare_configuration(text: str) -> bool:
+    """Say whether a text is one mapping that is no Kubernetes object, and so can only be a configuration."""
+    if _OF_AN_OBJECT.search(text):
+        return False
+    try:
+        root = _root(text, _Problems())
+    except _TooMany:
+        return False
+    return isinstance(root, yaml.MappingNode) and not any(
+        name in ("kind", "apiVersion") for name, _ in _plain_entries(root)
+    )
 
 
 # --- the text -------------------------------------------------------------------------------------------------------

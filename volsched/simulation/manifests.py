@@ -324,6 +324,11 @@ def unknown_kind(raw: Mapping[str, Any]) -> str | None:
     return None
 
 
+def known_kinds() -> Iterable[str]:
+    """Return the kinds that are understood."""
+    return _VERSIONS
+
+
 def completed(found: Object) -> Object:
     """Give an object the namespace and the uid that it does not say."""
     meta = found.metadata

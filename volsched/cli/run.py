@@ -1,0 +1,228 @@
+"""`volsched run`: the flags, in Volcano's names where Volcano has them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, Final
+
+import click
+
+_UNITS: Final = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+
+_HARMLESS: Final = (
+    "alsologtostderr",
+    "ca-cert-file",
+    "cache-dumper",
+    "csi-storage",
+    "disable-default-scheduler-config",
+    "enable-csi-storage",
+    "enable-healthz",
+    "enable-metrics",
+    "enable-pprof",
+    "feature-gates",
+    "gate-removal-worker-num",
+    "leader-elect-resource-lock",
+    "lock-object-namespace",
+    "log-flush-frequency",
+    "logtostderr",
+    "minimum-feasible-nodes",
+    "minimum-percentage-nodes-to-find",
+    "node-worker-threads",
+    "percentage-nodes-to-find",
+    "priority-class",
+    "resource-sync-timeout",
+    "resync-period",
+    "scheduler-sharding-mode",
+    "scheduler-sharding-name",
+    "stderrthreshold",
+    "tls-cert-file",
+    "tls-private-key-file",
+    "v",
+)
+"""Flags of Volcano's scheduler that have nothing to switch here; they are taken, and said to have no effect."""
+
+
+class Duration(click.ParamType):
+    """A time as Go writes it (`15s`, `1m30s`, `500ms`), or a number of seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        if isinstance(value, int | float):
+            return float(value)
+        text = str(value).strip()
+        if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+            return float(text)
+        parts = _DURATION.findall(text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            self.fail(f"{value!r} is no duration; write it as 15s, 1m30s or 500ms", param, ctx)
+        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+class _Harmless(click.ParamType):
+    name = "ignored"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(value)
+
+
+def _take_harmless(command: Any) -> Any:
+    """Add the flags that have no effect here, out of sight of `--help`."""
+    for name in _HARMLESS:
+        destination = "ignored_" + name.replace("-", "_")
+        dashes = "-" if len(name) == 1 else "--"
+        option = click.option(
+            dashes + name, destination, type=_Harmless(), hidden=True, is_flag=False, flag_value="true", default=None
+        )
+        command = option(command)
+    return command
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True})
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    default=("volsched",),
+    metavar="NAME",
+    help="Schedule pods that name this scheduler; may be repeated. `volcano` or `default-scheduler` put volsched in "
+    "their place.",
+)
+@click.option(
+    "--scheduler-conf",
+    default="",
+    metavar="FILE",
+    help="The configuration: a file, followed as it changes. Without it, and without a ConfigMap, a built-in one is used.",
+)
+@click.option(
+    "--scheduler-configmap",
+    default="",
+    metavar="NAMESPACE/NAME",
+    help="The configuration: a ConfigMap object, watched.",
+)
+@click.option(
+    "--schedule-period",
+    type=Duration(),
+    default="1s",
+    help="The longest wait for a session after a change; most wait a few milliseconds.",
+)
+@click.option("--default-queue", default="default", metavar="NAME", help="The queue of what names none.")
+@click.option(
+    "--plain-pods",
+    type=click.Choice(["direct", "podgroup"]),
+    default=None,
+    show_default="direct with the scheduler name default-scheduler, else podgroup",
+    help="A pod that names no PodGroup is scheduled by itself (direct), or waits for a controller to make its PodGroup.",
+)
+@click.option("--leader-elect/--no-leader-elect", default=True, help="Elect one leader among several schedulers.")
+@click.option("--leader-elect-lease-duration", type=Duration(), default="15s", help="After this others may take over.")
+@click.option("--leader-elect-renew-deadline", type=Duration(), default="10s", help="A leader without news stops then.")
+@click.option("--leader-elect-retry-period", type=Duration(), default="2s", help="Pause between two tries.")
+@click.option("--leader-elect-resource-name", default="volsched", metavar="NAME", help="The Lease object.")
+@click.option(
+    "--leader-elect-resource-namespace",
+    default="",
+    metavar="NAMESPACE",
+    show_default="the pod's own, else volsched-system",
+    help="The namespace of the Lease object.",
+)
+@click.option(
+    "--listen-address", default=":8080", metavar="ADDRESS", help="Serve metrics and probes here; empty: do not."
+)
+@click.option("--healthz-address", default=":11251", metavar="ADDRESS", help="Serve them here, too; empty: do not.")
+@click.option("--kubeconfig", default="", metavar="FILE", help="A kubeconfig file; in a cluster none is needed.")
+@click.option("--context", "kube_context", default="", metavar="NAME", help="A context of the kubeconfig file.")
+@click.option("--master", default="", metavar="URL", help="The API server's address, in place of the configured one.")
+@click.option("--kube-api-qps", type=float, default=0.0, help="Limit of requests per second; 0 is no limit.")
+@click.option("--kube-api-burst", type=int, default=5000, help="Requests that may be made at once under a limit.")
+@click.option("--binds-in-flight", type=click.IntRange(1, 256), default=32, help="Bindings that are under way at once.")
+@click.option("--watch-silence", type=Duration(), default="75s", help="A watch that says nothing this long is renewed.")
+@click.option(
+    "--cache-dump-dir", default="", metavar="FOLDER", help="Where SIGUSR2 leaves what the scheduler believes."
+)
+@click.option(
+    "--ignored-provisioners",
+    multiple=True,
+    metavar="NAME",
+    help="Provisioners whose StorageClasses make no volumes on demand (Volcano's flag); volumes are checked all the same.",
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", help="Log level."
+)
+@click.option("--log-format", type=click.Choice(["auto", "json", "console"]), default="auto", help="Log format.")
+@_take_harmless
+@click.pass_context
+def run(context: click.Context, **flags: Any) -> None:
+    """Schedule the pods of a cluster.
+
+    Ends with status 0 after SIGTERM or SIGINT, 1 when the lease is lost or something fails, 2 when a flag or the
+    configuration is wrong at the start. SIGUSR2 dumps what the scheduler believes, SIGUSR1 switches between log levels
+    info and debug.
+    """
+    from volsched import logs  # noqa: PLC0415 - `volsched --help` needs none of this
+
+    logs.setup(flags["log_level"], flags["log_format"])
+    options = options_from(flags)
+    _say_what_has_no_effect(flags)
+    from volsched.runner import run as run_scheduler  # noqa: PLC0415 - 0.5 s of imports
+
+    context.exit(run_scheduler(options))
+
+
+def options_from(flags: dict[str, Any]) -> Any:
+    """Return the flags as `volsched.runner.Options`; raises click.UsageError for contradictions."""
+    from volsched.kube.credentials import Source, namespace_of_service_account  # noqa: PLC0415
+    from volsched.kube.elector import LeaseSettings  # noqa: PLC0415
+    from volsched.runner import Options  # noqa: PLC0415
+
+    if flags["scheduler_conf"] and flags["scheduler_configmap"]:
+        raise click.UsageError("--scheduler-conf and --scheduler-configmap exclude each other")
+    if flags["scheduler_configmap"] and not re.fullmatch(r"[^/]+/[^/]+", flags["scheduler_configmap"]):
+        raise click.UsageError("--scheduler-configmap must be NAMESPACE/NAME")
+    if flags["schedule_period"] <= 0:
+        raise click.UsageError("--schedule-period must be positive")
+    names = tuple(dict.fromkeys(flags["scheduler_names"]))
+    lease = LeaseSettings(
+        flags["leader_elect_resource_namespace"] or namespace_of_service_account() or "volsched-system",
+        flags["leader_elect_resource_name"],
+        flags["leader_elect_lease_duration"],
+        flags["leader_elect_renew_deadline"],
+        flags["leader_elect_retry_period"],
+    )
+    if flags["leader_elect"] and lease.problem():
+        raise click.UsageError(f"--leader-elect-...: {lease.problem()}")
+    return Options(
+        scheduler_names=names,
+        scheduler_conf=flags["scheduler_conf"],
+        scheduler_configmap=flags["scheduler_configmap"],
+        schedule_period=flags["schedule_period"],
+        default_queue=flags["default_queue"],
+        plain_pods=flags["plain_pods"] or ("direct" if "default-scheduler" in names else "podgroup"),
+        leader_elect=flags["leader_elect"],
+        lease=lease,
+        source=Source(flags["kubeconfig"], flags["kube_context"], flags["master"]),
+        qps=flags["kube_api_qps"],
+        burst=flags["kube_api_burst"],
+        listen_address=flags["listen_address"],
+        healthz_address=flags["healthz_address"],
+        dump_dir=flags["cache_dump_dir"],
+        binds_in_flight=flags["binds_in_flight"],
+        watch_silence=flags["watch_silence"],
+    )
+
+
+def _say_what_has_no_effect(flags: dict[str, Any]) -> None:
+    import structlog  # noqa: PLC0415 - as above
+
+    given = [name for name in _HARMLESS if flags.get("ignored_" + name.replace("-", "_")) is not None]
+    if flags["ignored_provisioners"]:
+        given.append("ignored-provisioners")
+    if given:
+        structlog.get_logger(__name__).info("flags of Volcano that have no effect here", flags=given)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,149 @@
+"""``volsched validate``: what admission and the configuration loader would say, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Final
+
+import click
+
+from volsched import registry
+from volsched.cli.output import as_yaml, refuse
+from volsched.framework.arguments import nearest
+from volsched.framework.loading import ConfigProblem, ConfigurationError, find_in_data, is_bare_configuration
+from volsched.model import api
+from volsched.model.errors import ConfigError, ObjectError
+from volsched.simulation.manifests import (
+    Document,
+    InputError,
+    completed,
+    decode,
+    documents_in,
+    identity_faults,
+    known_kinds,
+    read_texts,
+    subject_of,
+    unknown_kind,
+)
+from volsched.validation.objects import problems_of
+from volsched.validation.problems import UNKNOWN_KIND, WRONG_TYPE, Problem
+
+EXIT_PROBLEMS: Final = 1
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="A file, a folder (its *.yaml, *.yml and *.json, sorted), or - for standard input. May be repeated.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="A line for each problem, or all of them for programs.",
+)
+def validate(paths: tuple[str, ...], output: str) -> None:
+    """Say everything that is wrong with a scheduler configuration, or with Queues, PodGroups, Jobs, pods and the pods
+    inside workloads. Nothing outside is touched.
+
+    A configuration is a bare file with actions and tiers, or a ConfigMap that holds one. Objects are judged beside each
+    other: give a PodGroup together with its Queue.
+
+    \b
+    Examples:
+      volsched validate -f scheduler.conf
+      volsched validate -f manifests/
+      kubectl get queues,podgroups -A -o yaml | volsched validate -f - -o json
+
+    \b
+    Exit status: 0 no errors (warnings are allowed); 1 errors; 2 the input cannot be read.
+    """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
+    try:
+        problems = list(_problems(paths))
+    except InputError as error:
+        refuse(error)
+    if output == "text":
+        for problem in problems:
+            click.echo(f"{problem.severity}: {problem} [{problem.code}]")
+    else:
+        found = {"problems": [asdict(problem) for problem in problems]}
+        text = json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        click.echo(text if output == "json" else as_yaml(found), nl=False)
+    sys.exit(EXIT_PROBLEMS if any(problem.severity == "error" for problem in problems) else 0)
+
+
+def _problems(paths: tuple[str, ...]) -> Iterator[Problem]:
+    documents: list[Document] = []
+    for source, text in read_texts(paths):
+        if is_bare_configuration(text):
+            yield from _of_configuration(f"Configuration/{source}", "", text)
+        else:
+            documents.extend(documents_in(source, text))
+    objects: list[api.ApiObject] = []
+    for document in documents:
+        yield from _of_document(document, objects)
+    yield from problems_of(objects, subject_of)
+
+
+def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[Problem]:
+    """Yield what keeps an object from being read; one that can be read is added to the others."""
+    unknown = unknown_kind(document.raw)
+    if unknown is not None:
+        yield _of_unknown(document, unknown)
+        return
+    try:
+        found = completed(decode(document.raw))
+    except ObjectError as error:
+        name = f"{error.kind}/{error.name}" if error.name else f"{error.kind} in {document.source}, {document.place}"
+        yield Problem(name, error.field.removeprefix("$").removeprefix("."), WRONG_TYPE, error.message)
+        return
+    yield from (fault.of(subject_of(found)) for fault in identity_faults(found))
+    objects.append(found)
+    if isinstance(found, api.ConfigMap):
+        yield from _of_config_map(found)
+
+
+def _of_unknown(document: Document, message: str) -> Problem:
+    """A kind that is only foreign is none of our business; one that looks like a slip is an error."""
+    kind, version = document.raw.get("kind"), str(document.raw.get("apiVersion", ""))
+    ours = not isinstance(kind, str) or "volcano.sh/" in version or nearest(kind, known_kinds()) is not None
+    subject = f"{kind or 'object'} in {document.source}, {document.place}"
+    if ours:
+        return Problem(subject, "kind", UNKNOWN_KIND, message)
+    return Problem(subject, "kind", UNKNOWN_KIND, f"{kind} is not checked", "warning")
+
+
+def _of_config_map(found: api.ConfigMap) -> Iterator[Problem]:
+    subject = subject_of(found)
+    try:
+        key = find_in_data(found.data)
+    except ConfigError as error:
+        yield Problem(subject, error.path, "Ambiguous", error.message)
+        return
+    if key is not None:
+        yield from _of_configuration(subject, f"data[{key}]", found.data[key])
+
+
+def _of_configuration(subject: str, inside: str, text: str) -> Iterator[Problem]:
+    try:
+        problems = registry.load_profile(text)[1]
+    except ConfigurationError as error:
+        problems = error.problems
+    for problem in problems:
+        yield _of_config_problem(subject, inside, problem)
+
+
+def _of_config_problem(subject: str, inside: str, problem: ConfigProblem) -> Problem:
+    field = ".".join(part for part in (inside, problem.key) if part)
+    message = f"line {problem.line}: {problem.message}" if problem.line else problem.message
+    return Problem(subject, field, problem.code, message, problem.severity)

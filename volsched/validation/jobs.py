@@ -1,0 +1,148 @@
+"""What is wrong with a PodGroup or a Volcano Job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from volsched.model import api
+from volsched.validation.pods import duplicates, not_below_zero, pod_faults
+from volsched.validation.problems import (
+    DUPLICATE,
+    FORBIDDEN,
+    INVALID,
+    NOT_FOUND,
+    REQUIRED,
+    Fault,
+    Faults,
+    under,
+    warning,
+)
+from volsched.validation.queues import use_faults
+from volsched.validation.states import one_of
+
+POLICY_ACTIONS: Final = (
+    "AbortJob",
+    "RestartJob",
+    "RestartTask",
+    "RestartPod",
+    "RestartPartition",
+    "TerminateJob",
+    "CompleteJob",
+    "ResumeJob",
+)
+POLICY_EVENTS: Final = (
+    "*",
+    "PodFailed",
+    "PodEvicted",
+    "PodPending",
+    "PodRunning",
+    "Unknown",
+    "TaskCompleted",
+    "TaskFailed",
+    "OutOfSync",
+    "CommandIssued",
+    "JobUpdated",
+)
+JOB_PLUGINS: Final = ("env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank")
+
+
+def group_faults(group: api.PodGroup, queues: Mapping[str, api.Queue]) -> Faults:
+    """Yield what is wrong with a PodGroup."""
+    spec = group.spec
+    yield from not_below_zero("spec.minMember", spec.min_member)
+    for role, least in spec.min_task_member.items():
+        yield from not_below_zero(f"spec.minTaskMember[{role}]", least)
+    roles = sum(spec.min_task_member.values())
+    if roles > spec.min_member > 0:
+        said = f"{spec.min_member} is below the sum of minTaskMember, {roles}: the minima of the roles do not count"
+        yield warning("spec.minMember", INVALID, said)
+    yield from use_faults("spec.queue", spec.queue or "default", queues)
+
+
+def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
+    """Yield what is wrong with a Volcano Job, its pods included."""
+    spec = job.spec
+    if not spec.tasks:
+        yield Fault("spec.tasks", REQUIRED, "is missing; a Job has at least one task")
+    names = [task.name or f"default{number}" for number, task in enumerate(spec.tasks)]
+    yield from duplicates("spec.tasks", names, "task")
+    for number, task in enumerate(spec.tasks):
+        yield from under(f"spec.tasks[{number}]", _task_faults(task, names))
+    replicas = sum(max(0, task.replicas) for task in spec.tasks)
+    yield from not_below_zero("spec.minAvailable", spec.min_available)
+    if spec.min_available is not None and spec.min_available > replicas:
+        yield Fault(
+            "spec.minAvailable", INVALID, f"{spec.min_available} is more than the {replicas} replicas of all tasks"
+        )
+    if spec.min_success is not None and not 1 <= spec.min_success <= max(1, replicas):
+        yield Fault("spec.minSuccess", INVALID, f"{spec.min_success} must be from 1 to {replicas}")
+    yield from not_below_zero("spec.maxRetry", spec.max_retry)
+    yield from not_below_zero("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished)
+    yield from _policies_faults("spec.policies", spec.policies)
+    yield from _dependency_cycle(spec.tasks)
+    for name in spec.plugins:
+        if name not in JOB_PLUGINS:
+            said = f"there is no such plugin of Volcano Jobs; there are {', '.join(JOB_PLUGINS)}"
+            yield warning(f"spec.plugins[{name}]", NOT_FOUND, said)
+    yield from use_faults("spec.queue", spec.queue or "default", queues)
+
+
+def _task_faults(task: api.TaskSpec, names: list[str]) -> Faults:
+    yield from not_below_zero("replicas", task.replicas)
+    yield from not_below_zero("minAvailable", task.min_available)
+    if task.min_available is not None and task.min_available > task.replicas:
+        yield Fault("minAvailable", INVALID, f"{task.min_available} is more than the {task.replicas} replicas")
+    yield from _policies_faults("policies", task.policies)
+    for number, name in enumerate(task.depends_on.name if task.depends_on is not None else ()):
+        if name not in names:
+            yield Fault(f"dependsOn.name[{number}]", NOT_FOUND, f"there is no task {name!r}")
+    yield from under("template.spec", pod_faults(task.template.spec, task.template.metadata))
+
+
+def _policies_faults(field: str, policies: tuple[api.LifecyclePolicy, ...]) -> Faults:
+    seen: set[str | int] = set()
+    for number, policy in enumerate(policies):
+        at = f"{field}[{number}]"
+        yield from one_of(f"{at}.action", policy.action, POLICY_ACTIONS)
+        if not policy.action:
+            yield Fault(f"{at}.action", REQUIRED, "is missing")
+        events = [*([policy.event] if policy.event else []), *policy.events]
+        for event in events:
+            yield from one_of(f"{at}.event", event, POLICY_EVENTS)
+        if policy.exit_code is not None and events:
+            yield Fault(f"{at}.exitCode", FORBIDDEN, "is for a policy without events")
+        if policy.exit_code == 0:
+            yield Fault(f"{at}.exitCode", INVALID, "0 is no failure; a policy is for another exit code")
+        if policy.exit_code is None and not events:
+            yield Fault(f"{at}.event", REQUIRED, "is missing; a policy is for an event or an exit code")
+        reasons: list[str | int] = [*events]
+        if policy.exit_code is not None:
+            reasons.append(policy.exit_code)
+        for what in reasons:
+            if what in seen:
+                yield Fault(at, DUPLICATE, f"there is another policy for {what}")
+            seen.add(what)
+    if "*" in seen and len(policies) > 1:
+        yield Fault(field, FORBIDDEN, "a policy for all events (*) must be the only one")
+
+
+def _dependency_cycle(tasks: tuple[api.TaskSpec, ...]) -> Faults:
+    """Yield a fault when tasks wait for each other in a circle."""
+    waits_for = {task.name: task.depends_on.name for task in tasks if task.depends_on is not None}
+    for number, task in enumerate(tasks):
+        if task.name in _reached_from(task.name, waits_for):
+            said = f"task {task.name!r} waits for itself, over others or at once"
+            yield Fault(f"spec.tasks[{number}].dependsOn", INVALID, said)
+            return
+
+
+def _reached_from(name: str, waits_for: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    seen: set[str] = set()
+    left = list(waits_for.get(name, ()))
+    while left:
+        found = left.pop()
+        if found not in seen:
+            seen.add(found)
+            left.extend(waits_for.get(found, ()))
+            yield found

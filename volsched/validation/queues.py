@@ -1,0 +1,111 @@
+"""What is wrong with a Queue, alone and beside the other Queues that are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from volsched.model import api
+from volsched.model.errors import QuantityError
+from volsched.model.quantity import QuantityText, amount_of, format_amount
+from volsched.validation.problems import FORBIDDEN, INVALID, NOT_FOUND, Fault, Faults, warning
+from volsched.validation.states import one_of
+
+ROOT: Final = "root"
+STANDING: Final = ("default", ROOT)
+"""Queues that exist without being declared."""
+
+Amounts = Mapping[str, QuantityText]
+
+_STRATEGIES: Final = ("fifo", "traverse")
+_HEAVIEST: Final = 65535
+
+
+def queue_faults(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
+    """Yield what is wrong with a queue's numbers and with its place among the others."""
+    spec = queue.spec
+    if not 1 <= spec.weight <= _HEAVIEST:
+        yield Fault("spec.weight", INVALID, f"{spec.weight} must be from 1 to {_HEAVIEST}")
+    yield from one_of("spec.dequeueStrategy", spec.dequeue_strategy, _STRATEGIES)
+    yield from _at_most("spec.guarantee.resource", spec.guarantee.resource, "deserved", spec.deserved)
+    yield from _at_most("spec.guarantee.resource", spec.guarantee.resource, "capability", spec.capability)
+    yield from _at_most("spec.deserved", spec.deserved, "capability", spec.capability)
+    yield from _place(queue, queues)
+
+
+def _at_most(field: str, amounts: Amounts, what: str, limits: Amounts) -> Faults:
+    """Yield a fault for each amount above its limit; where no limit is said there is none."""
+    for name, text in amounts.items():
+        amount, limit = _parsed(name, text), _parsed(name, limits.get(name))
+        if amount is not None and limit is not None and amount > limit:
+            yield Fault(f"{field}[{name}]", INVALID, f"{text} is more than {what}, {limits[name]}")
+
+
+def _parsed(name: str, text: QuantityText | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return amount_of(name, text)
+    except QuantityError:
+        return None
+
+
+def _place(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
+    name, parent = queue.metadata.name, queue.spec.parent
+    if name == ROOT and parent:
+        yield Fault("spec.parent", FORBIDDEN, "the root has no parent")
+    if not parent or parent == ROOT:
+        return
+    if parent == name or _is_below(parent, name, queues):
+        yield Fault("spec.parent", INVALID, f"{parent!r} is {'the queue itself' if parent == name else 'below it'}")
+        return
+    above = queues.get(parent)
+    if above is None:
+        if parent not in STANDING:
+            yield warning("spec.parent", NOT_FOUND, f"queue {parent!r} is not among the given objects")
+        return
+    yield from _at_most("spec.capability", queue.spec.capability, f"the capability of {parent}", above.spec.capability)
+
+
+def _is_below(name: str, top: str, queues: Mapping[str, api.Queue]) -> bool:
+    """Say whether one queue is below another."""
+    seen: set[str] = set()
+    while name in queues and name not in seen:
+        seen.add(name)
+        name = queues[name].spec.parent
+        if name == top:
+            return True
+    return False
+
+
+def children_faults(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
+    """Yield what a queue promises its children beyond what it has itself."""
+    children = [found for found in queues.values() if found.spec.parent == queue.metadata.name]
+    guaranteed = [child.spec.guarantee.resource for child in children]
+    yield from _promised("spec.guarantee.resource", queue.spec.guarantee.resource, guaranteed)
+    yield from _promised("spec.deserved", queue.spec.deserved, [child.spec.deserved for child in children])
+
+
+def _promised(field: str, own: Amounts, promised: Sequence[Amounts]) -> Faults:
+    for name, text in own.items():
+        total = sum(_parsed(name, amounts.get(name)) or 0 for amounts in promised)
+        amount = _parsed(name, text)
+        if amount is not None and total > amount:
+            said = f"{text} is less than its children's together, {format_amount(name, total)}"
+            yield warning(f"{field}[{name}]", INVALID, said)
+
+
+def use_faults(field: str, name: str, queues: Mapping[str, api.Queue]) -> Faults:
+    """Yield why work cannot be put into a queue; nothing is said of one that is not given when none is given."""
+    if name == ROOT:
+        yield Fault(field, FORBIDDEN, "the root takes no work; use a queue below it")
+        return
+    queue = queues.get(name)
+    if queue is None:
+        if queues and name not in STANDING:
+            yield warning(field, NOT_FOUND, f"queue {name!r} is not among the given objects")
+        return
+    if queue.status.state in ("Closed", "Closing"):
+        yield Fault(field, FORBIDDEN, f"queue {name!r} is {queue.status.state}")
+    if any(found.spec.parent == name for found in queues.values()):
+        yield Fault(field, FORBIDDEN, f"queue {name!r} has children; work goes into a queue without any")
