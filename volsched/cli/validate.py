@@ -22,10 +22,12 @@ from volsched.simulation.manifests import (
     completed,
     decode,
     documents_in,
+    field_of,
     identity_faults,
     known_kinds,
     read_texts,
     subject_of,
+    subject_of_raw,
     unknown_kind,
 )
 from volsched.validation.objects import problems_of
@@ -104,8 +106,7 @@ def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[P
     try:
         found = completed(decode(document.raw))
     except ObjectError as error:
-        name = f"{error.kind}/{error.name}" if error.name else f"{error.kind} in {document.source}, {document.place}"
-        yield Problem(name, error.field.removeprefix("$").removeprefix("."), WRONG_TYPE, error.message)
+        yield Problem(subject_of_raw(document.raw), field_of(error), WRONG_TYPE, error.message)
         return
     yield from (fault.of(subject_of(found)) for fault in identity_faults(found))
     objects.append(found)
@@ -116,7 +117,9 @@ def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[P
 def _of_unknown(document: Document, message: str) -> Problem:
     """A kind that is only foreign is none of our business; one that looks like a slip is an error."""
     kind, version = document.raw.get("kind"), str(document.raw.get("apiVersion", ""))
-    ours = not isinstance(kind, str) or "volcano.sh/" in version or nearest(kind, known_kinds()) is not None
+    ours = (
+        not isinstance(kind, str) or "volcano.sh/" in version or nearest(kind, known_kinds(), likeness=0.8) is not None
+    )
     subject = f"{kind or 'object'} in {document.source}, {document.place}"
     if ours:
         return Problem(subject, "kind", UNKNOWN_KIND, message)

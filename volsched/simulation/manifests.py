@@ -294,8 +294,7 @@ def _decoded(document: Document, problems: list[InputProblem]) -> api.ApiObject 
     try:
         found = completed(decode(document.raw))
     except ObjectError as error:
-        subject = f"{error.kind}/{error.name}" if error.name else error.kind
-        problems.append(document.problem(error.message, error.field.removeprefix("$."), subject))
+        problems.append(document.problem(error.message, field_of(error), subject_of_raw(document.raw)))
         return None
     faults = [*identity_faults(found), *quantity_faults(found), *state_faults(found)]
     for fault in faults:
@@ -358,6 +357,19 @@ def subject_of(found: api.ApiObject) -> str:
     """Return `Kind/namespace/name`, or `Kind/name`, as users write it."""
     kind = kind_of(found)
     return f"{'Job' if kind == 'BatchJob' else kind}/{found.key}"
+
+
+def subject_of_raw(raw: Mapping[str, Any]) -> str:
+    """Return the same of an object of which nothing is known to be right."""
+    kind, metadata = str(raw.get("kind")), raw.get("metadata")
+    name, namespace = (metadata.get("name"), metadata.get("namespace")) if isinstance(metadata, Mapping) else ("", "")
+    scope = [] if kind in CLUSTER_SCOPED else [str(namespace or "default")]
+    return "/".join([kind, *scope, str(name)]) if name else kind
+
+
+def field_of(error: ObjectError) -> str:
+    """Return the field that cannot be read."""
+    return error.field.removeprefix("$").removeprefix(".")
 
 
 def identity_faults(found: api.ApiObject) -> Iterator[Fault]:
