@@ -23,6 +23,7 @@ _HARMLESS: Final = (
     "enable-pprof",
     "feature-gates",
     "gate-removal-worker-num",
+    "ignored-provisioners",
     "leader-elect-resource-lock",
     "lock-object-namespace",
     "log-flush-frequency",
@@ -44,7 +45,7 @@ _HARMLESS: Final = (
 """Flags of Volcano's scheduler that have nothing to switch here; they are taken, and said to have no effect."""
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """A time as Go writes it (`15s`, `1m30s`, `500ms`), or a number of seconds."""
 
     name = "duration"
@@ -62,7 +63,7 @@ class Duration(click.ParamType):
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-class _Harmless(click.ParamType):
+class _Harmless(click.ParamType[str]):
     name = "ignored"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -81,7 +82,7 @@ def _take_harmless(command: Any) -> Any:
     return command
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True})
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120, "show_default": True})
 @click.option(
     "--scheduler-name",
     "scheduler_names",
@@ -95,7 +96,7 @@ def _take_harmless(command: Any) -> Any:
     "--scheduler-conf",
     default="",
     metavar="FILE",
-    help="The configuration: a file, followed as it changes. Without it, and without a ConfigMap, a built-in one is used.",
+    help="The configuration: a file, followed as it changes. Without file and ConfigMap a built-in one is used.",
 )
 @click.option(
     "--scheduler-configmap",
@@ -115,9 +116,16 @@ def _take_harmless(command: Any) -> Any:
     type=click.Choice(["direct", "podgroup"]),
     default=None,
     show_default="direct with the scheduler name default-scheduler, else podgroup",
-    help="A pod that names no PodGroup is scheduled by itself (direct), or waits for a controller to make its PodGroup.",
+    help="A pod that names no PodGroup is scheduled by itself (direct) or waits until a controller makes one.",
 )
-@click.option("--leader-elect/--no-leader-elect", default=True, help="Elect one leader among several schedulers.")
+@click.option(
+    "--leader-elect",
+    type=bool,
+    is_flag=False,
+    flag_value="true",
+    default=True,
+    help="Elect one leader among several schedulers.",
+)
 @click.option("--leader-elect-lease-duration", type=Duration(), default="15s", help="After this others may take over.")
 @click.option("--leader-elect-renew-deadline", type=Duration(), default="10s", help="A leader without news stops then.")
 @click.option("--leader-elect-retry-period", type=Duration(), default="2s", help="Pause between two tries.")
@@ -144,18 +152,12 @@ def _take_harmless(command: Any) -> Any:
     "--cache-dump-dir", default="", metavar="FOLDER", help="Where SIGUSR2 leaves what the scheduler believes."
 )
 @click.option(
-    "--ignored-provisioners",
-    multiple=True,
-    metavar="NAME",
-    help="Provisioners whose StorageClasses make no volumes on demand (Volcano's flag); volumes are checked all the same.",
-)
-@click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", help="Log level."
 )
 @click.option("--log-format", type=click.Choice(["auto", "json", "console"]), default="auto", help="Log format.")
 @_take_harmless
 @click.pass_context
-def run(context: click.Context, **flags: Any) -> None:
+def run(context: click.Context, /, **flags: Any) -> None:
     """Schedule the pods of a cluster.
 
     Ends with status 0 after SIGTERM or SIGINT, 1 when the lease is lost or something fails, 2 when a flag or the
@@ -218,8 +220,6 @@ def _say_what_has_no_effect(flags: dict[str, Any]) -> None:
     import structlog  # noqa: PLC0415 - as above
 
     given = [name for name in _HARMLESS if flags.get("ignored_" + name.replace("-", "_")) is not None]
-    if flags["ignored_provisioners"]:
-        given.append("ignored-provisioners")
     if given:
         structlog.get_logger(__name__).info("flags of Volcano that have no effect here", flags=given)
 

@@ -25,7 +25,7 @@ from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
-from volsched.model.plan import Bind, Evict, Tell
+from volsched.model.plan import Bind, Evict, LiftGate, Tell
 
 IN_FLIGHT: Final = 32
 WRITE_TIMEOUT_SECONDS: Final = 10.0
@@ -40,7 +40,7 @@ LONGEST_BACKOFF_SECONDS: Final = 10.0
 
 _log = structlog.get_logger(__name__)
 
-Write: TypeAlias = Bind | Evict
+Write: TypeAlias = Bind | Evict | LiftGate
 
 
 class Prebinder(Protocol):
@@ -89,7 +89,7 @@ class _Binding(msgspec.Struct, rename="camel"):
 
 
 class Binder:
-    """Carries out `Bind` and `Evict` steps in the order given, some at a time; lives on the I/O loop.
+    """Carries out `Bind`, `Evict` and `LiftGate` steps in the order given, some at a time; lives on the I/O loop.
 
     `report` takes what came of each step; `tell` takes Events; `under_way` gives a write on the same pod that is
     still under way elsewhere, to be waited for.
@@ -191,12 +191,21 @@ class Binder:
                 continue
             job = self._queue.popleft()
             try:
-                await (self._bind(job, job.step) if isinstance(job.step, Bind) else self._evict(job, job.step))
+                await self._carry_out(job)
             except FenceError:
                 self.dropped += 1
             except Exception:
                 _log.exception("a write failed in an unforeseen way", pod=f"{job.step.namespace}/{job.step.name}")
                 self._give_up(job, "internal error, see the scheduler's log")
+
+    async def _carry_out(self, job: _Job) -> None:
+        match job.step:
+            case Bind():
+                await self._bind(job, job.step)
+            case Evict():
+                await self._evict(job, job.step)
+            case LiftGate():
+                await self._lift_gate(job, job.step)
 
     def _retry(self, job: _Job, error: ApiError) -> None:
         """Try again later: after what the server asked for, or a little longer each time."""
@@ -213,6 +222,8 @@ class Binder:
         step = job.step
         if isinstance(step, Evict):
             self._report(EvictFailed(step.uid, message))
+            return
+        if isinstance(step, LiftGate):
             return
         backoff = self._refusals.setdefault(step.uid, Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS))
         self._failed(step, message, time.time() + backoff.next())
@@ -336,6 +347,20 @@ class Binder:
                 _log.warning("eviction failed", pod=_key(step), error=str(error))
                 self._give_up(job, error.message)
 
+    # -- gates ----------------------------------------------------------------------------------------------------
+
+    async def _lift_gate(self, job: _Job, step: LiftGate) -> None:
+        """Take a gate off a pod, and go on trying while the server is in trouble."""
+        try:
+            await self._write("PATCH", _pod_path(step), "pods", gate_body(step), STRATEGIC_PATCH)
+        except ApiError as error:
+            if error.is_gone:
+                return
+            if error.is_transient:
+                self._retry(job, error)
+            else:
+                _log.warning("a scheduling gate could not be lifted", pod=_key(step), gate=step.gate, error=str(error))
+
     async def _write(
         self, method: str, path: str, resource: str, body: bytes, content_type: str = "application/json"
     ) -> None:
@@ -366,6 +391,12 @@ def disruption_body(step: Evict) -> bytes:
         "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": {"conditions": [condition]}})
+
+
+def gate_body(step: LiftGate) -> bytes:
+    """Return the patch that removes one gate and leaves others; it fails for another pod of the same name."""
+    gone = {"$patch": "delete", "name": step.gate}
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "spec": {"schedulingGates": [gone]}})
 
 
 def _delete_body(step: Evict) -> bytes:

@@ -53,5 +53,9 @@ class CredentialsError(VolschedError):
     """There is no usable way to the API server: no configuration, or one that cannot be read."""
 
 
+class KubeSetupError(VolschedError):
+    """The program cannot start as it was asked to: an address is taken, a flag contradicts another."""
+
+
 class FenceError(VolschedError):
     """A write was due, but the right to write has run out."""

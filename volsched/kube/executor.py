@@ -14,7 +14,7 @@ from volsched.kube.fence import Fence
 from volsched.kube.statuses import Statuses
 from volsched.kube.views import Views
 from volsched.model.changes import Change
-from volsched.model.plan import Bind, Evict, Step, Tell, WriteGroupStatus, WritePodCondition
+from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, WriteGroupStatus, WritePodCondition
 
 
 class ClusterExecutor:
@@ -96,7 +96,7 @@ class ClusterExecutor:
             case Bind():
                 self.statuses.cancel(step.uid)
                 self.binder.add(step)
-            case Evict():
+            case Evict() | LiftGate():
                 self.binder.add(step)
             case WriteGroupStatus() | WritePodCondition():
                 self.statuses.add(step)

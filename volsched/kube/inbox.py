@@ -32,12 +32,16 @@ class Inbox:
         self._longest = longest
         self.received = 0
 
-    def put(self, changes: Sequence[Change]) -> None:
-        """Add changes; never blocks. The sequence must not be changed afterwards."""
+    def put(self, changes: Sequence[Change], *, wake: bool = True) -> None:
+        """Add changes; never blocks. The sequence must not be changed afterwards.
+
+        With `wake` False they are taken along by whoever wakes next, since they call for no decision.
+        """
         if changes:
             self._batches.append(changes)
             self.received += len(changes)
-            self._bell.set()
+            if wake:
+                self._bell.set()
 
     def wake(self) -> None:
         """Let the waiting thread go on although nothing has changed."""
