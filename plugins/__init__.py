@@ -9,6 +9,8 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
     "gang": PluginEntry("plugins.gang.plugin", "GangPlugin"),
     "conformance": PluginEntry("plugins.conformance.plugin", "ConformancePlugin"),
     "overcommit": PluginEntry("plugins.overcommit.plugin", "OvercommitPlugin"),
+    "drf": PluginEntry("plugins.drf.plugin", "DrfPlugin"),
+    "proportion": PluginEntry("plugins.proportion.plugin", "ProportionPlugin"),
     "predicates": PluginEntry("plugins.predicates.plugin", "build"),
     "nodeorder": PluginEntry("plugins.nodeorder.plugin", "build"),
     "binpack": PluginEntry("plugins.binpack.plugin", "build"),

@@ -44,7 +44,8 @@ class JobInfo:
     """The tasks that share a PodGroup, and the PodGroup's spec and status.
 
     A job of a plain pod that is scheduled without any PodGroup object has ``implicit`` set.
-    ``allocated`` is what its placed tasks hold, by resource. Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
+    ``allocated`` is what its placed tasks hold, by resource.
+    Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
     ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the
     job was found to be hopeless.
     """

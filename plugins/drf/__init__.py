@@ -1,0 +1,1 @@
+"""Whoever holds the smallest share of what it needs most goes first."""

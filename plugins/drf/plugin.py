@@ -1,0 +1,92 @@
+"""drf: order jobs by dominant share (Volcano's plugin of that name; Ghodsi et al., NSDI 2011).
+
+A job's share is the largest part of any of the cluster's resources that it holds. Shares are exact fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import ClassVar
+
+from volsched.framework.session import Session
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+
+DELTA = Fraction(1, 1_000_000)
+"""Shares that differ by no more count as equal when victims are chosen (Volcano's shareDelta)."""
+
+
+class DrfPlugin:
+    """Registers the shares of one session."""
+
+    name: ClassVar[str] = "drf"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the order and the filter of victims."""
+        shares = Shares(session.cluster)
+        session.add_job_order_fn(self.name, shares.order)
+        session.add_preemptable_fn(self.name, shares.preemptable)
+        session.add_event_handler(self.name, shares)
+
+
+class Shares:
+    """Dominant shares; what jobs hold is read live, what they were promised in this session is added."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        names = cluster.columns.names
+        self._total = {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0 and names[c] != "pods"}
+        self._promised: dict[str, dict[str, int]] = {}
+
+    def allocate(self, task: TaskInfo) -> None:
+        """Count room that a task was only promised."""
+        if task.status is TaskStatus.PIPELINED and task.job is not None:
+            self._promise(task.job, task, 1)
+
+    def deallocate(self, task: TaskInfo) -> None:
+        """Take that back."""
+        if task.status is TaskStatus.PIPELINED and task.job is not None:
+            self._promise(task.job, task, -1)
+
+    def _promise(self, job: JobInfo, task: TaskInfo, by: int) -> None:
+        promised = self._promised.setdefault(job.key, {})
+        for name, amount in task.template.request.items():
+            promised[name] = promised.get(name, 0) + by * amount
+
+    def order(self, job: JobInfo) -> Fraction:
+        """The job's dominant share: the smaller goes first."""
+        return self._share(self._held(job))
+
+    def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Candidates whose job keeps at least the share that the task's job would have."""
+        if task.job is None:
+            return []
+        mine = self._share(_plus(self._held(task.job), task.template.request, 1))
+        left: dict[str, dict[str, int]] = {}
+        chosen: list[TaskInfo] = []
+        for victim in candidates:
+            if victim.job is None:
+                continue
+            held = left.setdefault(victim.job.key, dict(self._held(victim.job)))
+            rest = _plus(held, victim.template.request, -1)
+            left[victim.job.key] = rest
+            if mine <= self._share(rest) + DELTA:
+                chosen.append(victim)
+        return chosen
+
+    def _held(self, job: JobInfo) -> Mapping[str, int]:
+        promised = self._promised.get(job.key)
+        return _plus(job.allocated, promised, 1) if promised else job.allocated
+
+    def _share(self, held: Mapping[str, int]) -> Fraction:
+        total = self._total
+        return max((Fraction(amount, total[name]) for name, amount in held.items() if name in total), default=_NOTHING)
+
+
+_NOTHING = Fraction(0)
+
+
+def _plus(held: Mapping[str, int], amounts: Mapping[str, int], by: int) -> dict[str, int]:
+    return {name: held.get(name, 0) + by * amounts.get(name, 0) for name in {**held, **amounts}}

@@ -1,0 +1,1 @@
+"""Every queue gets its due by weight."""

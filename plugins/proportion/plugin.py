@@ -1,0 +1,205 @@
+"""proportion: queues share the cluster by weight (Volcano's plugin of that name).
+
+Admission compares with what a queue may have, placing with what it deserves; a queue that holds its due on all
+resources gets nothing more, and one above its due may be reclaimed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import ClassVar
+
+from plugins.proportion.shares import Claim, limits, share, share_out
+from volsched.framework.callbacks import PERMIT, Ballot, Vote
+from volsched.framework.demand import ACCOUNT, Demand, QueueDemand
+from volsched.framework.session import Session
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.resources import Resources
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+
+
+class ProportionPlugin:
+    """Registers the figures of one session."""
+
+    name: ClassVar[str] = "proportion"
+
+    def on_session_open(self, session: Session) -> None:
+        """Share the cluster out, and register."""
+        books = Books(session.cluster, session.account(ACCOUNT, Demand))
+        session.add_queue_order_fn(self.name, books.order)
+        session.add_reclaimable_fn(self.name, books.reclaimable)
+        session.add_overused_fn(self.name, books.overused)
+        session.add_allocatable_fn(self.name, books.refusal)
+        session.add_preemptive_fn(self.name, books.may_preempt)
+        session.add_job_enqueueable_fn(self.name, books.vote)
+        session.add_event_handler(self.name, books)
+
+
+class Books:
+    """What each queue deserves and may have; what it holds is read live."""
+
+    def __init__(self, cluster: Cluster, demand: Demand) -> None:
+        self._cluster = cluster
+        self._demand = demand
+        self._promised: dict[str, dict[str, int]] = {}
+        self._claims = _claims(cluster, demand.queues())
+
+    # -- events of the session ----------------------------------------------------------------------------------------
+
+    def allocate(self, task: TaskInfo) -> None:
+        """Count room that a task was only promised; room that it holds the cluster counts itself."""
+        if task.status is TaskStatus.PIPELINED and task.job is not None:
+            self._promise(task, 1)
+
+    def deallocate(self, task: TaskInfo) -> None:
+        """Take that back."""
+        if task.status is TaskStatus.PIPELINED and task.job is not None:
+            self._promise(task, -1)
+
+    def _promise(self, task: TaskInfo, by: int) -> None:
+        promised = self._promised.setdefault(task.job.queue if task.job else "", {})
+        for name, amount in task.template.request.items():
+            promised[name] = promised.get(name, 0) + by * amount
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    def order(self, queue: QueueInfo) -> tuple[int, Fraction]:
+        """Higher priority first, then the smaller part of its due."""
+        return -queue.priority, share(self._held(queue), self._deserved(queue))
+
+    def overused(self, queue: QueueInfo) -> Verdict | None:
+        """Say that a queue holds its due on all resources."""
+        held, deserved = self._held(queue), self._deserved(queue)
+        if not all(due <= held.get(name, 0) for name, due in deserved.items()):
+            return None
+        figures = _figures(held, deserved)
+        message = f'queue "{queue.name}" holds all that it deserves ({figures})'
+        return Verdict(Step.OVERUSED, "proportion", Scope.QUEUE, "QueueOverused", message)
+
+    def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+        """Say that a task would take its queue above what it deserves."""
+        short = self._beyond_due(queue, task.template.request)
+        if not short:
+            return None
+        message = f'queue "{queue.name}" deserves no more: {_said(short)}'
+        return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, "InsufficientQueueShare", message, short)
+
+    def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
+        """Whether the queue would stay within its due with these tasks."""
+        request = Resources.EMPTY
+        for task in tasks:
+            request = request.plus(task.template.request)
+        return queue.is_open and not self._beyond_due(queue, request)
+
+    def vote(self, job: JobInfo) -> Ballot:
+        """Admit a job whose minimum fits into what its queue may have."""
+        least = job.min_resources
+        if least is None:
+            return PERMIT
+        queue = self._cluster.queues[job.queue]
+        sums = self._demand.queues().get(job.queue, QueueDemand())
+        held, limit = self._held(queue), self._limits(queue)
+        short = []
+        for name, amount in sorted(least.items()):
+            taken = max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0))
+            most = limit.get(name, 0)
+            if taken + amount > most:
+                short.append(Shortfall(name, amount, taken, most))
+        return Ballot(Vote.REJECT, _not_admitted(queue, tuple(short))) if short else PERMIT
+
+    def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Candidates of queues above their due, each counted as gone for the next."""
+        held: dict[str, dict[str, int]] = {}
+        chosen: list[TaskInfo] = []
+        for victim in candidates:
+            if victim.job is None or victim.job.queue not in self._cluster.queues:
+                continue
+            queue = self._cluster.queues[victim.job.queue]
+            left = held.setdefault(queue.name, dict(self._held(queue)))
+            if any(left.get(name, 0) < amount for name, amount in task.template.request.items()):
+                continue
+            deserved = self._deserved(queue)
+            if all(amount <= deserved.get(name, 0) for name, amount in left.items()):
+                continue
+            for name, amount in victim.template.request.items():
+                left[name] = left.get(name, 0) - amount
+            chosen.append(victim)
+        return chosen
+
+    # -- figures -----------------------------------------------------------------------------------------------------
+
+    def _held(self, queue: QueueInfo) -> Mapping[str, int]:
+        promised = self._promised.get(queue.name)
+        if not promised:
+            return queue.allocated
+        return {n: queue.allocated.get(n, 0) + promised.get(n, 0) for n in {**queue.allocated, **promised}}
+
+    def _deserved(self, queue: QueueInfo) -> Mapping[str, Fraction]:
+        claim = self._claims.get(queue.name)
+        return claim.deserved if claim is not None else {}
+
+    def _limits(self, queue: QueueInfo) -> Mapping[str, int]:
+        claim = self._claims.get(queue.name)
+        if claim is not None:
+            return claim.limit
+        return limits(queue, _total(self._cluster), _guaranteed(self._cluster))
+
+    def _beyond_due(self, queue: QueueInfo, request: Mapping[str, int]) -> tuple[Shortfall, ...]:
+        held, deserved = self._held(queue), self._deserved(queue)
+        return tuple(
+            Shortfall(name, amount, held.get(name, 0), int(deserved.get(name, 0)))
+            for name, amount in request.items()
+            if held.get(name, 0) + amount > deserved.get(name, 0)
+        )
+
+
+def _claims(cluster: Cluster, demands: Mapping[str, QueueDemand]) -> dict[str, Claim]:
+    """Share the cluster out among the queues that have jobs."""
+    total, guaranteed = _total(cluster), _guaranteed(cluster)
+    found: dict[str, Claim] = {}
+    for name, demand in sorted(demands.items()):
+        queue = cluster.queues.get(name)
+        if queue is not None:
+            request = Resources(demand.pending).plus(queue.allocated)
+            found[name] = Claim(queue, request, limits(queue, total, guaranteed))
+    share_out(found.values(), total)
+    return found
+
+
+def _total(cluster: Cluster) -> dict[str, int]:
+    names = cluster.columns.names
+    return {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0 and names[c] != "pods"}
+
+
+def _guaranteed(cluster: Cluster) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for queue in cluster.queues.values():
+        for name, amount in queue.guarantee.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+def _not_admitted(queue: QueueInfo, short: tuple[Shortfall, ...]) -> Verdict:
+    names = ", ".join(f"insufficient {s.resource}" for s in short)
+    message = f'queue resource quota insufficient: {names} (queue "{queue.name}": {_said(short)})'
+    return Verdict(Step.ENQUEUE, "proportion", Scope.QUEUE, "Unschedulable", message, short)
+
+
+def _said(short: Sequence[Shortfall]) -> str:
+    parts = [s.human() for s in short]
+    return "; ".join(
+        f"{p['resource']}: requested {p['requested']}, used {p['used']}, limit {p['limit']}" for p in parts
+    )
+
+
+def _figures(held: Mapping[str, int], deserved: Mapping[str, Fraction]) -> str:
+    due = Resources({name: int(amount) for name, amount in deserved.items()}).human()
+    have = Resources(held).human()
+    return (
+        "; ".join(f"{name}: {have.get(name, '0')} of {amount}" for name, amount in due.items()) or "it asks for nothing"
+    )
