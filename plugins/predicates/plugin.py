@@ -10,9 +10,14 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from plugins.predicates import invalid, nodes, slots
+from plugins.predicates.binding import VolumeBinding
+from plugins.predicates.disks import LegacyDisks
+from plugins.predicates.limits import VolumeLimits
 from plugins.predicates.neighbours import Neighbours
 from plugins.predicates.ports import HostPorts
 from plugins.predicates.spreading import Spreading
+from plugins.predicates.storage import ClaimRules
+from plugins.predicates.uses import ClaimUses
 from volsched.framework.arguments import Argument
 from volsched.framework.domains import domains_of
 from volsched.framework.session import Session
@@ -99,6 +104,9 @@ class PredicatesPlugin:
             ports = session.account("predicates.ports", HostPorts)
             session.add_predicate_fn(NAME, ports.are_free, vector=ports.free_rows, applies=ports.applies)
         session.add_predicate_fn(NAME, slots.has_slot, vector=slots.slot_rows)
+        disks = session.account("predicates.disks", LegacyDisks)
+        session.add_predicate_fn(NAME, disks.are_free, vector=disks.free_rows, applies=disks.applies)
+        self._register_claims(session)
         domains = domains_of(session)
         if wanted.pod_topology_spread:
             spreading = Spreading(domains)
@@ -120,3 +128,28 @@ class PredicatesPlugin:
                 key=neighbours.key,
                 version=neighbours.version,
             )
+
+    def _register_claims(self, session: Session) -> None:
+        wanted = self._arguments
+        uses = session.account("predicates.uses", ClaimUses)
+        limits = session.account("predicates.limits", lambda cluster: VolumeLimits(cluster, uses))
+        binding = session.account("predicates.binding", VolumeBinding)
+        rules = ClaimRules(
+            session.cluster.storage,
+            uses,
+            limits if wanted.node_volume_limits else None,
+            binding if wanted.volume_binding else None,
+            wanted.volume_zone,
+        )
+        session.add_pre_predicate_fn(NAME, rules.refuse_pod)
+        session.add_predicate_fn(
+            NAME,
+            rules.refuse,
+            scope="domain",
+            vector=rules.admit_rows,
+            applies=rules.applies,
+            key=rules.key,
+            version=rules.version,
+        )
+        if wanted.volume_binding:
+            session.add_event_handler(NAME, binding)

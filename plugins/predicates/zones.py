@@ -1,0 +1,49 @@
+"""Zone and region labels of PersistentVolumes, from before volumes had a node affinity.
+
+A node that has any such label must have one of the values that the volume's label names (joined by ``__``); the
+beta names of the labels are met by the present ones.
+"""
+
+from __future__ import annotations
+
+from plugins.predicates.verdicts import node_refusal
+from volsched.model import api
+from volsched.model.node import NodeInfo
+from volsched.model.verdict import Verdict
+
+NO_ZONE = node_refusal("node(s) had no available volume zone", resolvable=False)
+
+_PRESENT = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+Zones = tuple[tuple[str, frozenset[str]], ...]
+"""Label and the values one of which a node must have."""
+
+
+def zones_of(volume: api.PersistentVolume) -> Zones:
+    """Return what the labels of a volume demand."""
+    labels = volume.metadata.labels
+    found = []
+    for key in _PRESENT:
+        values = [value.strip() for value in labels[key].split("__")] if key in labels else []
+        if values and all(values):
+            found.append((key, frozenset(values)))
+    return tuple(found)
+
+
+def admits(zones: Zones, node: NodeInfo) -> Verdict | None:
+    """VolumeZone: ask about one node."""
+    labels = node.labels
+    if not zones or not any(key in labels for key in _PRESENT):
+        return None
+    for key, values in zones:
+        value = labels.get(key)
+        if value is None:
+            value = labels.get(_PRESENT[key])
+        if value not in values:
+            return NO_ZONE
+    return None
