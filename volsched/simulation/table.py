@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -16,6 +17,7 @@ _GAP: Final = "  "
 _NARROWEST: Final = 24
 _COMMON: Final = ("cpu", "memory")
 _GIBI: Final = 1 << 30
+_UID: Final = re.compile(r"([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 def render(simulation: Simulation, result: Json, width: int) -> str:
@@ -115,9 +117,5 @@ def _short(name: str) -> str:
 
 
 def _short_group(name: str | None) -> str:
-    """Return a PodGroup's name, that of a plain pod's own cut short: it only holds an owner's uid."""
-    if not name:
-        return "-"
-    shown = _short(name)
-    head, _, uid = shown.partition("podgroup-")
-    return f"{head}podgroup-{uid[:8]}…" if uid and not head else shown
+    """Return a PodGroup's name, the uid at the end of one that a controller made cut short."""
+    return _UID.sub(r"\1…", _short(name)) if name else "-"
