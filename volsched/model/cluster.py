@@ -62,6 +62,8 @@ class RowLog:
     def append(self, row: int) -> None:
         """Note that a row changed."""
         self.rows.append(row)
+        if len(self.rows) > self.KEPT:
+            self._trim()
 
     def since(self, position: int) -> list[int] | None:
         """The rows that changed since a position, each once, ascending; None when that was forgotten."""
@@ -69,12 +71,11 @@ class RowLog:
             return None
         return sorted(set(self.rows[position - self.start :]))
 
-    def trim(self) -> None:
+    def _trim(self) -> None:
         """Forget the older half of a long log."""
-        if len(self.rows) > self.KEPT:
-            cut = len(self.rows) // 2
-            del self.rows[:cut]
-            self.start += cut
+        cut = len(self.rows) // 2
+        del self.rows[:cut]
+        self.start += cut
 
 
 class Cluster:
@@ -110,6 +111,7 @@ class Cluster:
         self.totals: list[int] = []
         self.total_used: list[int] = []
         self._observers: tuple[Observer, ...] = ()
+        self._queue_versions = 0
 
     # -- observers ------------------------------------------------------------------------------------------------
 
@@ -125,27 +127,26 @@ class Cluster:
 
     def put_nodes(self, nodes: Iterable[tuple[NodeFacts, Mapping[str, int]]]) -> None:
         """Add or replace nodes: what each says of itself, and what pods may take there (amounts in project units)."""
-        before: list[tuple[NodeInfo, NodeFacts | None]] = []
+        before: dict[str, NodeFacts | None] = {}
         arrived = False
         for facts, allocatable in nodes:
             node = self.nodes.get(facts.name)
             if node is None:
                 node = self.nodes[facts.name] = NodeInfo(facts, self.columns)
-                before.append((node, None))
+                before[node.name] = None
                 arrived = True
             else:
                 if node.facts != facts:
-                    before.append((node, node.facts))
+                    before.setdefault(node.name, node.facts)
                     node.facts = facts
                 self.facts_log.append(node.row)
             self._set_allocatable(node, allocatable)
         if arrived:
             self._number_rows()
-        for node, facts_before in before:
+        for name, facts_before in before.items():
             for observer in self._observers:
-                observer.node_changed(node, facts_before)
+                observer.node_changed(self.nodes[name], facts_before)
         self.relief += 1
-        self.facts_log.trim()
 
     def remove_node(self, name: str) -> None:
         """Forget a node. Its tasks must have been moved or removed before."""
@@ -300,6 +301,7 @@ class Cluster:
         if known is not None:
             queue.allocated, queue.version = known.allocated, known.version + 1
         else:
+            queue.version = self._queue_versions
             for job in self._jobs_in(queue.name):
                 self._charge_queue(queue.name, job.allocated, 1)
                 self.touched[job.key] = job
@@ -307,7 +309,9 @@ class Cluster:
 
     def remove_queue(self, name: str) -> None:
         """Forget a queue; its jobs stay and wait for one of that name."""
-        self.queues.pop(name, None)
+        queue = self.queues.pop(name, None)
+        if queue is not None:  # one that comes back must not be taken for this one
+            self._queue_versions = max(self._queue_versions, queue.version + 1)
         self.touched.update((job.key, job) for job in self._jobs_in(name))
         self.relief += 1
 

@@ -222,10 +222,11 @@ class CheckedEngine(FastEngine):
         scores_last = not any(order.scope == "pod" for order in self.callbacks.node_orders)
         for row, node in enumerate(self.cluster.rows):
             ok = all(witness.answers[place][row] for place in lasting if place < predicates)
-            if bool(entry.ok[row]) != ok:
+            fits = node.fits_idle(entry.charge)
+            if (fits or node.unsettled) and bool(entry.ok[row]) != ok:
                 raise Stale(f"{witness.task.key} on {node.name}: kept {bool(entry.ok[row])}, is {ok}")
             total = -np.inf
-            if ok and node.fits_idle(entry.charge) and node.fits_future(entry.charge):
+            if ok and fits and node.fits_future(entry.charge):
                 total = 0.0
                 for place in lasting:
                     total += float(witness.answers[place][row]) if place >= predicates else 0.0

@@ -1,0 +1,544 @@
+"""The fast engine: entries that catch up, scopes, and how little is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.framework.stage import Stage, no
+from volsched.framework.engine import FastEngine
+from volsched.framework.session import Session
+from volsched.model import api
+from volsched.model.changes import Gone, Put
+from volsched.model.cluster import RowLog
+from volsched.model.status import TaskStatus
+from volsched.model.verdict import Verdict
+from volsched.testing.builders import ClusterBuilder, a_cluster
+from volsched.testing.naive import NaiveEngine
+
+SIZES = (10, 100, 1_000)
+
+
+class Counted:
+    """A predicate and a score that count how often they are asked, and about whom."""
+
+    def __init__(self, refuse: Callable[[Any, Any], bool] = lambda task, node: False) -> None:
+        self.asked: list[str] = []
+        self.refuses = refuse
+
+    def predicate(self, task: Any, node: Any) -> Verdict | None:
+        self.asked.append(node.name)
+        return no() if self.refuses(task, node) else None
+
+    def score(self, task: Any, node: Any) -> float:
+        self.asked.append(node.name)
+        return float(node.idle_of("cpu"))
+
+    def take(self) -> list[str]:
+        taken, self.asked = self.asked, []
+        return taken
+
+
+def nodes(count: int, **node: Any) -> ClusterBuilder:
+    world = a_cluster()
+    for number in range(count):
+        world.node(f"n{number:04}", labels={"zone": "ab"[number % 2]}, **node)
+    return world
+
+
+def finished(stage: Stage, name: str) -> Put:
+    """The pod of a task has run and is done."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": stage.task(name).uid, "resourceVersion": "2"},
+        "spec": {"nodeName": "n", "schedulerName": "volsched", "containers": []},
+        "status": {"phase": "Succeeded"},
+    }
+    return Put(api.decode_object(pod))
+
+
+# -- growth, by counts ------------------------------------------------------------------------------------------------
+
+
+def least_used(session: Session) -> None:
+    session.add_predicate_fn("test", lambda task, node: None)
+    session.add_node_order_fn("test", lambda task, node: float(node.idle_of("cpu")))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_placement_asks_about_the_node_that_changed_however_many_there_are(size: int) -> None:
+    stage = Stage(nodes(size).job("j", tasks=9, cpu="1"), least_used)
+
+    stage.place("j-0")
+    first, stage.engine.callbacks_asked, stage.engine.rows_scored = stage.engine.callbacks_asked, 0, 0
+    for number in range(1, 9):
+        stage.place(f"j-{number}")
+
+    assert first == 2 * size, "every node is asked once, by each callback"
+    assert (stage.engine.callbacks_asked, stage.engine.rows_scored) == (8 * 2, 8)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_session_with_nothing_changed_asks_nothing(size: int) -> None:
+    stage = Stage(nodes(size, cpu="1").job("j", tasks=2, cpu="2"), least_used)
+    assert stage.best("j-0") is None
+    stage.engine.callbacks_asked = stage.engine.rows_scored = 0
+
+    stage.reopen()
+
+    assert stage.best("j-0") is None
+    assert stage.best("j-1") is None
+    stage.engine.refusals(stage.task("j-0"))
+    stage.engine.refusals(stage.task("j-1"))
+    assert (stage.engine.callbacks_asked, stage.engine.rows_scored) == (0, 0)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("changed", [1, 5])
+def test_a_later_session_asks_about_nodes_that_changed_in_between(size: int, changed: int) -> None:
+    stage = Stage(nodes(size).job("j", tasks=10, cpu="1"), least_used)
+    for number in range(9):
+        stage.place(f"j-{number}")
+    stage.best("j-9")
+    stage.engine.callbacks_asked = stage.engine.rows_scored = 0
+
+    for number in range(changed):
+        stage.apply(finished(stage, f"j-{number}"))
+    stage.reopen()
+    stage.best("j-9")
+
+    assert (stage.engine.callbacks_asked, stage.engine.rows_scored) == (2 * changed, changed)
+
+
+def test_equal_pods_share_their_answers_and_others_have_their_own() -> None:
+    stage = Stage(nodes(10).job("j", tasks=3, cpu="1").job("k", tasks=3, cpu="1").job("l", cpu="2"), least_used)
+    asked = []
+    for name in ("j-0", "j-1", "k-2", "l-0"):
+        stage.best(name)
+        asked.append(stage.engine.callbacks_asked)
+
+    assert asked == [20, 20, 20, 40]
+
+
+def test_nobody_is_asked_about_nodes_without_room_nor_about_nodes_that_another_refused() -> None:
+    first = Counted(lambda task, node: node.labels["zone"] == "a")
+    second, score = Counted(), Counted()
+    stage = Stage(
+        nodes(4).node("tiny", cpu="0", labels={"zone": "b"}).job("j", cpu="1"),
+        lambda s: s.add_predicate_fn("test", first.predicate),
+        lambda s: s.add_predicate_fn("test", second.predicate),
+        lambda s: s.add_node_order_fn("test", score.score),
+    )
+
+    stage.best("j-0")
+
+    assert first.asked == ["n0000", "n0001", "n0002", "n0003"]
+    assert second.asked == ["n0001", "n0003"]
+    assert score.asked == ["n0001", "n0003"]
+
+
+def test_more_changed_rows_than_a_few_are_asked_by_vector() -> None:
+    by_row, by_vector = Counted(), []
+
+    def vector(task: Any, engine: FastEngine, rows: Any) -> Any:
+        by_vector.append(len(rows))
+        return np.ones(len(rows), dtype=np.bool_)
+
+    stage = Stage(
+        nodes(100).job("j", tasks=61, cpu="1"),
+        lambda s: s.add_predicate_fn("test", by_row.predicate, vector=vector),
+        lambda s: s.add_node_order_fn("test", lambda task, node: float(node.idle_of("cpu"))),
+    )
+    for number in range(60):
+        stage.place(f"j-{number}")
+    assert (by_vector, len(by_row.take())) == ([100], 59)
+
+    stage.best("j-60")
+    by_row.take()
+    for number in range(30):
+        stage.apply(finished(stage, f"j-{number}"))
+    stage.best("j-60")
+
+    assert (by_vector, by_row.take()) == ([100, 30], [])
+
+
+# -- scopes -----------------------------------------------------------------------------------------------------------
+
+
+def test_scope_static_is_asked_once_for_nodes_that_agree_in_what_was_read() -> None:
+    asked: list[str] = []
+
+    def by_zone(task: Any, node: Any) -> Verdict | None:
+        asked.append(node.labels["zone"])
+        return no() if node.labels["zone"] == "a" else None
+
+    stage = Stage(nodes(100).job("j", tasks=5, cpu="1"), lambda s: s.add_predicate_fn("test", by_zone, scope="static"))
+
+    chosen = [stage.place(f"j-{number}") for number in range(3)]
+    stage.reopen()
+    chosen.append(stage.place("j-3"))
+
+    assert set(asked) == {"a", "b"}
+    assert len(asked) <= 4, "one node to learn what is read, then one of each zone"
+    assert chosen == ["n0001"] * 4
+    asked.clear()
+
+    stage.apply(*a_cluster().node("n0000", labels={"zone": "b"}).changes())
+
+    assert stage.best("j-4") == "n0000"
+    assert len(asked) <= 4
+
+
+def test_scope_static_sees_amounts_and_names_when_it_asks_for_them() -> None:
+    stage = Stage(
+        a_cluster().node("a", cpu="4").node("b", cpu="8").node("c", cpu="8").job("j", cpu="1"),
+        lambda s: s.add_predicate_fn("test", lambda t, n: no() if n.name == "b" else None, scope="static"),
+        lambda s: s.add_node_order_fn("test", lambda t, n: n.allocatable_of("cpu"), scope="static"),
+    )
+
+    assert stage.best("j-0") == "c"
+
+
+def test_scope_node_is_asked_again_about_a_node_that_changed_and_no_other() -> None:
+    counted = Counted()
+    stage = Stage(nodes(10).job("j", tasks=3, cpu="1"), lambda s: s.add_node_order_fn("test", counted.score))
+    stage.place("j-0")
+    counted.take()
+
+    stage.place("j-1")
+    stage.best("j-2")
+
+    assert counted.take() == ["n0000", "n0001"]
+
+
+def test_scope_queue_is_asked_again_when_the_account_of_the_own_queue_changed() -> None:
+    counted = Counted()
+    stage = Stage(
+        nodes(10).queue("q").queue("r").job("j", tasks=3, queue="q", cpu="1").job("k", tasks=2, queue="r", cpu="1"),
+        lambda s: s.add_predicate_fn("test", counted.predicate, scope="queue"),
+    )
+    asked = []
+    for act in (
+        lambda: stage.best("j-0"),
+        lambda: stage.best("k-0"),  # another queue has answers of its own
+        lambda: (stage.place("k-0"), counted.take(), stage.best("j-1")),  # where k-0 went only
+        lambda: (stage.place("j-0"), counted.take(), stage.best("j-1")),  # the queue's account: all
+        lambda: stage.apply(*a_cluster().queue("q", weight=7).changes()),
+        lambda: stage.best("j-1"),
+    ):
+        act()
+        asked.append(len(counted.take()))
+
+    assert asked == [10, 10, 1, 10, 0, 10]
+
+
+def test_a_queue_that_comes_back_after_it_was_gone_is_not_taken_for_the_old_one() -> None:
+    counted = Counted()
+    stage = Stage(
+        nodes(3).queue("q").job("j", queue="q", cpu="1"),
+        lambda s: s.add_predicate_fn("test", counted.predicate, scope="queue"),
+    )
+    stage.best("j-0")
+    counted.take()
+
+    stage.apply(Gone("Queue", "", "q", "queue--q"), *a_cluster().queue("q", weight=5).changes())
+    stage.best("j-0")
+
+    assert len(counted.take()) == 3
+
+
+def test_scope_domain_shares_answers_by_key_until_the_version_of_the_key_changes() -> None:
+    counted, versions = Counted(), {"red": 0, "blue": 0}
+    key: Callable[[Any], str | None] = lambda task: task.labels.get("team")  # noqa: E731
+    world = nodes(10)
+    for name, labels in (("r1", "red"), ("r2", "red"), ("b1", "blue"), ("x1", None)):
+        world.pod(name, labels={"team": labels} if labels else {}, cpu="1")
+    stage = Stage(
+        world,
+        lambda s: s.add_predicate_fn(
+            "test", counted.predicate, scope="domain", key=key, version=lambda task: versions[task.labels["team"]]
+        ),
+    )
+
+    def ask(name: str) -> int:
+        stage.best(name)
+        return len(counted.take())
+
+    asked = [ask("r1"), ask("r2"), ask("b1"), ask("x1")]
+    versions["red"] += 1
+    asked += [ask("b1"), ask("r2"), ask("r1")]
+    stage.cluster.touch(stage.node("n0004"))
+    asked += [ask("r1"), ask("b1")]
+
+    assert asked == [10, 0, 10, 0, 0, 10, 0, 1, 1]
+
+
+def test_scope_pod_is_asked_for_every_pod_and_every_node_that_is_left() -> None:
+    counted = Counted(lambda task, node: node.name != f"n000{task.name[-1]}")
+    stage = Stage(
+        nodes(5).job("j", tasks=3, cpu="1"),
+        lambda s: s.add_predicate_fn("test", lambda t, n: no() if n.name == "n0004" else None, scope="static"),
+        lambda s: s.add_predicate_fn("test", counted.predicate, scope="pod"),
+    )
+
+    assert [stage.best("j-2"), stage.best("j-1"), stage.best("j-2")] == ["n0002", "n0001", "n0002"]
+    assert counted.take() == ["n0000", "n0001", "n0002", "n0003"] * 3
+
+
+def test_a_score_of_scope_pod_is_added_to_the_others() -> None:
+    stage = Stage(
+        nodes(4).job("j", tasks=2, cpu="1"),
+        lambda s: s.add_node_order_fn("test", lambda t, n: 1.0 if n.name == "n0003" else 0.0),
+        lambda s: s.add_node_order_fn("test", lambda t, n: 2.0 if n.name == f"n000{t.name[-1]}" else 0.0, scope="pod"),
+    )
+
+    assert [stage.best("j-0"), stage.best("j-1")] == ["n0000", "n0001"]
+
+
+@pytest.mark.parametrize("scope", ["static", "node", "queue", "domain", "pod"])
+def test_what_does_not_apply_is_not_asked(scope: Any) -> None:
+    counted = Counted(lambda task, node: True)
+    stage = Stage(
+        nodes(5).job("small", cpu="1").job("big", cpu="2"),
+        lambda s: s.add_predicate_fn(
+            "test", counted.predicate, scope=scope, applies=lambda task: task.template.request["cpu"] > 1_000
+        ),
+    )
+
+    assert stage.best("small-0") == "n0000"
+    assert counted.take() == []
+    assert stage.best("big-0") is None
+    assert counted.take() != []
+
+
+# -- what is kept from session to session -----------------------------------------------------------------------------
+
+
+def test_the_functions_of_the_new_session_are_asked_about_what_changed() -> None:
+    asked: list[int] = []
+    sessions: list[int] = []
+
+    def register(session: Session) -> None:
+        number = len(sessions)
+        sessions.append(number)
+        session.add_predicate_fn("test", lambda task, node: asked.append(number))
+
+    stage = Stage(nodes(3).job("j", tasks=3, cpu="1"), register)
+    stage.place("j-0")
+    stage.reopen()
+    stage.place("j-1")
+
+    assert asked == [0, 0, 0, 1]
+
+
+def test_answers_are_dropped_when_other_callbacks_are_registered() -> None:
+    names = ["n0001"]
+
+    def register(session: Session) -> None:
+        def only(task: Any, node: Any) -> Verdict | None:
+            return None if node.name in names else no()
+
+        session.add_predicate_fn("test", only)
+        if len(names) > 1:
+            session.add_predicate_fn("test", lambda task, node: None)
+
+    stage = Stage(nodes(3).job("j", cpu="1"), register)
+    assert stage.best("j-0") == "n0001"
+
+    names.insert(0, "n0000")
+    stage.reopen()
+
+    assert stage.best("j-0") == "n0000"
+
+
+def test_nodes_that_come_and_go_are_seen() -> None:
+    stage = Stage(nodes(3, cpu="1").job("j", cpu="2"), least_used)
+    assert stage.best("j-0") is None
+
+    stage.apply(*a_cluster().node("big-2", cpu="4").node("big-1", cpu="4").changes())
+    assert stage.best("j-0") == "big-1"
+
+    stage.apply(Gone("Node", "", "big-1", "node--big-1"))
+    assert stage.best("j-0") == "big-2"
+
+    stage.apply(*a_cluster().node("big-2", cpu="1").changes())
+    assert stage.best("j-0") is None
+
+
+def test_entries_that_had_to_make_room_are_made_again() -> None:
+    stage = Stage(nodes(3).job("a", cpu="1").job("b", cpu="2").job("c", cpu="3"), least_used)
+    stage.best("a-0")
+    stage.engine._capacity = 2
+
+    chosen = [stage.best(name) for name in ("b-0", "c-0", "a-0", "b-0")]
+
+    assert chosen == ["n0000"] * 4
+    assert len(stage.engine._entries) == 2
+
+
+@pytest.mark.parametrize("size", [255, 256, 257, 700])
+def test_the_best_of_many_blocks_is_found_as_totals_sink(size: int) -> None:
+    """Scores are a shuffle of the rows; each node takes one pod, so nodes are filled from the best to the worst."""
+    world = nodes(size, cpu="1").job("j", tasks=size, cpu="1")
+    score: Callable[[str], int] = lambda name: (int(name[1:]) * 7919) % size // 3  # noqa: E731 - thrice the same score
+    stage = Stage(world, lambda s: s.add_node_order_fn("test", lambda task, node: float(score(node.name))))
+
+    chosen = [stage.place(f"j-{number}") for number in range(size)]
+
+    names = [f"n{number:04}" for number in range(size)]
+    assert chosen == sorted(names, key=lambda name: (-score(name), name))
+
+
+def test_a_log_that_has_forgotten_makes_everything_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RowLog, "KEPT", 20)
+    stage = Stage(nodes(5).job("j", tasks=100, cpu="1").job("k", cpu="2"), least_used)
+    stage.best("k-0")
+
+    for number in range(100):
+        stage.place(f"j-{number}")
+
+    assert stage.best("k-0") == NaiveEngine.best(_naive(stage), stage.task("k-0")).name  # type: ignore[union-attr]
+    assert len(stage.cluster.usage_log.rows) <= 20, "a log does not grow for ever"
+
+
+def _naive(stage: Stage) -> NaiveEngine:
+    engine = NaiveEngine(stage.cluster)
+    engine.open(stage.session.nodes)
+    return engine
+
+
+# -- the question -----------------------------------------------------------------------------------------------------
+
+
+def leaving(name: str, on: str, **requests: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {
+            "nodeName": on,
+            "schedulerName": "default-scheduler",
+            "containers": [{"name": "c", "resources": {"requests": requests}}],
+        },
+        "status": {"phase": "Running"},
+    }
+
+
+@pytest.mark.parametrize("make", [FastEngine, NaiveEngine])
+def test_room_now_goes_before_room_that_is_being_freed(make: Any) -> None:
+    world = a_cluster().node("full", cpu="4").node("leaving", cpu="4").node("some", cpu="2")
+    world.pod("p", on="full", cpu="4").add(leaving("l", "leaving", cpu="4"))
+    world.job("small", cpu="2").job("large", cpu="3").job("huge", cpu="5")
+    stage = Stage(world, engine=make)
+
+    assert [stage.best(f"{name}-0") for name in ("small", "large", "huge")] == ["some", "leaving", None]
+
+
+@pytest.mark.parametrize("make", [FastEngine, NaiveEngine])
+def test_room_that_is_promised_is_not_promised_twice(make: Any) -> None:
+    stage = Stage(
+        a_cluster().node("n", cpu="4").add(leaving("l", "n", cpu="4")).job("j", tasks=3, cpu="2"), engine=make
+    )
+    statement = stage.session.statement()
+
+    chosen = []
+    for number in range(3):
+        chosen.append(stage.best(f"j-{number}"))
+        if chosen[-1]:
+            statement.pipeline(stage.task(f"j-{number}"), stage.node("n"))
+
+    assert chosen == ["n", "n", None]
+
+
+@pytest.mark.parametrize("make", [FastEngine, NaiveEngine])
+def test_idle_room_that_somebody_was_promised_is_not_free(make: Any) -> None:
+    world = a_cluster().node("n", cpu="4").add(leaving("l", "n", cpu="2")).job("big", cpu="4").job("j", cpu="2")
+    stage = Stage(world, engine=make)
+    stage.session.statement().pipeline(stage.task("big-0"), stage.node("n"))
+
+    assert stage.best("j-0") is None
+
+
+@pytest.mark.parametrize("make", [FastEngine, NaiveEngine])
+def test_a_node_admits_what_its_predicates_and_its_future_room_admit(make: Any) -> None:
+    world = a_cluster().node("n", cpu="4").add(leaving("l", "n", cpu="2"))
+    world.job("all", cpu="4").job("more", cpu="5").job("other", cpu="1")
+    stage = Stage(
+        world,
+        lambda s: s.add_predicate_fn("p", lambda task, node: no() if task.name == "other-0" else None),
+        engine=make,
+    )
+
+    admitted = [stage.engine.admits(stage.task(f"{name}-0"), stage.node("n")) for name in ("all", "more", "other")]
+
+    assert admitted == [True, False, False]
+
+
+@pytest.mark.parametrize("make", [FastEngine, NaiveEngine])
+def test_refusals_count_each_node_for_its_first_predicate_or_for_all_that_it_lacks(make: Any) -> None:
+    world = nodes(6, cpu="1", memory="1Gi").node("big", labels={"zone": "b"}).pod("p", on="big", cpu="64")
+    stage = Stage(
+        world.job("j", cpu="2", memory="2Gi"),
+        lambda s: s.add_predicate_fn("p", lambda t, n: no("zone") if n.labels["zone"] == "a" else None, scope="static"),
+        lambda s: s.add_predicate_fn("p", lambda t, n: no("name") if n.name < "n0003" and n.name[0] == "n" else None),
+        engine=make,
+    )
+
+    refusals = stage.engine.refusals(stage.task("j-0"))
+
+    assert dict(refusals.counts) == {"zone": 3, "name": 1, "Insufficient cpu": 3, "Insufficient memory": 2}
+
+
+def test_the_reasons_of_a_template_are_counted_once_until_something_changes() -> None:
+    counted = Counted(lambda task, node: True)
+    stage = Stage(
+        nodes(9).job("j", tasks=3, cpu="1"), lambda s: s.add_predicate_fn("p", counted.predicate, scope="node")
+    )
+    for name in ("j-0", "j-1"):
+        stage.best(name)
+        stage.engine.refusals(stage.task(name))
+    assert len(counted.take()) == 18
+
+    stage.cluster.touch(stage.node("n0003"))
+    stage.best("j-2")
+    stage.engine.refusals(stage.task("j-2"))
+
+    assert len(counted.take()) == 1 + 9
+
+
+@pytest.mark.parametrize("make", [FastEngine, NaiveEngine])
+def test_scores_are_told_by_plugin_for_the_nodes_that_are_chosen_from(make: Any) -> None:
+    stage = Stage(
+        a_cluster().node("a").node("b").node("tiny", cpu="0").job("j", cpu="1"),
+        lambda s: s.add_node_order_fn("x", lambda task, node: 1.0),
+        lambda s: s.add_node_order_fn("x", lambda task, node: 2.0),
+        lambda s: s.add_batch_node_order_fn("y", lambda task, nodes: [5.0] * len(nodes), uniform=lambda task: 5.0),
+        engine=make,
+    )
+
+    assert stage.engine.scores(stage.task("j-0")) == {"a": {"x": 3.0, "y": 5.0}, "b": {"x": 3.0, "y": 5.0}}
+
+
+def test_a_task_that_was_only_tried_leaves_the_answers_as_they_were() -> None:
+    stage = Stage(nodes(5).job("j", tasks=4, cpu="1"), least_used)
+    before = stage.best("j-0")
+    statement = stage.session.statement()
+    for number in range(3):
+        node = stage.session.best_node(stage.task(f"j-{number}"))
+        assert node is not None
+        statement.allocate(stage.task(f"j-{number}"), node)
+    during = stage.best("j-3")
+
+    statement.discard()
+
+    assert (before, during, stage.best("j-0")) == ("n0000", "n0003", "n0000")
+    assert stage.task("j-0").status is TaskStatus.PENDING
