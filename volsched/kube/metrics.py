@@ -81,7 +81,7 @@ class Gauge:
     """Whether it only ever grows."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Metrics:
     """Collects everything; `render` gives the text. `cycle` is called by the scheduling thread, `add` at the start."""
 
