@@ -1,0 +1,103 @@
+"""Schemas of arguments: what counts as a value, and what is said of what does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from volsched.framework.arguments import Argument, check, values_of
+from volsched.model.errors import ConfigError
+
+SCHEMA = (
+    Argument("on", "bool", False, "A switch."),
+    Argument("count", "int", 3, "A number.", minimum=0, maximum=10),
+    Argument("share", "float", 0.5, "A part.", maximum=1),
+    Argument("mode", "str", "spread", "A mode.", choices=("spread", "pack")),
+    Argument("resources", "names", (), "Names."),
+    Argument("resources.*", "int", 1, "A weight each."),
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "value"),
+    [
+        ("on", True, True),
+        ("on", "true", True),
+        ("on", "False", False),
+        ("count", 7, 7),
+        ("count", "7", 7),
+        ("count", " 7 ", 7),
+        ("share", 1, 1.0),
+        ("share", "0.25", 0.25),
+        ("share", "1e-2", 0.01),
+        ("mode", "pack", "pack"),
+        ("resources", "a, b,,c", ("a", "b", "c")),
+        ("resources", ["a", "b"], ("a", "b")),
+        ("resources.nvidia.com/gpu", "5", 5),
+    ],
+)
+def test_a_value_counts_in_its_type_or_as_a_text_that_is_one(key: str, given: Any, value: Any) -> None:
+    assert values_of("plugin x", SCHEMA, {key: given})[key] == value
+
+
+def test_what_is_not_given_has_its_default_and_a_family_has_none() -> None:
+    assert values_of("plugin x", SCHEMA, {}) == {
+        "on": False,
+        "count": 3,
+        "share": 0.5,
+        "mode": "spread",
+        "resources": (),
+    }
+
+
+def test_what_was_checked_once_passes_again_unchanged() -> None:
+    once = values_of("plugin x", SCHEMA, {"resources": "a,b", "resources.a": 4, "share": 1})
+    assert values_of("plugin x", SCHEMA, once) == once
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "said"),
+    [
+        ("on", "yes", 'on of plugin x must be true or false, not the text "yes"'),
+        ("on", 1, "on of plugin x must be true or false, not 1"),
+        ("count", True, "count of plugin x must be a whole number, not true"),
+        ("count", 1.5, "count of plugin x must be a whole number, not 1.5"),
+        ("count", "1_0", 'count of plugin x must be a whole number, not the text "1_0"'),
+        ("count", None, "count of plugin x must be a whole number, not nothing"),
+        ("count", 10**400, "count of plugin x must be a whole number, not a very large number"),
+        ("count", 11, "count of plugin x must be from 0 to 10, not 11"),
+        ("share", 2, "share of plugin x must be at most 1, not 2"),
+        ("share", "nan", 'share of plugin x must be a number, not the text "nan"'),
+        ("share", float("inf"), "share of plugin x must be a number, not inf"),
+        ("mode", "spraed", 'one of spread, pack, not the text "spraed"; did you mean spread?'),
+        ("mode", {}, "mode of plugin x must be a text, not a mapping"),
+        ("resources", [1], "a list of names, or one text with commas between them, not a list"),
+        ("resources.a", "x", 'resources.a of plugin x must be a whole number, not the text "x"'),
+        ("cuont", 1, "plugin x has no argument cuont; did you mean count?"),
+        ("zzz", 1, "plugin x has no argument zzz; it has on, count, share, mode, resources, resources.*"),
+        ("resources.", 1, "plugin x has no argument resources.; did you mean resources.*?"),
+    ],
+)
+def test_anything_else_is_a_problem_that_names_the_key(key: str, given: Any, said: str) -> None:
+    checked = check("plugin x", SCHEMA, {key: given})
+    (problem,) = checked.problems
+    assert problem.key == key
+    assert said in problem.message
+    assert key not in checked.values or checked.values[key] in (False, 3, 0.5, "spread", ())
+
+
+def test_every_problem_is_found_and_the_good_values_are_kept() -> None:
+    checked = check("plugin x", SCHEMA, {"on": "?", "count": 4, "share": []})
+    assert [problem.key for problem in checked.problems] == ["on", "share"]
+    assert checked.values["count"] == 4
+
+
+def test_a_plugin_that_is_built_by_hand_hears_of_the_first_problem() -> None:
+    with pytest.raises(ConfigError, match=r"arguments\.count"):
+        values_of("plugin x", SCHEMA, {"count": "many"})
+
+
+def test_a_plugin_without_arguments_says_so() -> None:
+    (problem,) = check("plugin gang", (), {"size": 1}).problems
+    assert problem.message == "plugin gang takes no arguments, not even size"
