@@ -1,0 +1,57 @@
+"""docs/events.md has every reason, step and sentence that the code can emit, and no other."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections import defaultdict
+
+import plugins.predicates
+from tests.docs.pages import DOCS, codes, headings, rows, section
+from tests.docs.reasons import emitted
+from volsched.model.verdict import Step, Verdict
+
+PAGE = DOCS / "events.md"
+UNTOLERATED = "node(s) had untolerated taint {<key>: <value>}"
+LACKING = "Insufficient <resource>"
+
+
+def test_every_reason_of_the_code_has_a_heading_and_every_heading_a_reason() -> None:
+    places = defaultdict(list)
+    for found in emitted():
+        places[found.reason].append(found.where)
+    documented = {text for level, text in headings(PAGE) if level == 3}
+
+    assert {reason: where for reason, where in places.items() if reason not in documented} == {}
+    assert documented - set(places) == set()
+
+
+def test_every_step_is_explained() -> None:
+    documented = [next(codes(cells[0])) for cells in rows(section(PAGE, "Steps"))]
+
+    assert sorted(documented) == sorted(Step)
+
+
+def test_every_sentence_about_nodes_is_explained() -> None:
+    documented = {next(codes(words)): final == "yes" for words, final, _ in rows(section(PAGE, "What nodes say"))}
+    said = {verdict.message: not verdict.resolvable for verdict in _constant_verdicts()}
+
+    assert documented == said | {UNTOLERATED: True, LACKING: False}
+
+
+def test_words_about_taints_and_resources_are_those_of_the_code() -> None:
+    from plugins.predicates.nodes import _untolerated
+    from volsched.model.api import Taint
+
+    verdict = _untolerated(Taint("<key>", "<value>", "NoSchedule"))
+
+    assert (verdict.message, verdict.resolvable) == (UNTOLERATED, False)
+
+
+def _constant_verdicts() -> list[Verdict]:
+    found = []
+    for module in pkgutil.iter_modules(plugins.predicates.__path__):
+        names = vars(importlib.import_module(f"plugins.predicates.{module.name}")).values()
+        found += [value for value in names if isinstance(value, Verdict)]
+    assert found
+    return found
