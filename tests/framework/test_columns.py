@@ -1,0 +1,238 @@
+"""Columns over all nodes follow the nodes; facts become classes; a static view notes what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volsched.framework.columns import FactColumns, NodeColumns, StaticNode
+from volsched.framework.loading import DEFAULT_CONFIGURATION
+from volsched.model.api import Taint
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeFacts
+from volsched.model.resources import MAX_AMOUNT
+from volsched.model.status import TaskStatus
+from volsched.testing.builders import a_cluster, a_rig
+
+
+def agree(columns: NodeColumns) -> None:
+    """Whole vectors hold what the nodes hold, one by one."""
+    cluster = columns.cluster
+    columns.refresh()
+    for what in ("allocatable", "used", "releasing", "pipelined"):
+        vector = getattr(columns, what)
+        listed = [getattr(node, what) for node in cluster.rows]
+        assert vector.T.tolist() == listed or (not listed and vector.shape[1] == 0), what
+    assert columns.all_rows.tolist() == [node.row for node in cluster.rows]
+
+
+def test_columns_follow_placements_nodes_and_new_resources() -> None:
+    rig = a_rig(a_cluster().node("n1").node("n2").pod("p", cpu="1"), DEFAULT_CONFIGURATION)
+    columns = NodeColumns(rig.cluster)
+    agree(columns)
+    task = rig.cluster.tasks["pod-default-p"]
+
+    rig.cluster.move(task, TaskStatus.ALLOCATED, rig.cluster.nodes["n2"])
+    agree(columns)
+    rig.cluster.move(task, TaskStatus.RELEASING, rig.cluster.nodes["n1"])
+    agree(columns)
+    rig.mirror.apply(a_cluster().node("n0", **{"example.com/card": 4}).changes())
+    agree(columns)
+    rig.mirror.apply(a_cluster().pod("q", on="n1", **{"example.com/other": 4}).changes())
+    agree(columns)
+    rig.mirror.apply(a_cluster().node("n1", cpu="1").changes())
+    agree(columns)
+
+
+@given(st.data())
+def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
+    cluster = Cluster()
+    amount = st.integers(0, 4)
+    count = data.draw(st.integers(1, 6))
+    for number in range(count):
+        cluster.put_nodes([(NodeFacts(f"n{number}"), {"cpu": data.draw(amount), "memory": data.draw(amount)})])
+    for node in cluster.rows:
+        for amounts in (node.used, node.releasing, node.pipelined):
+            amounts[:2] = [data.draw(amount), data.draw(amount)]
+        node.unsettled = int(any(node.releasing + node.pipelined))
+        if node.unsettled:
+            cluster.unsettled[node.name] = node
+    charge = ((0, data.draw(amount)), (1, data.draw(amount)))
+    columns = NodeColumns(cluster)
+    columns.refresh()
+
+    fits = columns.fits_idle(charge, columns.all_rows)
+
+    assert fits.tolist() == [node.fits_idle(charge) and node.fits_future(charge) for node in cluster.rows]
+    for column, name in ((0, "cpu"), (1, "memory")):
+        expected = [node.future_idle_of(name) for node in cluster.rows]
+        assert columns.future_idle(column, columns.all_rows).tolist() == expected
+
+
+def test_amounts_that_no_vector_holds_are_bounded() -> None:
+    cluster = Cluster()
+    cluster.put_nodes([(NodeFacts("n"), {"cpu": 1})])
+    cluster.rows[0].used[0] = 10**30
+    columns = NodeColumns(cluster)
+
+    columns.refresh()
+
+    assert columns.used[0, 0] == MAX_AMOUNT
+
+
+# -- facts ------------------------------------------------------------------------------------------------------------
+
+
+def facts_of(*nodes: NodeFacts) -> FactColumns:
+    cluster = Cluster()
+    cluster.put_nodes([(node, {"cpu": len(node.name)}) for node in nodes])
+    facts = FactColumns(cluster)
+    facts.refresh()
+    return facts
+
+
+def classes(facts: FactColumns, *paths: tuple[str, str]) -> list[list[str]]:
+    """Names of the nodes that agree in all paths, as one list for each class."""
+    inverse, firsts = facts.classes(tuple(sorted(paths)))
+    names = [node.name for node in facts.cluster.rows]
+    found = [[name for name, number in zip(names, inverse, strict=True) if number == k] for k in range(len(firsts))]
+    assert [names[row] in members for row, members in zip(firsts, found, strict=True)] == [True] * len(found)
+    return sorted(found)
+
+
+GPU = Taint("gpu", "", "NoSchedule")
+FOUR = (
+    NodeFacts("a", labels={"zone": "1", "disk": "ssd"}, taints=(GPU,)),
+    NodeFacts("b", labels={"zone": "1", "disk": "hdd"}),
+    NodeFacts("cc", labels={"zone": "2", "disk": "ssd"}, unschedulable=True),
+    NodeFacts("dd", labels={"zone": "2"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        ((), [["a", "b", "cc", "dd"]]),
+        ((("label", "zone"),), [["a", "b"], ["cc", "dd"]]),
+        ((("label", "disk"),), [["a", "cc"], ["b"], ["dd"]]),
+        ((("label", "zone"), ("label", "disk")), [["a"], ["b"], ["cc"], ["dd"]]),
+        ((("taints", ""),), [["a"], ["b", "cc", "dd"]]),
+        ((("unschedulable", ""), ("label", "zone")), [["a", "b"], ["cc"], ["dd"]]),
+        ((("allocatable", "cpu"),), [["a", "b"], ["cc", "dd"]]),
+        ((("name", ""),), [["a"], ["b"], ["cc"], ["dd"]]),
+        ((("label", "nobody has it"), ("annotations", "")), [["a", "b", "cc", "dd"]]),
+    ],
+)
+def test_nodes_that_agree_in_all_paths_are_one_class(paths: Any, expected: list[list[str]]) -> None:
+    assert classes(facts_of(*FOUR), *paths) == expected
+
+
+def test_classes_follow_what_nodes_say_of_themselves() -> None:
+    facts = facts_of(*FOUR)
+    version = facts.version
+    assert classes(facts, ("label", "zone")) == [["a", "b"], ["cc", "dd"]]
+
+    facts.cluster.put_nodes([(NodeFacts("b", labels={"zone": "2"}), {})])
+    facts.refresh()
+    assert (classes(facts, ("label", "zone")), facts.version) == ([["a"], ["b", "cc", "dd"]], version + 1)
+
+    facts.refresh()
+    assert facts.version == version + 1
+
+    facts.cluster.remove_node("a")
+    facts.cluster.put_nodes([(NodeFacts("e"), {})])
+    facts.refresh()
+    assert classes(facts, ("label", "zone")) == [["b", "cc", "dd"], ["e"]]
+
+
+def test_an_absent_label_has_a_number_of_its_own() -> None:
+    facts = facts_of(*FOUR)
+
+    names = facts.names(("label", "disk"))
+    ids = facts.ids(("label", "disk"))
+
+    assert set(names) == {"ssd", "hdd", None}
+    assert [ids[row] for row in range(4)] == [names[value] for value in ("ssd", "hdd", "ssd", None)]
+    assert ids.dtype == np.int32
+
+
+def test_no_nodes_have_no_classes() -> None:
+    inverse, firsts = facts_of().classes((("label", "zone"),))
+
+    assert (inverse.tolist(), firsts) == ([], [])
+
+
+# -- the static view --------------------------------------------------------------------------------------------------
+
+READS: list[tuple[Callable[[Any], object], tuple[str, str]]] = [
+    (lambda n: n.name, ("name", "")),
+    (lambda n: n.labels["zone"], ("label", "zone")),
+    (lambda n: n.labels.get("zone"), ("label", "zone")),
+    (lambda n: n.labels.get("absent", "x"), ("label", "absent")),
+    (lambda n: "zone" in n.labels, ("label", "zone")),
+    (lambda n: list(n.labels), ("labels", "")),
+    (lambda n: len(n.labels), ("labels", "")),
+    (lambda n: list(n.labels.items()), ("labels", "")),
+    (lambda n: list(n.labels.keys()), ("labels", "")),
+    (lambda n: list(n.labels.values()), ("labels", "")),
+    (lambda n: n.annotations.get("cards"), ("annotation", "cards")),
+    (lambda n: dict(n.annotations.items()), ("annotations", "")),
+    (lambda n: n.taints, ("taints", "")),
+    (lambda n: n.unschedulable, ("unschedulable", "")),
+    (lambda n: n.terminating, ("terminating", "")),
+    (lambda n: n.images, ("images", "")),
+    (lambda n: n.features, ("features", "")),
+    (lambda n: n.allocatable_of("cpu"), ("allocatable", "cpu")),
+    (lambda n: n.capacity_of("memory"), ("capacity", "memory")),
+]
+
+
+@pytest.mark.parametrize(("read", "path"), READS)
+def test_a_static_view_notes_what_was_read_and_tells_what_the_node_tells(
+    read: Callable[[Any], object], path: tuple[str, str]
+) -> None:
+    cluster = Cluster()
+    facts = NodeFacts(
+        "n", labels={"zone": "1"}, annotations={"cards": "8"}, taints=(GPU,), capacity={"memory": 7}, images={"i": 1}
+    )
+    cluster.put_nodes([(facts, {"cpu": 4})])
+    node = cluster.nodes["n"]
+    view = StaticNode().show(node)
+
+    assert read(view) == read(node)
+    assert view.reads == {path}
+    assert view.show(node).reads == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["used", "idle_of", "used_of", "future_idle_of", "allocatable", "tasks", "row", "facts", "fits_idle"]
+)
+def test_a_static_view_has_nothing_of_how_the_node_is_used(name: str) -> None:
+    cluster = Cluster()
+    cluster.put_nodes([(NodeFacts("n"), {"cpu": 4})])
+    assert hasattr(cluster.nodes["n"], name)
+
+    assert not hasattr(StaticNode().show(cluster.nodes["n"]), name)
+
+
+def test_a_static_view_has_everything_else_of_a_node() -> None:
+    """What a rule may read of a node without reading its usage, a rule of scope static may read."""
+    own = {name for name in dir(StaticNode) if not name.startswith("_")} - {"show", "reads"}
+
+    assert own == {
+        "name", "labels", "annotations", "taints", "unschedulable", "terminating", "images", "features",
+        "allocatable_of", "capacity_of",
+    }  # fmt: skip
+
+
+def test_a_label_that_is_missing_is_missing_in_the_view_too() -> None:
+    cluster = Cluster()
+    cluster.put_nodes([(NodeFacts("n"), {})])
+
+    with pytest.raises(KeyError):
+        StaticNode().show(cluster.nodes["n"]).labels["zone"]
