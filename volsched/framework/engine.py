@@ -35,6 +35,7 @@ _NEVER = -np.inf
 _FEW = 24
 """Up to so many changed rows the plain functions are quicker than NumPy."""
 _BLOCK = 256
+_UNKNOWN = -2
 _ENTRY_BYTES = 192 << 20
 
 
@@ -93,9 +94,15 @@ class _Scoped:
 
 
 class Entry:
-    """The answers about one template (see the module)."""
+    """The answers about one template (see the module).
+
+    ``total`` has the scores, ``blocks`` the highest of each block of rows, ``best`` the row that is to be chosen (-1:
+    none, ``_UNKNOWN``: look it up) and ``top`` its score. ``ok`` says of nodes with room, or with room coming, whether
+    the predicates let the task in; of the others it says nothing.
+    """
 
     __slots__ = (
+        "best",
         "blocks",
         "charge",
         "explained",
@@ -107,6 +114,7 @@ class Entry:
         "scoped",
         "static_ok",
         "task",
+        "top",
         "total",
     )
 
@@ -119,6 +127,8 @@ class Entry:
         self.ok: Mask
         self.total: Floats
         self.blocks: Floats
+        self.best = _UNKNOWN
+        self.top = _NEVER
         self.row_predicates: list[Predicate] = []
         self.parts: list[_Part] = []
         self.scoped: list[_Scoped] = []
@@ -193,14 +203,15 @@ class FastEngine:
 
     def _first_best(self, entry: Entry) -> int:
         """The row of the highest total, the first of equal ones; -1 when every node refuses."""
-        blocks = entry.blocks
-        if not len(blocks):
-            return -1
-        block = int(blocks.argmax())
-        if blocks[block] == _NEVER:
-            return -1
-        start = block * _BLOCK
-        return start + int(entry.total[start : start + _BLOCK].argmax())
+        if entry.best == _UNKNOWN:
+            entry.best, entry.top = -1, _NEVER
+            if len(entry.blocks):
+                block = int(entry.blocks.argmax())
+                entry.top = float(entry.blocks[block])
+                if entry.top > _NEVER:
+                    start = block * _BLOCK
+                    entry.best = start + int(entry.total[start : start + _BLOCK].argmax())
+        return entry.best
 
     def _best_of(self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder]) -> NodeInfo | None:
         if not len(rows):
@@ -388,103 +399,121 @@ class FastEngine:
                 self._score_all(entry)
                 return
         log = cluster.usage_log
-        if entry.position == log.end:
+        end = log.end
+        if entry.position == end:
             return
-        rows = log.since(entry.position)
-        if rows is None:
+        if entry.position == end - 1:
+            self._score_row(entry, log.rows[-1])
+        elif (rows := log.since(entry.position)) is None:
             self._score_all(entry)
         elif len(rows) <= _FEW:
-            entry.position = log.end
             for row in rows:
                 self._score_row(entry, row)
         else:
-            entry.position = log.end
-            self._score_rows(entry, np.array(rows, dtype=np.intp))
+            self._score_changed(entry, np.array(rows, dtype=np.intp))
+        entry.position = end
 
     def _score_row(self, entry: Entry, row: int) -> None:
-        """Ask the plain functions about one node."""
-        self.rows_scored += 1
-        node = self.cluster.rows[row]
-        total = _NEVER
-        if entry.static_ok[row]:
-            task = entry.task
-            for predicate in entry.row_predicates:
-                self.callbacks_asked += 1
-                if predicate.fn(task, node) is not None:
-                    entry.ok[row] = False
-                    break
-            else:
-                entry.ok[row] = True
-                charge = entry.charge
-                if node.fits_idle(charge) and (not node.unsettled or node.fits_future(charge)):
-                    total = 0.0
-                    for part in entry.parts:
-                        if part.fixed is not None:
-                            total += float(part.fixed[row])
-                        else:
-                            self.callbacks_asked += 1
-                            total += part.order.fn(task, node)
+        """Ask the plain functions about one node, and keep the blocks and the best row right."""
         before = entry.total[row]
-        if before != total:
-            entry.total[row] = total
-            block = row // _BLOCK
-            if total >= entry.blocks[block]:
-                entry.blocks[block] = total
-            elif before == entry.blocks[block]:
-                entry.blocks[block] = entry.total[block * _BLOCK : (block + 1) * _BLOCK].max()
+        total = self._total(entry, row) if entry.static_ok[row] else _NEVER
+        if before == total:
+            return
+        entry.total[row] = total
+        block = row // _BLOCK
+        if total >= entry.blocks[block]:
+            entry.blocks[block] = total
+        elif before == entry.blocks[block]:
+            entry.blocks[block] = entry.total[block * _BLOCK : (block + 1) * _BLOCK].max()
+        if entry.best == row:
+            entry.best, entry.top = (row, total) if total > before else (_UNKNOWN, _NEVER)
+        elif entry.best != _UNKNOWN and (total > entry.top or (total == entry.top and row < entry.best)):
+            entry.best, entry.top = row, total
+
+    def _total(self, entry: Entry, row: int) -> float:
+        """The score of one node that says the right things of itself; minus infinity when it will not do now."""
+        node = self.cluster.rows[row]
+        charge = entry.charge
+        fits = node.fits_idle(charge)
+        if not (fits or node.unsettled):
+            return _NEVER
+        self.rows_scored += 1
+        task = entry.task
+        for predicate in entry.row_predicates:
+            self.callbacks_asked += 1
+            if predicate.fn(task, node) is not None:
+                entry.ok[row] = False
+                return _NEVER
+        entry.ok[row] = True
+        if not fits or (node.unsettled and not node.fits_future(charge)):
+            return _NEVER
+        total = 0.0
+        for part in entry.parts:
+            if part.fixed is not None:
+                total += float(part.fixed[row])
+            else:
+                self.callbacks_asked += 1
+                total += part.order.fn(task, node)
+        return total
+
+    def _score_changed(self, entry: Entry, rows: Rows) -> None:
+        """Ask about many changed nodes. Most are other templates' nodes or full by now, which is quickly seen."""
+        rows = rows[entry.static_ok[rows]]
+        nodes, charge = self.cluster.rows, entry.charge
+        worth = [row for row in rows.tolist() if nodes[row].fits_idle(charge) or nodes[row].unsettled]
+        entry.total[rows] = _NEVER
+        if len(worth) > _FEW:
+            self._score_rows(entry, np.array(worth, dtype=np.intp))
+        else:
+            for row in worth:
+                entry.total[row] = self._total(entry, row)
+        self._renew_blocks(entry)
 
     def _score_all(self, entry: Entry) -> None:
-        self.columns.refresh()
         count = len(self.cluster.rows)
         entry.total = np.full(count, _NEVER)
         entry.ok = np.zeros(count, dtype=np.bool_)
-        entry.blocks = np.full((count + _BLOCK - 1) // _BLOCK, _NEVER)
         self._score_rows(entry, np.flatnonzero(entry.static_ok))
+        self._renew_blocks(entry)
         entry.position = self.cluster.usage_log.end
 
     def _score_rows(self, entry: Entry, rows: Rows) -> None:
-        """Ask about many nodes at once, by vector twins where callbacks have them."""
+        """Ask about many nodes at once, by vector twins where callbacks have them; their totals were -inf."""
         self.columns.refresh()
+        fits = self.columns.fits_idle(entry.charge, rows)
+        if not self.cluster.unsettled:
+            rows, fits = rows[fits], fits[fits]
         self.rows_scored += len(rows)
         task = entry.task
-        ok = entry.static_ok[rows]
+        ok = np.ones(len(rows), dtype=np.bool_)
         for predicate in entry.row_predicates:
             ok = ok & self._predicate_vector(task, predicate, rows, ok)
         entry.ok[rows] = ok
-        fits = ok & self.columns.fits_idle(entry.charge, rows)
-        entry.total[rows] = _NEVER
-        rows_in = rows[fits]
-        if len(rows_in):
-            entry.total[rows_in] = self._sums(task, entry, rows_in, ())
-        self._renew_blocks(entry, rows)
+        rows = rows[ok & fits]
+        if len(rows):
+            entry.total[rows] = self._sums(task, entry, rows, ())
 
-    def _renew_blocks(self, entry: Entry, rows: Rows) -> None:
+    def _renew_blocks(self, entry: Entry) -> None:
         count = len(entry.total)
-        if not count:
-            return
-        blocks = np.unique(rows // _BLOCK)
-        if len(blocks) > 8:
-            entry.blocks = np.maximum.reduceat(entry.total, np.arange(0, count, _BLOCK))
-            return
-        for block in blocks:
-            entry.blocks[block] = entry.total[block * _BLOCK : (block + 1) * _BLOCK].max()
+        entry.blocks = np.maximum.reduceat(entry.total, np.arange(0, count, _BLOCK)) if count else entry.total
+        entry.best = _UNKNOWN
 
     def _predicate_vector(self, task: TaskInfo, predicate: Predicate, rows: Rows, undecided: Mask) -> Mask:
         if predicate.vector is not None:
             return predicate.vector(task, self, rows)
-        nodes = self.cluster.rows
+        nodes, fn = self.cluster.rows, predicate.fn
+        asked = rows[undecided].tolist()
+        self.callbacks_asked += len(asked)
         passed = undecided.copy()
-        for place in np.flatnonzero(undecided):
-            self.callbacks_asked += 1
-            passed[place] = predicate.fn(task, nodes[rows[place]]) is None
+        passed[undecided] = [fn(task, nodes[row]) is None for row in asked]
         return passed
 
     def _order_vector(self, task: TaskInfo, order: NodeOrder, rows: Rows) -> Floats:
         if order.vector is not None:
             return order.vector(task, self, rows)
-        nodes = self.cluster.rows
+        nodes, fn = self.cluster.rows, order.fn
         self.callbacks_asked += len(rows)
-        return np.array([order.fn(task, nodes[row]) for row in rows], dtype=np.float64)
+        return np.array([fn(task, nodes[row]) for row in rows.tolist()], dtype=np.float64)
 
     # -- diagnosis ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,140 @@
+"""Clusters to measure on: nodes of four card models, gangs that ask for some, and a scheduler without a network.
+
+Everything is made of ordinary API objects and goes through the mirror as it would from a watch.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from volsched.cache.mirror import Mirror, MirrorSettings
+from volsched.framework.engine import Engine, FastEngine
+from volsched.framework.loading import DEFAULT_CONFIGURATION
+from volsched.model import api
+from volsched.model.changes import Change, Put
+from volsched.model.cluster import Cluster
+from volsched.registry import load_profile
+from volsched.scheduler import Scheduler
+from volsched.testing.builders import GROUP_NAME, HOSTNAME, Recorder, SteadyClock
+
+Json = dict[str, Any]
+
+CARD = "bench.volsched/card"
+CARDS = "nvidia.com/gpu"
+MODELS = ("a100", "h100", "h200", "l40s")
+ZONE = "topology.kubernetes.io/zone"
+ZONES = ("a", "b", "c")
+SHAPES = ((1, 4, 16), (1, 6, 32), (1, 2, 8), (2, 8, 64), (2, 12, 96), (4, 24, 192), (2, 4, 32))
+"""Cards, cores and GiB of a pod; with four models and a preferred zone or none they make 56 templates."""
+CORES_PER_NODE, GIB_PER_NODE, CARDS_PER_NODE = 128, 1024, 8
+
+
+def a_node(index: int, pods: int = 110) -> Json:
+    """Return a node with eight cards; models and zones alternate."""
+    name = f"node-{index:05}"
+    amounts = {
+        "cpu": str(CORES_PER_NODE),
+        "memory": f"{GIB_PER_NODE}Gi",
+        "pods": str(pods),
+        CARDS: str(CARDS_PER_NODE),
+        "ephemeral-storage": "2Ti",
+    }
+    labels = {HOSTNAME: name, CARD: MODELS[index % 4], ZONE: ZONES[index % 3]}
+    meta = {"name": name, "uid": f"node-{index}", "resourceVersion": "1", "labels": labels}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": meta,
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def a_queue(index: int) -> Json:
+    """Return a queue."""
+    meta = {"name": f"queue-{index}", "uid": f"queue-{index}", "resourceVersion": "1"}
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": meta, "spec": {"weight": 1}}
+
+
+def a_group(name: str, queue: str, size: int, phase: str = "Inqueue") -> Json:
+    """Return a PodGroup of which all members start together."""
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default", "uid": f"group-{name}", "resourceVersion": "1"},
+        "spec": {"queue": queue, "minMember": size},
+        "status": {"phase": phase},
+    }
+
+
+def a_pod(name: str, group: str, cards: int, cpu: str, gib: int, model: str, zone: str = "", on: str = "") -> Json:
+    """Return a pod that asks for cards of one model, and would rather be in ``zone`` if one is given."""
+    amounts = {"cpu": cpu, "memory": f"{gib}Gi", CARDS: str(cards)}
+    spec: Json = {
+        "schedulerName": "volsched",
+        "nodeSelector": {CARD: model},
+        "containers": [{"name": "main", "image": "bench:1", "resources": {"requests": amounts, "limits": amounts}}],
+    }
+    if zone:
+        wanted = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+        spec["affinity"] = {
+            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "preference": wanted}]}
+        }
+    if on:
+        spec["nodeName"] = on
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"pod-{name}",
+            "resourceVersion": "1",
+            "annotations": {GROUP_NAME: group},
+        },
+        "spec": spec,
+        "status": {"phase": "Running" if on else "Pending"},
+    }
+
+
+def nodes(count: int) -> Iterator[Json]:
+    """Return nodes."""
+    return (a_node(index) for index in range(count))
+
+
+def gangs(
+    count: int, size: int, queues: int, *, own_requests: bool = False, hopeless_every: int = 25
+) -> Iterator[Json]:
+    """Return queues, and gangs in them: 56 templates, or one for each gang; one gang in 25 asks for too much."""
+    yield from (a_queue(index) for index in range(queues))
+    for index in range(count):
+        name = f"gang-{index:05}"
+        yield a_group(name, f"queue-{index % queues}", size)
+        cards, cores, gib = SHAPES[index % 7]
+        if hopeless_every and index % hopeless_every == hopeless_every - 1:
+            cards, cores, gib = 2 * CARDS_PER_NODE, 8, 64
+        cpu = f"{cores * 1000 + index}m" if own_requests else str(cores)
+        zone = ZONES[0] if index // 28 % 2 else ""
+        for member in range(size):
+            yield a_pod(f"{name}-{member}", name, cards, cpu, gib, MODELS[index // 7 % 4], zone)
+
+
+def a_scheduler(
+    objects: Iterable[Json],
+    configuration: str = DEFAULT_CONFIGURATION,
+    engine: Callable[[Cluster], Engine] = FastEngine,
+) -> tuple[Scheduler, Recorder]:
+    """Return a scheduler on a mirror that has these objects, and what takes its steps; garbage is settled first."""
+    mirror = Mirror(MirrorSettings())
+    mirror.apply(puts(objects))
+    recorder = Recorder()
+    scheduler = Scheduler(mirror, load_profile(configuration)[0], recorder, SteadyClock(), engine)
+    gc.collect()
+    gc.freeze()  # as volsched run does once it has listed everything
+    return scheduler, recorder
+
+
+def puts(objects: Iterable[Json]) -> Iterator[Change]:
+    """Return objects as an informer would send them."""
+    return (Put(api.decode_object(item)) for item in objects)
