@@ -355,8 +355,8 @@ def identity_of(found: api.ApiObject) -> tuple[str, str, str]:
 
 def subject_of(found: api.ApiObject) -> str:
     """Return `Kind/namespace/name`, or `Kind/name`, as users write it."""
-    kind = kind_of(found)
-    return f"{'Job' if kind == 'BatchJob' else kind}/{found.key}"
+    kind = "Job" if isinstance(found, api.BatchJob) else kind_of(found)
+    return f"{kind}/{found.key}" if found.metadata.name else kind
 
 
 def subject_of_raw(raw: Mapping[str, Any]) -> str:

@@ -1,0 +1,143 @@
+"""The registries: own plugins and actions, those of other distributions, and names that are known and absent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import actions
+import plugins
+from volsched import registry
+from volsched.framework.arguments import Argument
+from volsched.framework.loading import ConfigurationError
+from volsched.registry import ABSENT_ACTIONS, ABSENT_PLUGINS, Registry
+
+
+def text(*names: str, action: str = "allocate") -> str:
+    listed = "".join(f"  - name: {name}\n" for name in names)
+    return f"actions: {action}\ntiers:\n- plugins:\n{listed}"
+
+
+def said(configuration: str) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        registry.load_profile(configuration)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", plugins.BUILDERS)
+def test_every_own_plugin_can_be_made_from_its_defaults(name: str) -> None:
+    profile, warnings = registry.load_profile(text(name))
+    ((_, plugin),) = profile.plugins[0]
+    assert plugin.name == name
+    assert warnings == ()
+
+
+@pytest.mark.parametrize("name", actions.BUILDERS)
+def test_every_own_action_can_be_made(name: str) -> None:
+    profile, _ = registry.load_profile(text("gang", action=name))
+    assert [action.name for action in profile.actions] == [name]
+
+
+def test_the_built_in_configuration_can_be_built() -> None:
+    profile = registry.build(registry.default_configuration())
+    names = [[option.name for option, _ in tier] for tier in profile.plugins]
+    assert names == [["priority", "gang", "conformance"], ["overcommit", "predicates", "nodeorder", "binpack"]]
+
+
+@pytest.mark.parametrize("name", set(ABSENT_PLUGINS) - set(plugins.BUILDERS))
+def test_a_plugin_of_a_later_version_or_of_volcano_is_known_and_refused(name: str) -> None:
+    assert f"plugin {name} {ABSENT_PLUGINS[name]}" in said(text(name))
+
+
+@pytest.mark.parametrize("name", set(ABSENT_ACTIONS) - set(actions.BUILDERS))
+def test_an_action_of_a_later_version_or_of_volcano_is_known_and_refused(name: str) -> None:
+    assert f"action {name} {ABSENT_ACTIONS[name]}" in said(text("gang", action=name))
+
+
+# --- other distributions --------------------------------------------------------------------------------------------
+
+
+class Quiet:
+    """A plugin of somebody else."""
+
+    name = "quiet"
+    ARGUMENTS = (Argument("volume", "int", 1, "How loud."),)
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.volume = arguments["volume"]
+
+    def on_session_open(self, session: object) -> None:
+        """Say nothing."""
+
+
+class Stubborn:
+    """Cannot be made."""
+
+    def __init__(self) -> None:
+        raise RuntimeError("not today")
+
+
+def no_plugin() -> object:
+    return object()
+
+
+NOT_CALLABLE = 3
+
+
+def added(monkeypatch: pytest.MonkeyPatch, **points: str | list[str]) -> None:
+    """Let distributions ``acme 1.0``, ``acme 2.0``... offer plugins under these names."""
+    found: dict[str, list[Any]] = {}
+    for name, values in points.items():
+        for number, value in enumerate([values] if isinstance(values, str) else values, start=1):
+            point = EntryPoint(name, value, "volsched.plugins")
+            dist = SimpleNamespace(name="acme", version=f"{number}.0")
+            found.setdefault(name, []).append(SimpleNamespace(name=name, load=point.load, dist=dist))
+    monkeypatch.setattr(registry, "_entry_points", lambda _: found)
+    fresh: Registry[Any] = Registry("plugin", plugins.BUILDERS, "volsched.plugins", "on_session_open", ABSENT_PLUGINS)
+    monkeypatch.setattr(registry, "PLUGINS", fresh)
+
+
+def test_an_installed_distribution_adds_a_plugin_with_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    added(monkeypatch, quiet=f"{__name__}:Quiet")
+    profile, _ = registry.load_profile(text("quiet") + "    arguments: {volume: '4'}\n")
+    ((_, plugin),) = profile.plugins[0]
+    assert isinstance(plugin, Quiet)
+    assert plugin.volume == 4
+    assert "volume of plugin quiet must be a whole number" in said(text("quiet") + "    arguments: {volume: loud}\n")
+    assert registry.PLUGINS.names()[-1] == "quiet"
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ("volsched.nowhere:X", "plugin odd of acme 1.0 cannot be loaded: ModuleNotFoundError: No module named"),
+        (f"{__name__}:Missing", "plugin odd of acme 1.0 cannot be loaded: AttributeError"),
+        (f"{__name__}:Stubborn", "plugin odd of acme 1.0 cannot be made: RuntimeError: not today"),
+        (f"{__name__}:no_plugin", "plugin odd of acme 1.0 is no plugin: it has no method on_session_open"),
+        (f"{__name__}:NOT_CALLABLE", "plugin odd of acme 1.0 is not callable"),
+    ],
+)
+def test_a_fault_of_another_distribution_names_it(monkeypatch: pytest.MonkeyPatch, value: str, fault: str) -> None:
+    added(monkeypatch, odd=value)
+    assert fault in said(text("odd"))
+
+
+def test_a_broken_distribution_disturbs_nobody_who_does_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    added(monkeypatch, odd="volsched.nowhere:X")
+    profile, _ = registry.load_profile(text("gang"))
+    assert profile.plugins[0][0][1].name == "gang"
+
+
+def test_two_distributions_that_offer_one_name_are_both_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    added(monkeypatch, quiet=[f"{__name__}:Quiet", f"{__name__}:Quiet"])
+    assert "plugin quiet is offered by acme 1.0 and acme 2.0; keep one of them installed" in said(text("quiet"))
+
+
+def test_a_name_of_the_project_cannot_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    added(monkeypatch, gang=f"{__name__}:Quiet")
+    profile, _ = registry.load_profile(text("gang"))
+    assert not isinstance(profile.plugins[0][0][1], Quiet)
