@@ -47,22 +47,18 @@ def about_job(job: JobInfo) -> Iterator[Tell | WritePodCondition]:
         return
     if job.has_group:
         kind = "Normal" if verdict.step is Step.ENQUEUE else "Warning"
-        yield Tell(
-            "PodGroup",
-            POD_GROUP_VERSION,
-            job.namespace,
-            job.name,
-            job.group_uid,
-            kind,
-            verdict.reason,
-            verdict.short_message(),
-        )
+        yield about_group(job, kind, verdict.reason, verdict.short_message())
     for task in sorted(job.schedulable(), key=lambda t: t.key):
         if task.refusal is None:
             yield condition_of(task, verdict)
             if not job.has_group:
                 message = verdict.short_message()
                 yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
+
+
+def about_group(job: JobInfo, kind: str, reason: str, message: str) -> Tell:
+    """An Event on a job's PodGroup; ``kind`` is Normal or Warning."""
+    return Tell("PodGroup", POD_GROUP_VERSION, job.namespace, job.name, job.group_uid, kind, reason, message)
 
 
 def gang_message(job: JobInfo) -> str:

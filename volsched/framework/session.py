@@ -45,6 +45,7 @@ from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, NodeCallbacks
 from volsched.framework.groups import with_condition
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key
+from volsched.framework.reporter import about_group
 from volsched.framework.statement import Statement, bind_step
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, Condition, JobInfo
@@ -451,6 +452,8 @@ class Session:
     def cannot_start(self, job: JobInfo, condition: Condition) -> None:
         """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too."""
         self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
+        if condition not in job.conditions:
+            self.tell(about_group(job, "Warning", condition.type, condition.message))
         self.set_condition(job, condition)
 
     def set_condition(self, job: JobInfo, condition: Condition) -> None:

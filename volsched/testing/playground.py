@@ -28,6 +28,7 @@ from volsched.testing.controlplane.errors import ControlPlaneError
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 NAMESPACE, SERVICE_ACCOUNT = "volsched-system", "volsched-scheduler"
+CONFIG_MAP = f"{NAMESPACE}/volsched-config"
 _FIRST = ("Namespace", "PriorityClass", "Queue", "Node", "ConfigMap", "PodGroup")
 _WAIT_SECONDS = 60.0
 
@@ -45,7 +46,7 @@ class Playground:
             raise ControlPlaneError("the control plane did not start")
         for part in ("crds", "rbac"):
             _say(f"applying manifests/{part}")
-            self._kubectl("apply", "--server-side", "-R", "-f", str(MANIFESTS / part))
+            self._kubectl("apply", "--server-side", "-k", str(MANIFESTS / part))
         self._kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         self._apply(_in_order(examples))
         self._start_scheduler()
@@ -98,7 +99,8 @@ class Playground:
         kubeconfig.chmod(0o600)
         log = (self.folder / "volsched.log").open("wb")
         command = [sys.executable, "-m", "volsched", "run", "--kubeconfig", str(kubeconfig), "--plain-pods", "direct"]
-        command += ["--leader-elect-resource-namespace", NAMESPACE, "--listen-address", "127.0.0.1:0"]
+        command += ["--leader-elect-resource-namespace", NAMESPACE, "--scheduler-configmap", CONFIG_MAP]
+        command += ["--listen-address", "127.0.0.1:0", "--healthz-address", ""]
         process = subprocess.Popen(  # noqa: S603 - volsched itself
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
@@ -134,10 +136,11 @@ class Playground:
         time.sleep(1.0)
         sys.stdout.write(self._kubectl("get", "queues,podgroups", "-A"))
         sys.stdout.write(self._kubectl("get", "pods", "-A", "-o", "wide"))
-        folder = self.folder.name
+        folder = os.path.relpath(self.folder)
+        python = os.path.relpath(sys.executable)
         sys.stdout.write(
             "\nLook around:\n"
-            f'  eval "$({sys.executable} -m volsched.testing.controlplane env --folder {folder})"\n'
+            f'  eval "$({python} -m volsched.testing.controlplane env --folder {folder})"\n'
             "  kubectl get pods -A -o wide\n"
             "  kubectl describe pod NAME        # why it waits stands at the end\n"
         )
