@@ -1,0 +1,88 @@
+"""One session decides what one session of Volcano decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.volcano.worlds import World, worlds
+from volsched.cache.mirror import Mirror
+from volsched.framework.configuration import PluginOption
+from volsched.framework.engine import FastEngine
+from volsched.framework.session import Session
+from volsched.model import api
+from volsched.model.changes import Put
+from volsched.model.plan import Bind
+from volsched.model.status import TaskStatus
+from volsched.registry import load_profile
+from volsched.scheduler import Scheduler
+from volsched.testing.builders import Recorder, SteadyClock
+from volsched.testing.naive import NaiveEngine
+from volsched.testing.recount import faults, leftovers
+
+OURS: Mapping[str, str] = {}
+"""Worlds in which volsched differs on purpose: the world's id, and the *ours* decision that explains it."""
+
+WORLDS = worlds()
+
+
+class Witness:
+    """Notes who was promised room when the session closes."""
+
+    name: ClassVar[str] = "witness"
+
+    def __init__(self) -> None:
+        self.pipelined: set[str] = set()
+
+    def on_session_open(self, session: Session) -> None:
+        session.add_close_fn(self.name, lambda: self._look(session))
+
+    def _look(self, session: Session) -> None:
+        tasks = session.cluster.tasks.values()
+        self.pipelined.update(task.name for task in tasks if task.status is TaskStatus.PIPELINED)
+
+
+def decide(world: World, engine: Any) -> dict[str, frozenset[str]]:
+    """Run one session on a world."""
+    mirror, recorder, witness = Mirror(), Recorder(), Witness()
+    mirror.apply([Put(api.decode_object(item)) for item in world.objects])
+    profile, _ = load_profile(world.configuration)
+    profile = replace(profile, plugins=(*profile.plugins, ((PluginOption(witness.name), witness),)))
+
+    Scheduler(mirror, profile, recorder, SteadyClock(), engine).cycle()
+
+    assert faults(mirror.cluster) == []
+    assert leftovers(mirror.cluster) == []
+    return {
+        "bound": frozenset(step.name for step in recorder.steps if isinstance(step, Bind)),
+        "pipelined": frozenset(witness.pipelined),
+        "pending": frozenset(job.name for job in mirror.cluster.jobs.values() if job.phase == "Pending"),
+    }
+
+
+@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine])
+@pytest.mark.parametrize("world", [pytest.param(world, id=world.id) for world in WORLDS if world.id not in OURS])
+def test_the_same_pods_are_bound_and_promised_room_and_the_same_groups_stay_pending(world: World, engine: Any) -> None:
+    assert decide(world, engine) == {"bound": world.bound, "pipelined": world.pipelined, "pending": world.pending}
+
+
+def test_a_world_that_is_listed_as_different_is_different() -> None:
+    listed = [world for world in WORLDS if world.id in OURS]
+    same = [
+        world.id
+        for world in listed
+        if decide(world, FastEngine) == {"bound": world.bound, "pipelined": world.pipelined, "pending": world.pending}
+    ]
+
+    assert same == []
+
+
+def test_there_are_enough_worlds_of_every_kind() -> None:
+    assert len(WORLDS) >= 120
+    assert set(OURS) <= {world.id for world in WORLDS}
+    assert sum(bool(world.bound) for world in WORLDS) > 60
+    assert sum(bool(world.pipelined) for world in WORLDS) > 10
+    assert sum(bool(world.pending) for world in WORLDS) > 10
