@@ -35,7 +35,7 @@ def to_text(result: Json) -> str:
 
 
 def result_of(simulation: Simulation) -> Json:
-    """Return the whole result."""
+    """Return the whole result. What happened is in order; the Events of one cycle go by their objects."""
     history = simulation.world.history
     bound = {f"{bind.namespace}/{bind.name}" for _, bind in history.binds}
     result: Json = {
@@ -65,7 +65,7 @@ def result_of(simulation: Simulation) -> Json:
                 "reason": event.reason,
                 "message": event.message,
             }
-            for cycle, event in history.events
+            for cycle, event in sorted(history.events, key=lambda told: (told[0], _object(told[1])))
         ],
     }
     if simulation.settings.scores:
