@@ -54,7 +54,7 @@ def _place(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
     name, parent = queue.metadata.name, queue.spec.parent
     if name == ROOT and parent:
         yield Fault("spec.parent", FORBIDDEN, "the root has no parent")
-    if not parent or parent == ROOT:
+    if not parent or ROOT in (name, parent):
         return
     if parent == name or _is_below(parent, name, queues):
         yield Fault("spec.parent", INVALID, f"{parent!r} is {'the queue itself' if parent == name else 'below it'}")

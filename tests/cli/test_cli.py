@@ -1,0 +1,300 @@
+"""The command line as a user calls it: exit codes, what goes to which stream, help that teaches."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from tests.simulation.clusters import LEAN, Manifest, node, pod
+from volsched import __version__
+from volsched.cli import volsched
+
+EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
+
+
+def call(*args: str | Path, given: str | None = None) -> Result:
+    return CliRunner().invoke(volsched, [str(arg) for arg in args], input=given, prog_name="volsched")
+
+
+def children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def written(folder: Path, *manifests: Manifest) -> Path:
+    file = folder / "world.yaml"
+    file.write_text(yaml.safe_dump_all(manifests))
+    return file
+
+
+# --- the group ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_the_verbs_and_a_first_thing_to_try(flag: str) -> None:
+    said = call(flag).stdout
+    assert all(verb in said for verb in ("run", "simulate", "validate", "version"))
+    assert "volsched simulate -f manifests/examples" in said
+
+
+@pytest.mark.parametrize("verb", ["simulate", "validate"])
+def test_help_of_a_verb_has_examples_and_exit_codes(verb: str) -> None:
+    said = call(verb, "-h").stdout
+    assert "Examples:" in said
+    assert "Exit status:" in said
+    assert "\x08" not in said
+
+
+def test_a_misspelt_verb_is_answered_with_the_right_one() -> None:
+    result = call("simulat")
+    assert result.exit_code == 2
+    assert "Did you mean 'simulate'?" in result.stderr
+
+
+def test_the_version_is_printed() -> None:
+    assert call("version").stdout.startswith(f"volsched {__version__} ")
+
+
+def test_help_and_version_import_neither_the_engine_nor_a_cluster_client() -> None:
+    code = (
+        "import sys; from volsched.cli import volsched\n"
+        "for args in (['-h'], ['version']):\n"
+        "    volsched.main(args, standalone_mode=False)\n"
+        "heavy = {'numpy', 'aiohttp', 'kubernetes_asyncio', 'kopf', 'yaml'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_simulate_and_validate_import_no_cluster_client(tmp_path: Path) -> None:
+    world = written(tmp_path, node("n1"), pod("p"))
+    code = (
+        "import sys; from volsched.cli import volsched\n"
+        f"for verb in ('simulate', 'validate'):\n"
+        "    try:\n"
+        f"        volsched.main([verb, '-f', {str(world)!r}], standalone_mode=False)\n"
+        "    except SystemExit:\n"
+        "        pass\n"
+        "heavy = {'aiohttp', 'kubernetes_asyncio', 'kopf', 'structlog', 'uvloop'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_bug_is_said_to_be_one(tmp_path: Path) -> None:
+    code = (
+        "import sys, volsched.cli as cli, volsched.cli.version as v\n"
+        "def boom(): raise RuntimeError('unforeseen')\n"
+        "v.version.callback = boom\n"
+        "sys.argv = ['volsched', 'version']\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 70
+    assert "unforeseen" in done.stderr
+    assert "this is a bug" in done.stderr
+
+
+# --- simulate -------------------------------------------------------------------------------------------------------
+
+
+def test_the_installed_command_answers_json_alone_and_in_under_a_second(tmp_path: Path) -> None:
+    """Seconds of processor time: other work on the machine does not count."""
+    world = written(tmp_path, node("n1"), pod("p"))
+    command = Path(sys.executable).with_name("volsched")
+    seconds = []
+    for _ in range(3):
+        began = children_seconds()
+        done = subprocess.run(
+            [command, "simulate", "-f", world, "-o", "json"], capture_output=True, text=True, check=True
+        )
+        seconds.append(children_seconds() - began)
+        assert json.loads(done.stdout)["binds"][0]["pod"] == "default/p"
+        assert done.stderr == ""
+    assert min(seconds) < 1.0
+
+
+def test_the_plugin_of_kubectl_is_the_same_command() -> None:
+    command = Path(sys.executable).with_name("kubectl-volsched")
+    done = subprocess.run([command, "version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("volsched ")
+
+
+def test_standard_input_is_read_and_yaml_is_an_answer_too() -> None:
+    result = call("simulate", "-f", "-", "-o", "yaml", given=yaml.safe_dump_all([node("n1"), pod("p")]))
+    assert result.exit_code == 0
+    assert yaml.safe_load(result.stdout)["settled"] is True
+
+
+def test_a_page_is_the_default_answer(tmp_path: Path) -> None:
+    result = call("simulate", "-f", written(tmp_path, node("n1"), pod("p")))
+    assert result.stdout.startswith("1 pod placed, 0 waiting")
+
+
+def test_fail_on_pending_answers_1_with_the_same_result(tmp_path: Path) -> None:
+    waits = written(tmp_path, node("n1", cpu=1), pod("p", cpu=2))
+    plain, strict = call("simulate", "-f", waits), call("simulate", "-f", waits, "--fail-on-pending")
+    assert (plain.exit_code, strict.exit_code) == (0, 1)
+    assert plain.stdout == strict.stdout
+    fits = written(tmp_path, node("n1", cpu=2), pod("p", cpu=2))
+    assert call("simulate", "-f", fits, "--fail-on-pending").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ({"apiVersion": "v1", "kind": "Sprocket", "metadata": {"name": "s"}}, ["document 2", "Sprocket"]),
+        (
+            pod("odd", cpu="two"),
+            ["document 2", "Pod/default/odd", "spec.containers[0].resources.requests[cpu]", "'two'"],
+        ),
+    ],
+)
+def test_wrong_input_answers_2_with_file_document_object_and_field(
+    tmp_path: Path, manifest: Manifest, said: list[str]
+) -> None:
+    file = written(tmp_path, node("n1"), manifest)
+    result = call("simulate", "-f", file, "-o", "json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {file}: ")
+    assert all(part in result.stderr for part in said)
+
+
+def test_a_wrong_configuration_answers_2_with_file_line_and_every_problem(tmp_path: Path) -> None:
+    config = tmp_path / "scheduler.conf"
+    config.write_text("actions: alocate\ntiers:\n- plugins:\n  - name: gnag\n")
+    result = call("simulate", "-f", written(tmp_path, node("n1")), "--config", config)
+    assert (result.exit_code, result.stdout) == (2, "")
+    first, second = result.stderr.splitlines()
+    assert first == f'error: {config}: line 1: actions: there is no action "alocate"; did you mean allocate?'
+    assert second.endswith('line 4: tiers[0].plugins[0].name: there is no plugin "gnag"; did you mean gang?')
+    missing = call("simulate", "-f", written(tmp_path, node("n1")), "--config", tmp_path / "none")
+    assert missing.exit_code == 2
+    assert "there is no such file" in missing.stderr
+
+
+def test_a_config_map_among_the_manifests_counts_unless_another_is_given(tmp_path: Path) -> None:
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c"},
+        "data": {"volcano-scheduler.conf": 'actions: "enqueue"\n'},
+    }
+    file = written(tmp_path, node("n1"), pod("p"), config_map)
+    config = tmp_path / "lean.conf"
+    config.write_text(LEAN)
+    assert json.loads(call("simulate", "-f", file, "-o", "json").stdout)["binds"] == []
+    assert json.loads(call("simulate", "-f", file, "-o", "json", "--config", config).stdout)["binds"] != []
+
+
+def test_a_warning_of_the_configuration_goes_to_standard_error(tmp_path: Path) -> None:
+    config = tmp_path / "c.conf"
+    config.write_text(f"{LEAN}metrics: {{type: prometheus}}\n")
+    result = call("simulate", "-f", written(tmp_path, node("n1")), "--config", config)
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"warning: {config}: line 5: metrics: ")
+
+
+def test_scheduler_names_replace_the_usual_ones(tmp_path: Path) -> None:
+    file = written(tmp_path, node("n1"), pod("a", scheduler="mine"), pod("b"))
+    result = json.loads(call("simulate", "-f", file, "-o", "json", "--scheduler-name", "mine").stdout)
+    assert [bind["pod"] for bind in result["binds"]] == ["default/a"]
+
+
+def test_the_example_cluster_shows_every_way_to_wait() -> None:
+    result = json.loads(call("simulate", "-f", EXAMPLES, "-o", "json").stdout)
+    assert result["settled"] is True
+    assert {entry["step"] for entry in result["pending"]} >= {
+        "enqueue",
+        "gang",
+        "gated",
+        "no-podgroup",
+        "no-queue",
+        "predicate",
+    }
+    assert {bind["node"] for bind in result["binds"]} >= {"a100-1", "h100-1", "t4-1", "cpu-1"}
+    assert call("simulate", "-f", EXAMPLES).exit_code == 0
+
+
+# --- validate -------------------------------------------------------------------------------------------------------
+
+
+def test_validate_answers_0_for_what_is_right(tmp_path: Path) -> None:
+    assert call("validate", "-f", written(tmp_path, node("n1"), pod("p"))).exit_code == 0
+    result = call("validate", "-f", "-", "-o", "json", given=LEAN)
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"problems": []})
+
+
+def test_validate_answers_1_with_each_problem_of_an_object() -> None:
+    result = call("validate", "-f", "-", "-o", "json", given=yaml.safe_dump(pod("p", cpu="two")))
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["problems"] == [
+        {
+            "object": "Pod/default/p",
+            "field": "spec.containers[0].resources.requests[cpu]",
+            "code": "Invalid",
+            "severity": "error",
+            "message": "'two' is not a quantity",
+        }
+    ]
+
+
+def test_validate_says_what_has_the_wrong_type() -> None:
+    (problem,) = json.loads(
+        call("validate", "-f", "-", "-o", "json", given=yaml.safe_dump(pod("p", nodeSelector=["a"]))).stdout
+    )["problems"]
+    assert (problem["object"], problem["field"], problem["code"]) == ("Pod/default/p", "spec.nodeSelector", "WrongType")
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_validate_checks_configurations_bare_or_in_a_config_map(wrapped: bool) -> None:
+    text = LEAN.replace("gang", "gnag")
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"x.conf": text}}
+    result = call("validate", "-f", "-", "-o", "json", given=yaml.safe_dump(config_map) if wrapped else text)
+    (problem,) = json.loads(result.stdout)["problems"]
+    assert result.exit_code == 1
+    assert problem["object"] == ("ConfigMap/default/c" if wrapped else "Configuration/standard input")
+    assert problem["field"].endswith("tiers[0].plugins[1].name")
+    assert (problem["code"], problem["message"]) == (
+        "UnknownPlugin",
+        'line 3: there is no plugin "gnag"; did you mean gang?',
+    )
+
+
+def test_validate_checks_what_a_plugin_makes_of_its_arguments() -> None:
+    entry = "{name: predicates, arguments: {predicate.ProportionalEnable: true}}"
+    text = f"actions: allocate\ntiers:\n- plugins: [{entry}]\n"
+    assert call("validate", "-f", "-", given=text).exit_code == 1
+
+
+def test_warnings_alone_answer_0() -> None:
+    result = call("validate", "-f", "-", given=f"{LEAN}metrics: {{}}\n")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("warning: Configuration/standard input: metrics: line 5: ")
+
+
+def test_a_foreign_kind_is_a_warning_and_a_misspelt_one_an_error() -> None:
+    def severity(version: str, kind: str) -> str:
+        given = yaml.safe_dump({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}})
+        (problem,) = json.loads(call("validate", "-f", "-", "-o", "json", given=given).stdout)["problems"]
+        return str(problem["severity"])
+
+    assert severity("v1", "Secret") == "warning"
+    assert severity("v1", "Podd") == "error"
+    assert severity("scheduling.volcano.sh/v1beta1", "Thing") == "error"
+
+
+@pytest.mark.parametrize("given", ["a: [", "- 1\n- 2", "hello"])
+def test_what_cannot_be_read_answers_2(given: str) -> None:
+    result = call("validate", "-f", "-", given=given)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: standard input: ")

@@ -1,0 +1,255 @@
+"""What is said of objects offline: each rule with an object that breaks it, and objects that break none."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.simulation.clusters import Manifest, group, node, pod, queue, stock, volcano_job, workload
+from volsched.simulation.manifests import completed, decode, read_documents, subject_of, take_stock
+from volsched.validation.objects import problems_of
+from volsched.validation.problems import Problem
+
+EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
+
+
+def problems(*manifests: Manifest) -> list[Problem]:
+    return list(problems_of([completed(decode(raw)) for raw in manifests], subject_of))
+
+
+def changed(manifest: Manifest, *path: Any, to: Any) -> Manifest:
+    """Return the manifest with one value replaced; with ``None`` it is left out."""
+    copied = copy.deepcopy(manifest)
+    parent: Any = copied
+    for step in path[:-1]:
+        parent = parent.setdefault(step, {}) if isinstance(parent, dict) else parent[step]
+    if to is None:
+        parent.pop(path[-1])
+    else:
+        parent[path[-1]] = to
+    return copied
+
+
+JOB = volcano_job("train", {"ps": 1, "worker": 3}, queue="team")
+TASK = ("spec", "tasks", 1)
+TEMPLATE = (*TASK, "template", "spec")
+CONTAINER = (*TEMPLATE, "containers", 0)
+TEAM = queue("team", capability={"cpu": "4"})
+GPU = "nvidia.com/gpu"
+
+
+def resources(requests: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"requests": requests or {}, "limits": limits or {}}
+
+
+ONE: list[tuple[Manifest, str, str, str]] = [
+    # queues
+    (queue("q", weight=0), "spec.weight", "Invalid", "0 must be from 1 to 65535"),
+    (queue("q", dequeueStrategy="lifo"), "spec.dequeueStrategy", "NotSupported", "did you mean fifo?"),
+    (queue("q", capability={"cpu": "x"}), "spec.capability[cpu]", "Invalid", "'x' is not a quantity"),
+    (
+        queue("q", deserved={"cpu": "5"}, capability={"cpu": "4000m"}),
+        "spec.deserved[cpu]",
+        "Invalid",
+        "5 is more than capability, 4000m",
+    ),
+    (
+        queue("q", guarantee={"resource": {"memory": "2Gi"}}, deserved={"memory": "1Gi"}),
+        "spec.guarantee.resource[memory]",
+        "Invalid",
+        "2Gi is more than deserved, 1Gi",
+    ),
+    (queue("q", parent="q"), "spec.parent", "Invalid", "'q' is the queue itself"),
+    (queue("root", parent="q"), "spec.parent", "Forbidden", "the root has no parent"),
+    (changed(TEAM, "status", to={"state": "Shut"}), "status.state", "NotSupported", "'Shut' is not one of Open"),
+    # PodGroups
+    (group("g", -1), "spec.minMember", "Invalid", "-1 must not be negative"),
+    (group("g", minTaskMember={"ps": -1}), "spec.minTaskMember[ps]", "Invalid", "-1 must not be negative"),
+    (group("g", minResources={"cpu": "-1"}), "spec.minResources[cpu]", "Invalid", "must not be negative"),
+    (group("g", q="root"), "spec.queue", "Forbidden", "the root takes no work"),
+    # Jobs
+    (changed(JOB, "spec", "tasks", to=[]), "spec.tasks", "Required", "a Job has at least one task"),
+    (changed(JOB, *TASK, "name", to="ps"), "spec.tasks[1].name", "Duplicate", "'ps' is the name of another task"),
+    (changed(JOB, *TASK, "replicas", to=-1), "spec.tasks[1].replicas", "Invalid", "-1 must not be negative"),
+    (changed(JOB, *TASK, "minAvailable", to=9), "spec.tasks[1].minAvailable", "Invalid", "more than the 3 replicas"),
+    (changed(JOB, "spec", "minAvailable", to=5), "spec.minAvailable", "Invalid", "5 is more than the 4 replicas"),
+    (changed(JOB, "spec", "minSuccess", to=0), "spec.minSuccess", "Invalid", "0 must be from 1 to 4"),
+    (changed(JOB, "spec", "maxRetry", to=-1), "spec.maxRetry", "Invalid", "-1 must not be negative"),
+    (
+        changed(JOB, "spec", "policies", to=[{"action": "RestartJo", "event": "PodFailed"}]),
+        "spec.policies[0].action",
+        "NotSupported",
+        "did you mean RestartJob?",
+    ),
+    (
+        changed(JOB, "spec", "policies", to=[{"action": "RestartJob"}]),
+        "spec.policies[0].event",
+        "Required",
+        "for an event or an exit code",
+    ),
+    (
+        changed(JOB, "spec", "policies", to=[{"action": "RestartJob", "exitCode": 0}]),
+        "spec.policies[0].exitCode",
+        "Invalid",
+        "0 is no failure",
+    ),
+    (
+        changed(JOB, "spec", "policies", to=[{"action": "RestartJob", "exitCode": 3, "event": "PodFailed"}]),
+        "spec.policies[0].exitCode",
+        "Forbidden",
+        "for a policy without events",
+    ),
+    (
+        changed(
+            JOB,
+            *TASK,
+            "policies",
+            to=[{"action": "AbortJob", "event": "*"}, {"action": "AbortJob", "event": "PodFailed"}],
+        ),
+        "spec.tasks[1].policies",
+        "Forbidden",
+        "must be the only one",
+    ),
+    (
+        changed(JOB, "spec", "policies", to=[{"action": "AbortJob", "events": ["PodFailed", "PodFailed"]}]),
+        "spec.policies[0]",
+        "Duplicate",
+        "another policy for PodFailed",
+    ),
+    (
+        changed(JOB, *TASK, "dependsOn", to={"name": ["master"]}),
+        "spec.tasks[1].dependsOn.name[0]",
+        "NotFound",
+        "there is no task 'master'",
+    ),
+    (
+        changed(JOB, *TASK, "dependsOn", to={"name": ["worker"]}),
+        "spec.tasks[1].dependsOn",
+        "Invalid",
+        "waits for itself",
+    ),
+    (
+        changed(JOB, *CONTAINER, "name", to=""),
+        "spec.tasks[1].template.spec.containers[0].name",
+        "Required",
+        "is missing",
+    ),
+    # pods, wherever they are
+    (changed(pod("p"), "spec", "containers", to=[]), "spec.containers", "Required", "at least one container"),
+    (pod("p", restartPolicy="Often"), "spec.restartPolicy", "NotSupported", "'Often' is not one of Always"),
+    (pod("p", preemptionPolicy="Ever"), "spec.preemptionPolicy", "NotSupported", "did you mean Never?"),
+    (
+        pod("p", initContainers=[{"name": "main"}]),
+        "spec.initContainers[0].name",
+        "Duplicate",
+        "'main' is the name of another container",
+    ),
+    (
+        pod("p", tolerations=[{"key": "a", "operator": "Likes"}]),
+        "spec.tolerations[0].operator",
+        "Invalid",
+        "Likes",
+    ),
+    (workload("Deployment", "web", -1), "spec.replicas", "Invalid", "-1 must not be negative"),
+    (
+        workload("Job", "etl", nodeSelector={}, overhead={"cpu": "many"}),
+        "spec.template.spec.overhead[cpu]",
+        "Invalid",
+        "'many' is not a quantity",
+    ),
+]
+
+
+@pytest.mark.parametrize(("manifest", "field", "code", "said"), ONE)
+def test_a_rule_that_is_broken_is_said_once_with_its_field(
+    manifest: Manifest, field: str, code: str, said: str
+) -> None:
+    found = problems(manifest)
+    assert [(p.field, p.code, p.severity) for p in found] == [(field, code, "error")], found
+    assert said in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "said"),
+    [
+        (resources({"cpu": "2"}, {"cpu": "1"}), "requests[cpu]", "2 is more than the limit 1"),
+        (resources({GPU: "1"}), f"limits[{GPU}]", "cannot be overcommitted"),
+        (resources({GPU: "1"}, {GPU: "2"}), f"requests[{GPU}]", "1 differs from the limit 2"),
+        (resources({}, {GPU: "500m"}), f"limits[{GPU}]", "500m is not a whole number"),
+        (resources({"hugepages-2Mi": "4Mi"}), "limits[hugepages-2Mi]", "cannot be overcommitted"),
+    ],
+)
+def test_requests_and_limits_must_agree(given: dict[str, Any], field: str, said: str) -> None:
+    (found,) = problems(changed(pod("p"), "spec", "containers", 0, "resources", to=given))
+    assert found.field == f"spec.containers[0].resources.{field}"
+    assert said in found.message
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        resources({"cpu": "1", "memory": "1Gi"}),
+        resources({"cpu": "1"}, {"cpu": "1000m"}),
+        resources({}, {GPU: 2}),
+        resources({GPU: 2}, {GPU: "2"}),
+        resources({"hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": "4Mi"}),
+    ],
+)
+def test_requests_and_limits_that_agree_are_fine(given: dict[str, Any]) -> None:
+    assert problems(changed(pod("p"), "spec", "containers", 0, "resources", to=given)) == []
+
+
+def together(*manifests: Manifest) -> list[tuple[str, str, str]]:
+    return [(problem.object, problem.field, problem.severity) for problem in problems(*manifests)]
+
+
+def test_work_is_judged_beside_the_queues_that_are_given() -> None:
+    closed = changed(TEAM, "status", to={"state": "Closed"})
+    assert together(group("g", q="anywhere")) == []
+    assert together(TEAM, group("g", q="team"), group("h")) == []
+    assert together(TEAM, group("g", q="taem")) == [("PodGroup/default/g", "spec.queue", "warning")]
+    assert together(closed, JOB) == [("Job/default/train", "spec.queue", "error")]
+    assert together(TEAM, queue("part", parent="team"), group("g", q="team")) == [
+        ("PodGroup/default/g", "spec.queue", "error")
+    ]
+
+
+def test_queues_are_judged_beside_each_other() -> None:
+    assert together(TEAM, queue("part", parent="team", capability={"cpu": "5"})) == [
+        ("Queue/part", "spec.capability[cpu]", "error")
+    ]
+    assert together(queue("part", parent="nowhere")) == [("Queue/part", "spec.parent", "warning")]
+    assert together(queue("a", parent="b"), queue("b", parent="a")) == [
+        ("Queue/a", "spec.parent", "error"),
+        ("Queue/b", "spec.parent", "error"),
+    ]
+    half = {"deserved": {"cpu": "3"}, "parent": "top"}
+    assert together(queue("top", deserved={"cpu": "5"}), queue("a", **half), queue("b", **half)) == [
+        ("Queue/top", "spec.deserved[cpu]", "warning")
+    ]
+
+
+def test_minima_of_roles_that_do_not_count_are_a_warning() -> None:
+    (found,) = problems(group("g", 2, minTaskMember={"ps": 1, "worker": 3}))
+    assert (found.field, found.severity) == ("spec.minMember", "warning")
+
+
+def test_an_unknown_plugin_of_a_job_is_a_warning() -> None:
+    (found,) = problems(changed(JOB, "spec", "plugins", to={"pytorhc": []}))
+    assert (found.field, found.severity) == ("spec.plugins[pytorhc]", "warning")
+
+
+def test_objects_that_break_no_rule_have_no_problems() -> None:
+    assert (
+        problems(TEAM, JOB, node("n1"), pod("p"), *(workload(kind, "w", 1) for kind in ("ReplicaSet", "StatefulSet")))
+        == []
+    )
+
+
+def test_the_examples_have_no_errors() -> None:
+    found = take_stock(read_documents([str(EXAMPLES)])).objects
+    assert [p for p in problems_of(found, subject_of) if p.severity == "error"] == []
+    assert stock(TEAM).objects
