@@ -7,5 +7,7 @@ from volsched.framework.entries import ActionEntry
 BUILDERS: Final[dict[str, ActionEntry]] = {
     "enqueue": ActionEntry("actions.enqueue", "EnqueueAction"),
     "allocate": ActionEntry("actions.allocate", "AllocateAction"),
+    "preempt": ActionEntry("actions.preempt", "PreemptAction"),
+    "reclaim": ActionEntry("actions.reclaim", "ReclaimAction"),
     "backfill": ActionEntry("actions.backfill", "BackfillAction"),
 }

@@ -22,7 +22,9 @@ class BackfillAction:
 
     def execute(self, session: Session) -> None:
         """Go through queues and jobs in their order."""
-        waiting = {job.key: tasks for job in considered(session, _has_best_effort) if (tasks := _best_effort(job))}
+        promised = _promised(session)
+        found = considered(session, lambda job: job.pending_best_effort > 0 or job in promised, promised)
+        waiting = {job.key: tasks for job in found if (tasks := _best_effort(session, job, promised.get(job, [])))}
         turns = Turns.of(session, [session.cluster.jobs[key] for key in waiting])
         while turns.queues:
             jobs = turns.jobs[turns.queues.pop().name]
@@ -47,11 +49,18 @@ class BackfillAction:
             session.refuse_task(task, refusal)
 
 
-def _has_best_effort(job: JobInfo) -> bool:
-    return job.pending_best_effort > 0
+def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
+    """Best-effort tasks that an earlier action promised room, by job."""
+    found: dict[JobInfo, list[TaskInfo]] = {}
+    for task in session.promised():
+        if task.best_effort and task.job is not None:
+            found.setdefault(task.job, []).append(task)
+    return found
 
 
-def _best_effort(job: JobInfo) -> list[TaskInfo]:
+def _best_effort(session: Session, job: JobInfo, promised: list[TaskInfo]) -> list[TaskInfo]:
+    for task in promised:
+        session.redeem(task)
     return [task for task in job.schedulable() if task.best_effort]
 
 

@@ -121,7 +121,8 @@ class Books:
                 continue
             queue = self._cluster.queues[victim.job.queue]
             left = held.setdefault(queue.name, dict(self._held(queue)))
-            if any(left.get(name, 0) < amount for name, amount in task.template.request.items()):
+            request = task.template.request
+            if request and all(left.get(name, 0) < amount for name, amount in request.items()):
                 continue
             deserved = self._deserved(queue)
             if all(amount <= deserved.get(name, 0) for name, amount in left.items()):

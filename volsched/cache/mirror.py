@@ -77,7 +77,11 @@ class _Pods:
     homeless: dict[str, dict[str, TaskInfo]] = field(default_factory=dict)
     """Tasks whose node is not known (yet), by the node's name."""
     retries: list[tuple[float, str]] = field(default_factory=list)
-    """When held tasks may be tried again: a heap of (seconds since the epoch, uid)."""
+    """When held tasks may be tried again: a heap of (seconds since the epoch, uid), some of them out of date."""
+    due: dict[str, float] = field(default_factory=dict)
+    """When each task that is held for a time may be tried again."""
+    failed: dict[str, TaskInfo] = field(default_factory=dict)
+    """Tasks whose binding failed and nobody was told of it yet."""
 
 
 class Mirror:
@@ -117,6 +121,7 @@ class Mirror:
         nodes: list[api.Node] = []
         for change in changes:
             count += 1
+            self.cluster.changes += 1
             if isinstance(change, Put) and isinstance(change.object, api.Node):
                 nodes.append(change.object)
                 continue
@@ -146,16 +151,22 @@ class Mirror:
 
     def tick(self, now: float) -> None:
         """Let tasks whose back-off is over be tried again. ``now`` is in seconds since the epoch."""
-        retries = self._pods.retries
-        while retries and retries[0][0] <= now:
-            _, uid = heapq.heappop(retries)
-            task = self.cluster.tasks.get(uid)
-            if task is not None and task.held:
-                self._release(task)
+        due = self.next_retry()
+        while due is not None and due <= now:
+            self._release(self.cluster.tasks[self._pods.retries[0][1]])
+            due = self.next_retry()
 
     def next_retry(self) -> float | None:
         """When the next held task may be tried again; None when none is held for a time."""
-        return self._pods.retries[0][0] if self._pods.retries else None
+        retries, due = self._pods.retries, self._pods.due
+        while retries and due.get(retries[0][1]) != retries[0][0]:
+            heapq.heappop(retries)
+        return retries[0][0] if retries else None
+
+    def take_failed(self) -> list[TaskInfo]:
+        """The tasks whose binding failed since this was last called and that wait again."""
+        failed, self._pods.failed = self._pods.failed, {}
+        return list(failed.values())
 
     def take_problems(self) -> list[Problem]:
         """The problems found since this was last called."""
@@ -217,9 +228,9 @@ class Mirror:
 
     def _update_pod(self, task: TaskInfo, pod: api.Pod) -> None:
         template = self.templates.intern(pod)
-        labels_before, group_before = task.labels, self._group_of(task)
+        labels_before, role_before, group_before = task.labels, task.role, self._group_of(task)
         gates_before = (task.gated, task.admission_gate)
-        assumed = task.status in ASSUMED and not pod.spec.node_name
+        assumed = _stays_assumed(task, pod)
         if template is not task.template:
             self._replace(task, pod)
             return
@@ -229,12 +240,14 @@ class Mirror:
             self.cluster.join(task, self._job_of(task))
         if task.labels != labels_before and task.node is not None:
             self.cluster.relabel(task, labels_before)
-        if assumed and not task.terminating and pod.status.phase not in ("Succeeded", "Failed"):
+        elif (task.labels, task.role) != (labels_before, role_before) and task.job is not None:
+            task.job.parked_at = NOT_PARKED
+        if assumed:
             return
         status, node = self._standing(task, pod)
         if (status, node) != (task.status, task.node):
             self._move(task, status, node)
-        if task.held:
+        if task.held and task.uid not in self._pods.due:
             self._release(task)
         if gates_before != (task.gated, task.admission_gate) and task.job is not None:
             task.job.parked_at = NOT_PARKED
@@ -242,15 +255,14 @@ class Mirror:
 
     def _replace(self, task: TaskInfo, pod: api.Pod) -> None:
         """The pod asks for something else now: take its task out and put a new one in, standing as before."""
-        assumed_on = task.node if task.status in ASSUMED and not pod.spec.node_name else None
-        status = task.status
-        created = task.created
+        assumed_on = self._home_of(task) if _stays_assumed(task, pod) else ""
+        status, created = task.status, task.created
         self._drop_task(task.uid)
         self._add_pod(pod)
         again = self.cluster.tasks[pod.metadata.uid]
         again.created = created
-        if assumed_on is not None:
-            self.cluster.move(again, status, assumed_on)
+        if assumed_on:
+            self.cluster.move(again, status, self._at_home(again, assumed_on))
 
     def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
         """Everything of a pod that may change without changing what it asks for."""
@@ -277,10 +289,20 @@ class Mirror:
         self._pods.homeless.get(name, {}).pop(task.uid, None)
         if not name or status in FINISHED:
             return status, None
+        return status, self._at_home(task, name)
+
+    def _at_home(self, task: TaskInfo, name: str) -> NodeInfo | None:
+        """The node of that name; when it is not known (yet), the task waits for it."""
         node = self.cluster.nodes.get(name)
         if node is None:
             self._pods.homeless.setdefault(name, {})[task.uid] = task
-        return status, node
+        return node
+
+    def _home_of(self, task: TaskInfo) -> str:
+        """The name of the node that a task is on, known or not; empty when it is on none."""
+        if task.node is not None:
+            return task.node.name
+        return next((name for name, waiting in self._pods.homeless.items() if task.uid in waiting), "")
 
     def _move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
         if node is task.node and {status, task.status} <= _SAME_ROOM:
@@ -294,8 +316,8 @@ class Mirror:
         task = self.cluster.tasks.get(uid)
         if task is None:
             return
-        for waiting in self._pods.homeless.values():
-            waiting.pop(uid, None)
+        for known in (*self._pods.homeless.values(), self._pods.due, self._pods.failed):
+            known.pop(uid, None)
         job = task.job
         self.cluster.remove_task(task)
         self._drop_if_empty(job)
@@ -335,6 +357,10 @@ class Mirror:
     def _lone_job(self, task: TaskInfo) -> JobInfo:
         """The job of a pod that names no PodGroup: of one, or waiting for a PodGroup."""
         job = JobInfo(task.namespace, f"pod/{task.name}")
+        earlier = self.cluster.jobs.get(job.key)
+        if earlier is not None:  # a pod of that name was made again: the old one is gone
+            for uid in list(earlier.tasks):
+                self._drop_task(uid)
         job.uid = task.uid
         job.queue = self.settings.default_queue
         job.created = task.created
@@ -476,9 +502,13 @@ class Mirror:
 
     def _bound(self, change: Bound) -> None:
         task = self.cluster.tasks.get(change.uid)
-        if task is not None and task.status is TaskStatus.BINDING:
+        if task is None or task.status not in (TaskStatus.BINDING, TaskStatus.PENDING):
+            return
+        if task.node is not None and task.node.name == change.node:
             self.cluster.move_quietly(task, TaskStatus.BOUND)
-            task.refusal = None
+        else:  # its node went while the binding was under way; the API server takes such a binding too
+            self.cluster.move(task, TaskStatus.BOUND, self._at_home(task, change.node))
+        task.refusal = None
 
     def _bind_failed(self, change: BindFailed) -> None:
         task = self.cluster.tasks.get(change.uid)
@@ -488,11 +518,14 @@ class Mirror:
         message = f'binding to node "{change.node}" failed: {change.message}'
         task.refusal = Verdict(Step.PREDICATE, "", Scope.POD, "FailedScheduling", message)
         task.held = True
+        self._pods.failed[task.uid] = task
         if change.retry_at is not None:
+            self._pods.due[task.uid] = change.retry_at
             heapq.heappush(self._pods.retries, (change.retry_at, task.uid))
 
     def _release(self, task: TaskInfo) -> None:
         task.held = False
+        self._pods.due.pop(task.uid, None)
         if task.job is not None:
             task.job.parked_at = NOT_PARKED
 
@@ -515,6 +548,12 @@ class Mirror:
         """Every task of ours that has no node, in order of its key."""
         for key in sorted(self.cluster.waiting):
             yield from sorted((t for t in self.cluster.waiting[key].waiting.values() if t.ours), key=lambda t: t.key)
+
+
+def _stays_assumed(task: TaskInfo, pod: api.Pod) -> bool:
+    """Whether a pod that the API server shows without a node is on its way to the one that we chose."""
+    ended = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
+    return task.status in ASSUMED and not pod.spec.node_name and not ended
 
 
 _SAME_ROOM: Final = {TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}

@@ -28,6 +28,8 @@ class NodeColumns:
         self.cluster = cluster
         self._layout = -1
         self._position = 0
+        self._facts_position = 0
+        self._settled = True
         self._width = 0
         self.allocatable: Amounts = np.zeros((0, 0), dtype=np.int64)
         self.used: Amounts = self.allocatable
@@ -44,6 +46,8 @@ class NodeColumns:
         elif changed:
             self._copy(changed)
         self._position = cluster.usage_log.end
+        self._facts_position = cluster.facts_log.end
+        self._settled = not cluster.unsettled
 
     def _rebuild(self) -> None:
         nodes = self.cluster.rows
@@ -56,12 +60,15 @@ class NodeColumns:
         self._layout, self._width = self.cluster.layout, width
 
     def _copy(self, changed: list[int]) -> None:
+        """Copy rows; what nodes offer changes with their facts only, and promises are there while anything is unsettled."""
         nodes = self.cluster.rows
         rows = np.array(changed)
         self.used[:, rows] = _stack([nodes[row].used for row in changed], self._width)
-        self.allocatable[:, rows] = _stack([nodes[row].allocatable for row in changed], self._width)
-        self.releasing[:, rows] = _stack([nodes[row].releasing for row in changed], self._width)
-        self.pipelined[:, rows] = _stack([nodes[row].pipelined for row in changed], self._width)
+        if self._facts_position != self.cluster.facts_log.end:
+            self.allocatable[:, rows] = _stack([nodes[row].allocatable for row in changed], self._width)
+        if self.cluster.unsettled or not self._settled:
+            self.releasing[:, rows] = _stack([nodes[row].releasing for row in changed], self._width)
+            self.pipelined[:, rows] = _stack([nodes[row].pipelined for row in changed], self._width)
 
     def fits_idle(self, charge: tuple[tuple[int, int], ...], rows: Rows) -> npt.NDArray[np.bool_]:
         """Which rows have room for a charge, now and once what is promised has been taken."""

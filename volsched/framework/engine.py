@@ -10,9 +10,9 @@ Sums are made in the order of registration, row by row, so that the naive engine
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from volsched.framework.callbacks import (
     BatchNodeOrder,
     BestNodeFn,
     Floats,
+    KeyFn,
     Mask,
     NodeOrder,
     Predicate,
@@ -56,6 +57,10 @@ class NodeCallbacks:
         )
 
 
+Totals: TypeAlias = Callable[[TaskInfo, list[NodeInfo]], list[float]]
+"""The sums of all scores of some nodes."""
+
+
 class Engine(Protocol):
     """Answers about tasks and nodes; the fast one and the naive one agree bit for bit."""
 
@@ -69,6 +74,9 @@ class Engine(Protocol):
 
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether the task may go on this node, now or once it has room."""
+
+    def ranked(self, task: TaskInfo) -> list[NodeInfo]:
+        """Nodes where the task could go if others left, best first: what refuses it there eviction can change."""
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
         """Why nodes refuse the task, counted."""
@@ -149,7 +157,7 @@ class FastEngine:
         self._layout = -1
         self._entries: dict[Hashable, Entry] = {}
         self._capacity = 64
-        self._scoped: list[Predicate | NodeOrder] = []
+        self._keys: list[KeyFn] = []
         self._row_bound: list[Predicate] = []
         self._pod_predicates: list[Predicate] = []
         self._pod_orders = False
@@ -169,7 +177,8 @@ class FastEngine:
             self._rebind(callbacks)
         self.callbacks = callbacks
         asked: list[Predicate | NodeOrder] = [*callbacks.predicates, *callbacks.node_orders]
-        self._scoped = [callback for callback in asked if callback.scope in ("domain", "queue")]
+        scoped = [callback for callback in asked if callback.scope in ("domain", "queue")]
+        self._keys = [_queue_of if c.scope == "queue" else c.key or _uid_of for c in scoped]
         self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
         self._pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
         self._reads.clear()
@@ -285,6 +294,26 @@ class FastEngine:
             if predicate.applies is None or predicate.applies(task)
         )
 
+    def ranked(self, task: TaskInfo) -> list[NodeInfo]:
+        """Nodes where the task could go if others left, best first; of equals the first in order of names."""
+        entry = self._entry(task)
+        self.columns.refresh()
+        large_enough = entry.static_ok.copy()
+        for column, amount in entry.charge:
+            large_enough &= self.columns.allocatable[column] >= amount
+        nodes = self.cluster.rows
+        hopeless = [
+            row for row in np.flatnonzero(large_enough & ~entry.ok) if not self._could_go(task, entry, nodes[row])
+        ]
+        large_enough[hopeless] = False
+        rows = np.flatnonzero(large_enough)
+        totals = self._sums(task, entry, rows, self._batches(task))
+        return [nodes[rows[place]] for place in np.argsort(-totals, kind="stable")]
+
+    def _could_go(self, task: TaskInfo, entry: Entry, node: NodeInfo) -> bool:
+        verdicts = (predicate.fn(task, node) for predicate in (*entry.row_predicates, *self._pod_predicates))
+        return all(verdict is None or verdict.resolvable for verdict in verdicts)
+
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def _entry(self, task: TaskInfo) -> Entry:
@@ -294,8 +323,8 @@ class FastEngine:
             bytes_each = 20 * max(1, len(self.cluster.rows))
             self._capacity = max(64, _ENTRY_BYTES // bytes_each)
         key: Hashable = task.template.id
-        if self._scoped:
-            key = (task.template.id, *[self._scope_key(c, task) for c in self._scoped])
+        if self._keys:
+            key = (key, *[of(task) for of in self._keys])
         entry = self._entries.get(key)
         if entry is None:
             entry = self._build(task)
@@ -306,11 +335,6 @@ class FastEngine:
         entry.task = task
         self._catch_up(entry)
         return entry
-
-    def _scope_key(self, callback: Predicate | NodeOrder, task: TaskInfo) -> Hashable:
-        if callback.scope == "queue":
-            return task.job.queue if task.job is not None else ""
-        return callback.key(task) if callback.key is not None else task.uid
 
     def _scope_version(self, callback: Predicate | NodeOrder, task: TaskInfo) -> Hashable:
         if callback.scope == "queue":
@@ -424,7 +448,8 @@ class FastEngine:
         if total >= entry.blocks[block]:
             entry.blocks[block] = total
         elif before == entry.blocks[block]:
-            entry.blocks[block] = entry.total[block * _BLOCK : (block + 1) * _BLOCK].max()
+            rest = entry.total[block * _BLOCK : (block + 1) * _BLOCK]
+            entry.blocks[block] = rest[rest.argmax()]
         if entry.best == row:
             entry.best, entry.top = (row, total) if total > before else (_UNKNOWN, _NEVER)
         elif entry.best != _UNKNOWN and (total > entry.top or (total == entry.top and row < entry.best)):
@@ -579,6 +604,14 @@ class FastEngine:
         return scores_of(self.cluster, self.callbacks, task)
 
 
+def _queue_of(task: TaskInfo) -> str:
+    return task.job.queue if task.job is not None else ""
+
+
+def _uid_of(task: TaskInfo) -> str:
+    return task.uid
+
+
 def refusal_of(
     cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo
 ) -> tuple[Verdict | None, list[str]]:
@@ -609,6 +642,26 @@ def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) ->
     request = cluster.columns.request(task.template)
     possible = [n for n in cluster.rows if refusal_of(cluster, callbacks, task, n) == (None, [])]
     return [node for node in possible if node.fits_idle(request)] or possible
+
+
+def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> list[NodeInfo]:
+    """Nodes where the task could go if others left, best first; ``totals`` gives the score of each."""
+    request = cluster.columns.request(task.template)
+    nodes = [
+        node
+        for node in cluster.rows
+        if all(node.allocatable[column] >= amount for column, amount in request)
+        and all(_leaves_hope(predicate, task, node) for predicate in callbacks.predicates)
+    ]
+    scored = sorted(zip(totals(task, nodes), range(len(nodes)), strict=True), key=lambda pair: (-pair[0], pair[1]))
+    return [nodes[place] for _, place in scored]
+
+
+def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:
+    if predicate.applies is not None and not predicate.applies(task):
+        return True
+    verdict = predicate.fn(task, node)
+    return verdict is None or (predicate.scope != "static" and verdict.resolvable)
 
 
 def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dict[str, dict[str, float]]:

@@ -124,6 +124,7 @@ class Session:
         self._accounts = accounts
         self._submit = submit
         self._held: list[Statement] = []
+        self._promises: dict[str, Statement] = {}
         self._waiting: dict[str, list[TaskInfo]] = {}
         self._tier = 0
         self._option = PluginOption("")
@@ -383,6 +384,19 @@ class Session:
     def hold(self, statement: Statement) -> None:
         """Keep what a statement reserved until the session closes."""
         self._held.append(statement)
+        for operation in statement.operations:
+            if operation.kind == "pipeline":
+                self._promises[operation.task.uid] = statement
+
+    def promised(self) -> list[TaskInfo]:
+        """Tasks that were promised room in this session."""
+        return [self.cluster.tasks[uid] for uid in self._promises if uid in self.cluster.tasks]
+
+    def redeem(self, task: TaskInfo) -> None:
+        """Take back the promise of room that a task has, so that it can be placed for real."""
+        statement = self._promises.pop(task.uid, None)
+        if statement is not None:
+            statement.undo(task)
 
     def submit(self, steps: Sequence[Step]) -> None:
         """Hand steps to the executor."""

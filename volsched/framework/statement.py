@@ -68,11 +68,17 @@ class Statement:
         return None
 
     def evict(self, task: TaskInfo, reason: str) -> None:
-        """Take it that a task is being deleted: its room will be free."""
+        """Take it that a task is gone from its node, to see what that makes possible (see ``settle_evictions``)."""
         cluster = self._session.cluster
         self.operations.append(Operation("evict", task, task.status, task.node, cluster.relief, reason))
         self._session.told_deallocated(task)
-        cluster.move(task, TaskStatus.RELEASING, task.node)
+        cluster.move(task, TaskStatus.RELEASING, None)
+
+    def settle_evictions(self, checkpoint: int) -> None:
+        """Put tasks evicted since a checkpoint back on their nodes, leaving: their room is not free yet."""
+        for operation in self.operations[checkpoint:]:
+            if operation.kind == "evict":
+                self._session.cluster.move(operation.task, TaskStatus.RELEASING, operation.node)
 
     def checkpoint(self) -> int:
         """A place to roll back to."""
@@ -82,6 +88,12 @@ class Statement:
         """Undo, newest first, everything since a checkpoint."""
         while len(self.operations) > checkpoint:
             self._undo(self.operations.pop())
+
+    def undo(self, task: TaskInfo) -> None:
+        """Undo the operation on one task, whatever came after it."""
+        operation = next(o for o in self.operations if o.task is task)
+        self.operations.remove(operation)
+        self._undo(operation)
 
     def _undo(self, operation: Operation) -> None:
         task, cluster = operation.task, self._session.cluster
@@ -116,6 +128,7 @@ class Statement:
             task = operation.task
             if operation.kind == "evict":
                 steps.append(self._eviction(operation))
+                cluster.changes += 1
             elif operation.kind == "allocate" and task.status is TaskStatus.ALLOCATED and task.node is not None:
                 steps.append(bind_step(task, task.node))
                 cluster.move_quietly(task, TaskStatus.BINDING)

@@ -82,7 +82,8 @@ class Cluster:
     """Nodes, tasks, jobs, queues and storage, with exact accounts.
 
     ``layout`` changes when nodes come or go (rows are numbered anew), ``relief`` whenever something happened that
-    could let a waiting task in: room freed, a node changed, a quota changed. ``standing`` changes with every move.
+    could let a waiting task in: room freed, a node changed, a quota changed. ``standing`` changes with every move,
+    ``changes`` only with what a session has committed and what the mirror has heard, not with what is tried and undone.
     ``touched`` are the jobs that changed since a session last wrote their status, ``waiting`` those with pending tasks,
     ``unadmitted`` those in no phase or Pending; all three are kept so that a session need not look at every job.
     """
@@ -103,6 +104,7 @@ class Cluster:
         self.layout = 0
         self.relief = 0
         self.standing = 0
+        self.changes = 0
         self.namespaces_version = 0
         self.unsettled: dict[str, NodeInfo] = {}
         self.touched: dict[str, JobInfo] = {}

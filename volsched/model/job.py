@@ -47,7 +47,7 @@ class JobInfo:
     ``allocated`` is what its placed tasks hold, by resource.
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
     ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the
-    job was found to be hopeless.
+    job was found to be hopeless, ``hunted_at`` for each action the cluster's changes at which it last sought victims.
     """
 
     __slots__ = (
@@ -59,6 +59,7 @@ class JobInfo:
         "created",
         "group_uid",
         "has_group",
+        "hunted_at",
         "implicit",
         "key",
         "labels",
@@ -113,6 +114,7 @@ class JobInfo:
         self.pending_best_effort = 0
         self.refusal: Verdict | None = None
         self.parked_at = NOT_PARKED
+        self.hunted_at: dict[str, int] = {}
         self.version = 0
 
     # -- counting, called by the cluster only ---------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 from volsched.framework.engine import (
     NodeCallbacks,
     candidates_of,
+    ranked_of,
     refusal_of,
     refusals_of,
     scores_of,
@@ -57,6 +58,10 @@ class NaiveEngine:
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether the task may go on this node, now or once it has room."""
         return refusal_of(self.cluster, self.callbacks, task, node) == (None, [])
+
+    def ranked(self, task: TaskInfo) -> list[NodeInfo]:
+        """Nodes where the task could go if others left, best first."""
+        return ranked_of(self.cluster, self.callbacks, task, self._totals)
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
         """Why nodes refuse the task, counted."""

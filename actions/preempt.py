@@ -1,0 +1,78 @@
+"""preempt: inside a queue, whoever matters more may take room from whoever matters less.
+
+First between the jobs of one queue, as a gang: what was evicted stands only when the job then has room for its minimum
+on the way. Then inside one job, task by task.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from actions.eviction import Hunt, can_go, note_hunted, preemptors, starving, takes_on
+from volsched.framework.ordering import Heap
+from volsched.framework.session import Session
+from volsched.framework.statement import Statement
+from volsched.model.job import JobInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.task import TaskInfo
+
+
+class PreemptAction:
+    """Evict less important pods of the same queue."""
+
+    name: ClassVar[str] = "preempt"
+
+    def execute(self, session: Session) -> None:
+        """Go through the queues in order."""
+        jobs = starving(session)
+        queues: dict[str, list[JobInfo]] = {}
+        for job in jobs:
+            queues.setdefault(job.queue, []).append(job)
+        for queue in sorted((session.cluster.queues[name] for name in queues), key=session.queue_key):
+            self._between_jobs(session, queue, queues[queue.name])
+            for job in sorted(queues[queue.name], key=session.job_key):
+                self._within_job(session, queue, job)
+        note_hunted(session, jobs)
+
+    def _between_jobs(self, session: Session, queue: QueueInfo, jobs: list[JobInfo]) -> None:
+        heap = Heap(session.job_key, jobs)
+        tasks = {job.key: preemptors(session, job) for job in jobs}
+        while heap:
+            job = heap.pop()
+            statement = session.statement()
+            made = self._feed(session, statement, queue, job, tasks[job.key])
+            if not session.is_pipelined(job):
+                statement.discard()
+            else:
+                statement.commit()
+                if made:
+                    heap.push(job)
+
+    def _feed(
+        self, session: Session, statement: Statement, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]
+    ) -> bool:
+        """Make room for a job's tasks until it starves no more; whether the last one that was tried got some."""
+        made = False
+        while tasks and session.is_starving(job):
+            task = tasks.pop()
+            made = task.preempts and self._hunt(session, statement, queue, task, inside=False).succeed()
+        return made
+
+    def _within_job(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
+        tasks = preemptors(session, job)
+        while tasks:
+            task = tasks.pop()
+            statement = session.statement()
+            if not task.preempts or not self._hunt(session, statement, queue, task, inside=True).succeed():
+                return
+            statement.commit()
+
+    def _hunt(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, inside: bool) -> Hunt:
+        job = task.job
+
+        def may_go(victim: TaskInfo) -> bool:
+            if victim.job is None or (victim.job is job) != inside or victim.job.queue != queue.name:
+                return False
+            return can_go(victim)
+
+        return Hunt(session, statement, task, may_go, session.preemptable, takes_on(session, queue, task))

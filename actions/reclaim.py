@@ -1,0 +1,55 @@
+"""reclaim: a queue below its due takes room back from queues above theirs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from actions.eviction import Hunt, can_go, note_hunted, preemptors, starving
+from actions.job_order import Turns
+from volsched.framework.session import Session
+from volsched.framework.statement import Statement
+from volsched.model.job import JobInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+
+
+class ReclaimAction:
+    """Evict pods of other queues."""
+
+    name: ClassVar[str] = "reclaim"
+
+    def execute(self, session: Session) -> None:
+        """Let the best job of the best queue reclaim, then everything goes back in line."""
+        jobs = starving(session)
+        turns = Turns.of(session, jobs)
+        while turns.queues:
+            queue = turns.queues.pop()
+            if not turns.jobs[queue.name]:
+                continue
+            self._reclaim(session, queue, turns.jobs[queue.name].pop())
+            turns.queues.push(queue)
+        note_hunted(session, jobs)
+
+    def _reclaim(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
+        statement = session.statement()
+        tasks = preemptors(session, job)
+        while tasks and session.is_starving(job):
+            task = tasks.pop()
+            if task.preempts and session.may_preempt(queue, [task]):
+                self._hunt(session, statement, queue, task).succeed()
+        if session.is_pipelined(job):
+            statement.commit()
+        else:
+            statement.discard()
+
+    def _hunt(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> Hunt:
+        queues = session.cluster.queues
+
+        def may_go(victim: TaskInfo) -> bool:
+            if victim.status is not TaskStatus.RUNNING or victim.job is None or victim.job.queue == queue.name:
+                return False
+            owner = queues.get(victim.job.queue)
+            return owner is not None and owner.reclaimable and can_go(victim)
+
+        return Hunt(session, statement, task, may_go, session.reclaimable, lambda: True, needs_candidates=True)
