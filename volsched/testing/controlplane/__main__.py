@@ -36,6 +36,9 @@ _MODULE = "volsched.testing.controlplane"
 _DOWN_WITHIN_SECONDS = 20.0
 _LOCK_WITHIN_SECONDS = 2.0
 
+_locks: list[IO[str]] = []
+"""Kept open, so that only the end of this process releases them."""
+
 
 @dataclass(frozen=True)
 class State:
@@ -149,17 +152,16 @@ def _serve(chosen: argparse.Namespace) -> int:
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    with (folder / "lock").open("w") as lock:
-        _lock(lock, folder)
-        (folder / "state.json").unlink(missing_ok=True)
-        shutil.rmtree(folder / "logs", ignore_errors=True)
-        with ControlPlane(folder=folder) as cluster:
-            cluster.create_nodes([a_node(f"node-{index}") for index in range(1, chosen.nodes + 1)])
-            state = State(os.getpid(), str(cluster.kubeconfig), cluster.url, str(cluster.binaries["kubectl"].parent))
-            _publish(folder / "state.json", state)
-            while not ended.wait(1.0):
-                cluster.check()
-        (folder / "state.json").unlink(missing_ok=True)
+    _lock((folder / "lock").open("w"), folder)
+    (folder / "state.json").unlink(missing_ok=True)
+    shutil.rmtree(folder / "logs", ignore_errors=True)
+    with ControlPlane(folder=folder) as cluster:
+        cluster.create_nodes([a_node(f"node-{index}") for index in range(1, chosen.nodes + 1)])
+        state = State(os.getpid(), str(cluster.kubeconfig), cluster.url, str(cluster.binaries["kubectl"].parent))
+        _publish(folder / "state.json", state)
+        while not ended.wait(1.0):
+            cluster.check()
+    (folder / "state.json").unlink(missing_ok=True)
     return 0
 
 
@@ -198,6 +200,7 @@ def _lock(handle: IO[str], folder: Path) -> None:
                 raise StartError(f"a control plane is running in {folder} already") from None
             time.sleep(0.02)
         else:
+            _locks.append(handle)
             return
 
 

@@ -20,7 +20,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -214,8 +214,8 @@ class ControlPlane:
     def create_nodes(self, nodes: Sequence[Mapping[str, Any]], *, timeout: float = 120.0) -> list[str]:
         """Create nodes, some at a time, and return their names once all can take pods.
 
-        Admission taints every new node as not ready. The node lifecycle controller would lift that at its own pace, a
-        minute for some thousand nodes, so the taint is taken away here; the controller agrees as the node is Ready.
+        Admission taints every new node as not ready, until the node lifecycle controller has seen that it is Ready.
+        Where that controller does not run the taint is lifted here.
         """
         made = [str(node["metadata"]["name"]) for node in nodes]
         self.api.for_each(self._create_node, nodes)
@@ -259,9 +259,17 @@ class ControlPlane:
 
     def restart(self, *, down_seconds: float = 0.0, graceful: bool = False) -> None:
         """Stop the API server, leave it down for a while, and start it again."""
+        with self.api_server_down(graceful=graceful):
+            time.sleep(down_seconds)
+
+    @contextlib.contextmanager
+    def api_server_down(self, *, graceful: bool = False) -> Iterator[None]:
+        """Have no API server within a ``with`` block; it is back, on its old port, whatever happens in it."""
         self.stop_api_server(graceful=graceful)
-        time.sleep(down_seconds)
-        self.start_api_server()
+        try:
+            yield
+        finally:
+            self.start_api_server()
 
     def start_kube_scheduler(self, *, qps: float = 5000.0, flags: Sequence[str] = ()) -> Process:
         """Start kube-scheduler as its own user, for comparison; `qps` is its limit of requests per second."""
@@ -348,7 +356,6 @@ class ControlPlane:
                 "--allow-privileged=true",
                 f"--max-requests-inflight={self._in_flight}",
                 f"--max-mutating-requests-inflight={self._in_flight // 2}",
-                "--profiling=false",
                 *self._gates,
                 *self._api_flags,
             ],
@@ -367,10 +374,10 @@ class ControlPlane:
                 f"--root-ca-file={self.credentials.ca_file}",
                 "--leader-elect=false",
                 "--secure-port=0",
+                "--controllers=*,-ttl-controller",  # it annotates every node again whenever there are many more of them
                 "--kube-api-qps=500",
                 "--kube-api-burst=1000",
                 f"--node-monitor-grace-period={self._node_lease_seconds}s",
-                "--profiling=false",
                 *self._gates,
             ],
         )
@@ -389,6 +396,7 @@ class ControlPlane:
                 "--cidr=10.64.0.0/10",
                 "--node-ip=10.1.0.1",
                 f"--node-lease-duration-seconds={self._node_lease_seconds}",
+                "--v=WARN",  # else it writes a line per pod
             ],
             {"HOME": str(state.scratch)},  # it would read the user's own KWOK configuration
         )
@@ -399,8 +407,8 @@ class ControlPlane:
 
     def _create_node(self, node: Mapping[str, Any]) -> None:
         made = self.api.create("/api/v1/nodes", node)
-        taints = list(node.get("spec", {}).get("taints") or ())
-        if made["spec"].get("taints", []) != taints:
+        if not self._with_controller_manager:
+            taints = list(node.get("spec", {}).get("taints") or ())
             self.api.patch(f"/api/v1/nodes/{made['metadata']['name']}", {"spec": {"taints": taints}})
 
     def _wait_until_ready(self) -> None:

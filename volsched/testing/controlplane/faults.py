@@ -81,7 +81,7 @@ class FaultProxy:
         self._control_plane = control_plane
         self._authorization = authorization.encode() if authorization else None
         self._server: FaultServer | None = None
-        self._loop = asyncio.new_event_loop()
+        self._loop = asyncio.SelectorEventLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
         self._written = 0
 

@@ -68,7 +68,7 @@ hostIPs: [{ip: {{ index $ips 0 | Quote }}}]
 {{ end }}
 {{ with $ips := PodIPsWith .spec.nodeName ( or .spec.hostNetwork false ) ( or .metadata.uid "" ) ( or .metadata.name "" ) ( or .metadata.namespace "" ) }}
 podIP: {{ index $ips 0 | Quote }}
-podIPs: [{ip: {{ index $ips 0 | Quote }}}]
+podIPs: [{ip: {{ index $ips 0 | Quote }}}, {$patch: replace}]
 {{ end }}
 """  # noqa: E501 - a template function with five arguments
 
