@@ -79,7 +79,7 @@ def validate(paths: tuple[str, ...], output: str) -> None:
             click.echo(f"{problem.severity}: {problem} [{problem.code}]")
     else:
         found = {"problems": [asdict(problem) for problem in problems]}
-        text = json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        text = json.dumps(found, indent=2, sort_keys=True) + "\n"
         click.echo(text if output == "json" else as_yaml(found), nl=False)
     sys.exit(EXIT_PROBLEMS if any(problem.severity == "error" for problem in problems) else 0)
 

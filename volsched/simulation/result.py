@@ -31,7 +31,7 @@ _WAITING: Final = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINE
 
 def to_text(result: Json) -> str:
     """Return the JSON text, the same for the same result to the byte."""
-    return json.dumps(result, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    return json.dumps(result, indent=2, sort_keys=True) + "\n"
 
 
 def result_of(simulation: Simulation) -> Json:
