@@ -18,6 +18,7 @@ from volsched.framework.session import Accounts, Session
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import JobInfo
 from volsched.model.plan import Bind, Evict, Executor, Step, Tell
+from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Verdict
 from volsched.model.verdict import Step as VerdictStep
@@ -133,6 +134,7 @@ class Scheduler:
         )
         session.on_placed = self._on_placed
         plugins = self._open(session)
+        session.keep_promises()
         opened = self._clock.elapsed()
         durations: dict[str, float] = {}
         for action in self.profile.actions:
@@ -207,8 +209,13 @@ class Scheduler:
         for job in jobs:
             if job.key in session.refused_jobs:
                 steps.extend(reporter.about_job(job))
-        for task in sorted(session.refused.values(), key=lambda t: t.key):
-            steps.extend(reporter.about_task(task))
+        refused = {**session.refused, **{task.uid: task for task in self.mirror.take_failed()}}
+        for task in sorted(refused.values(), key=lambda t: t.key):
+            if task.status is TaskStatus.PENDING:
+                steps.extend(reporter.about_task(task))
+        steps.extend(
+            reporter.about_nomination(task) for uid, task in session.renominated.items() if uid not in session.refused
+        )
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         cluster.touched.clear()

@@ -76,6 +76,8 @@ class _Pods:
 
     homeless: dict[str, dict[str, TaskInfo]] = field(default_factory=dict)
     """Tasks whose node is not known (yet), by the node's name."""
+    homes: dict[str, str] = field(default_factory=dict)
+    """The node's name of each of them."""
     retries: list[tuple[float, str]] = field(default_factory=list)
     """When held tasks may be tried again: a heap of (seconds since the epoch, uid), some of them out of date."""
     due: dict[str, float] = field(default_factory=dict)
@@ -178,7 +180,8 @@ class Mirror:
     def _put_nodes(self, nodes: list[api.Node]) -> None:
         self.cluster.put_nodes([reading.node_facts(node, self._reporter("Node", node)) for node in nodes])
         for node in nodes:
-            for task in self._pods.homeless.pop(node.metadata.name, {}).values():
+            for task in list(self._pods.homeless.get(node.metadata.name, {}).values()):
+                self._leave_home(task.uid)
                 self.cluster.move(task, task.status, self.cluster.nodes[node.metadata.name])
 
     def _drop_node(self, name: str) -> None:
@@ -190,7 +193,7 @@ class Mirror:
                 self.cluster.move(task, TaskStatus.PENDING, None)
             else:
                 self.cluster.move(task, task.status, None)
-                self._pods.homeless.setdefault(name, {})[task.uid] = task
+                self._wait_for_home(task, name)
         self.cluster.remove_node(name)
 
     # -- pods ---------------------------------------------------------------------------------------------------------
@@ -279,14 +282,21 @@ class Mirror:
         task.gated = reading.gates_of(pod)
         task.admission_gate = reading.has_admission_gate(pod)
         task.terminating = meta.deletion_timestamp is not None
-        task.nominated = pod.status.nominated_node_name
+        self._hear_nomination(task, pod.status.nominated_node_name)
         task.resource_version = meta.resource_version
+
+    def _hear_nomination(self, task: TaskInfo, node: str) -> None:
+        """Take a pod's nomination from its status, unless that is older than what we have just decided."""
+        if task.nomination_sent and node != task.nominated:
+            return
+        if node != task.nominated or task.nomination_sent:
+            self.cluster.nominate(task, node, sent=False)
 
     def _standing(self, task: TaskInfo, pod: api.Pod) -> tuple[TaskStatus, NodeInfo | None]:
         """Status and node of a pod; a node that is not known yet is waited for."""
         status = reading.pod_status(pod)
         name = pod.spec.node_name
-        self._pods.homeless.get(name, {}).pop(task.uid, None)
+        self._leave_home(task.uid)
         if not name or status in FINISHED:
             return status, None
         return status, self._at_home(task, name)
@@ -295,14 +305,26 @@ class Mirror:
         """The node of that name; when it is not known (yet), the task waits for it."""
         node = self.cluster.nodes.get(name)
         if node is None:
-            self._pods.homeless.setdefault(name, {})[task.uid] = task
+            self._wait_for_home(task, name)
         return node
+
+    def _wait_for_home(self, task: TaskInfo, name: str) -> None:
+        self._leave_home(task.uid)
+        self._pods.homeless.setdefault(name, {})[task.uid] = task
+        self._pods.homes[task.uid] = name
+
+    def _leave_home(self, uid: str) -> None:
+        """Let a task wait for its node no longer."""
+        name = self._pods.homes.pop(uid, None)
+        if name is not None:
+            waiting = self._pods.homeless[name]
+            del waiting[uid]
+            if not waiting:
+                del self._pods.homeless[name]
 
     def _home_of(self, task: TaskInfo) -> str:
         """The name of the node that a task is on, known or not; empty when it is on none."""
-        if task.node is not None:
-            return task.node.name
-        return next((name for name, waiting in self._pods.homeless.items() if task.uid in waiting), "")
+        return task.node.name if task.node is not None else self._pods.homes.get(task.uid, "")
 
     def _move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
         if node is task.node and {status, task.status} <= _SAME_ROOM:
@@ -316,8 +338,9 @@ class Mirror:
         task = self.cluster.tasks.get(uid)
         if task is None:
             return
-        for known in (*self._pods.homeless.values(), self._pods.due, self._pods.failed):
-            known.pop(uid, None)
+        self._leave_home(uid)
+        self._pods.due.pop(uid, None)
+        self._pods.failed.pop(uid, None)
         job = task.job
         self.cluster.remove_task(task)
         self._drop_if_empty(job)
