@@ -253,7 +253,8 @@ import sys, time
 from volsched.testing.controlplane import ControlPlane
 cluster = ControlPlane().start()
 print(*[cluster.process(name).pid for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")])
-print(next(a.partition("=")[2] for a in cluster.process("etcd").command if a.startswith("--data-dir=")), flush=True)
+print(next(a.partition("=")[2] for a in cluster.process("etcd").command if a.startswith("--data-dir=")))
+print(cluster.folder, flush=True)
 time.sleep(1000)
 """
 
@@ -262,15 +263,16 @@ time.sleep(1000)
 def test_nothing_outlives_a_test_run_that_is_killed(control_plane: ControlPlane) -> None:
     starter = subprocess.Popen([sys.executable, "-c", STARTER], stdout=subprocess.PIPE, text=True)
     assert starter.stdout
-    pids, data = starter.stdout.readline().split(), Path(starter.stdout.readline().strip())
-    assert data.is_dir()
+    pids = starter.stdout.readline().split()
+    folders = [Path(starter.stdout.readline().strip()) for _ in range(2)]
+    assert all(folder.is_dir() for folder in folders)
     assert all(is_alive(int(pid)) for pid in pids)
 
     starter.send_signal(signal.SIGKILL)
     starter.wait()
 
     assert has_come(lambda: not any(is_alive(int(pid)) for pid in pids))
-    assert has_come(lambda: not data.exists())
+    assert has_come(lambda: not any(folder.exists() for folder in folders))
 
 
 def is_alive(pid: int) -> bool:

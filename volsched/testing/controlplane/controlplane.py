@@ -448,13 +448,13 @@ class ControlPlane:
 class _Running:
     """What exists between start and stop."""
 
-    def __init__(self, folder: Path, scratch: Path, binaries: Binaries) -> None:
+    def __init__(self, folder: Path, scratch: Path, binaries: Binaries, temporary: Sequence[Path]) -> None:
         self.folder = folder
         self.scratch = scratch
         self.binaries = binaries
         self.port = _free_port()
         self.credentials = Credentials.create(folder / "pki")
-        self.processes = ProcessSet(folder / "logs", scratch)
+        self.processes = ProcessSet(folder / "logs", scratch, temporary)
         self.api = ApiClient(
             f"https://127.0.0.1:{self.port}", self.credentials.client_context(), self.credentials.admin_token
         )
@@ -462,18 +462,25 @@ class _Running:
 
     @classmethod
     def create(cls, folder: Path | None, binaries: Binaries) -> _Running:
-        """Make the folders; data goes to a memory file system where there is room, since only its speed matters."""
+        """Make the folders; a temporary one for logs and credentials when none is given."""
+        scratch = _new_scratch()
         if folder is None:
-            folder = Path(tempfile.mkdtemp(prefix="volsched-controlplane-"))
+            made = Path(tempfile.mkdtemp(prefix="volsched-controlplane-"))
+            return cls(made, scratch, binaries, temporary=(scratch, made))
         folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(OSError):
-            if shutil.disk_usage(_TMPFS).free >= _TMPFS_NEEDED_BYTES:
-                return cls(folder, Path(tempfile.mkdtemp(prefix="volsched-", dir=_TMPFS)), binaries)
-        return cls(folder, Path(tempfile.mkdtemp(prefix="volsched-")), binaries)
+        return cls(folder, scratch, binaries, temporary=(scratch,))
 
 
 class _PortTakenError(StartError):
     """The chosen port was free a moment ago."""
+
+
+def _new_scratch() -> Path:
+    """Make a folder for data: on a memory file system where there is room, as only its speed matters."""
+    with contextlib.suppress(OSError):
+        if shutil.disk_usage(_TMPFS).free >= _TMPFS_NEEDED_BYTES:
+            return Path(tempfile.mkdtemp(prefix="volsched-", dir=_TMPFS))
+    return Path(tempfile.mkdtemp(prefix="volsched-"))
 
 
 def _free_port() -> int:

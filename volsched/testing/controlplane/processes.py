@@ -67,9 +67,11 @@ class Process:
 class ProcessSet:
     """The processes of one control plane, with the guard that ends them should this process be killed."""
 
-    def __init__(self, log_folder: Path, scratch: Path) -> None:
+    def __init__(self, log_folder: Path, scratch: Path, temporary: Sequence[Path]) -> None:
+        """Take the folders for logs and data, and those that the guard removes should it have to act."""
         self._log_folder = log_folder
         self._scratch = scratch
+        self._temporary = tuple(temporary)
         self._running: dict[str, Process] = {}
         self._guard: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -140,7 +142,8 @@ class ProcessSet:
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )
-            self._tell_guard(f"scratch {self._scratch}")
+            for folder in self._temporary:
+                self._tell_guard(f"scratch {folder}")
 
     def _tell_guard(self, line: str) -> None:
         if self._guard and self._guard.stdin:
