@@ -60,7 +60,7 @@ class NodeColumns:
         self._layout, self._width = self.cluster.layout, width
 
     def _copy(self, changed: list[int]) -> None:
-        """Copy rows; what nodes offer changes with their facts only, and promises are there while anything is unsettled."""
+        """Copy rows. What nodes offer changes with their facts only; promises are there while anything is unsettled."""
         nodes = self.cluster.rows
         rows = np.array(changed)
         self.used[:, rows] = _stack([nodes[row].used for row in changed], self._width)
