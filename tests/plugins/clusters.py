@@ -102,6 +102,11 @@ class Lab:
     def move(self, task: TaskInfo, status: TaskStatus, on: str | None = None) -> None:
         self.cluster.move(task, status, self.cluster.nodes[on] if on else None)
 
+    def best(self, task: TaskInfo) -> str | None:
+        """The name of the node that the engine chooses."""
+        node = self.session.best_node(task)
+        return node.name if node is not None else None
+
     # -- questions --------------------------------------------------------------------------------------------------
 
     @property
