@@ -13,6 +13,7 @@ from actions.placement import Attempt, place
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queue import QueueInfo
+from volsched.model.task import TaskInfo
 
 
 class AllocateAction:
@@ -56,11 +57,21 @@ def _attempts(session: Session) -> dict[str, Attempt]:
     """Jobs with tasks to place, those left out that failed when the cluster was no fuller than now."""
     relief = session.cluster.relief
     attempts: dict[str, Attempt] = {}
-    for job in considered(session, lambda job: job.parked_at != relief):
-        tasks = [task for task in job.schedulable() if not task.best_effort]
+    promised = _promised(session)
+    for job in considered(session, lambda job: job.parked_at != relief or job in promised, promised):
+        tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
         if tasks:
             attempts[job.key] = Attempt(job, session.in_order(tasks)[::-1])
     return attempts
+
+
+def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
+    """Tasks for which earlier sessions made room: they may find it free now."""
+    found: dict[JobInfo, list[TaskInfo]] = {}
+    for task in session.promised():
+        if task.job is not None and not task.best_effort:
+            found.setdefault(task.job, []).append(task)
+    return found
 
 
 def _helped_by_placements(job: JobInfo) -> bool:

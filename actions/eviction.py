@@ -57,6 +57,8 @@ class Hunt:
         victims = self._victims(candidates)
         if not self._could_suffice(node, victims):
             return False
+        before = self.statement.checkpoint()
+        self._displace_weaker(node)
         start = self.statement.checkpoint()
         chosen: list[TaskInfo] = []
         for victim in in_order_of_victims(self.session, self.task, victims):
@@ -65,12 +67,12 @@ class Hunt:
             self.statement.evict(victim, self._reason())
             chosen.append(victim)
         if not self._suffices(node):
-            self.statement.rollback(start)
+            self.statement.rollback(before)
             return False
         self._spare(node, start, chosen)
         self.statement.settle_evictions(start)
         if self.statement.pipeline(self.task, node) is not None:
-            self.statement.rollback(start)
+            self.statement.rollback(before)
             return False
         return True
 
@@ -80,10 +82,20 @@ class Hunt:
             candidates = [candidate for candidate in candidates if candidate.best_effort]
         return self.lawful(self.task, sorted(candidates, key=lambda t: t.uid)) if candidates else []
 
+    def _displace_weaker(self, node: NodeInfo) -> None:
+        """Take away promises that earlier sessions made here to less important tasks."""
+        for other in sorted(node.tasks.values(), key=lambda t: t.uid):
+            if self._is_weaker(other):
+                self.statement.displace(other)
+
+    def _is_weaker(self, other: TaskInfo) -> bool:
+        return self.session.was_promised_before(other) and other.priority < self.task.priority
+
     def _could_suffice(self, node: NodeInfo, victims: Sequence[TaskInfo]) -> bool:
         """Whether the room of all victims together would do, resources alone considered."""
         freed: dict[int, int] = {}
-        for victim in victims:
+        weaker = [other for other in node.tasks.values() if self._is_weaker(other)]
+        for victim in [*victims, *weaker]:
             for column, amount in victim.charge:
                 freed[column] = freed.get(column, 0) + amount
         return all(

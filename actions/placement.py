@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from volsched.framework.session import Session
+from volsched.framework.session import Session, waits_for_room
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
@@ -70,11 +70,12 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
 
 
 def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:
+    session.redeem(task)
     refusal = session.pre_refusal(task)
     if refusal is not None:
         session.refuse_task(task, refusal)
         return False
-    node = _nominated(session, task) or session.best_node(task)
+    node = _choose(session, task)
     if node is None:
         session.refuse_by_nodes(task, Step.PREDICATE)
         return False
@@ -83,11 +84,23 @@ def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:
     else:
         refusal = statement.pipeline(task, node)
         if refusal is None:
-            session.refuse_task(task, _waits_for_room(task, node))
+            session.refuse_task(task, waits_for_room(task, node))
     if refusal is not None:
         session.refuse_task(task, refusal)
         return False
     return True
+
+
+def _choose(session: Session, task: TaskInfo) -> NodeInfo | None:
+    """The node that a task was promised when it has room now, else the best one that has, else the promised one."""
+    promised = _nominated(session, task)
+    if promised is None:
+        return session.best_node(task)
+    request = session.cluster.columns.request(task.template)
+    if promised.fits_idle(request):
+        return promised
+    best = session.best_node(task)
+    return best if best is not None and best.fits_idle(request) else promised
 
 
 def _nominated(session: Session, task: TaskInfo) -> NodeInfo | None:
@@ -117,11 +130,6 @@ def _ready_in_role(job: JobInfo, role: str) -> int:
 def _same_role(task: TaskInfo) -> Verdict:
     message = f'no node takes a task of role "{task.role}" of PodGroup "{task.job.key if task.job else ""}"'
     return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message)
-
-
-def _waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
-    message = f'pod "{task.key}" can go to node "{node.name}" once pods that are being deleted there are gone'
-    return Verdict(Step.PREDICATE, "predicates", Scope.POD, "FailedScheduling", message)
 
 
 def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> None:

@@ -411,7 +411,8 @@ class Mirror:
         assert isinstance(group, api.PodGroup)
         meta, spec = group.metadata, group.spec
         job = self.cluster.jobs.get(f"{meta.namespace}/{meta.name}") or self._new_job(meta.namespace, meta.name)
-        if not job.has_group or job.group_uid != meta.uid:
+        before = _spec_of(job) if job.has_group and job.group_uid == meta.uid else None
+        if before is None:
             job.created = reading.seconds(meta.creation_timestamp) or job.created
             job.reported, job.confirmed = None, True
         job.has_group = True
@@ -425,18 +426,22 @@ class Mirror:
         job.resource_version = meta.resource_version
         self.cluster.set_job_queue(job, spec.queue or self.settings.default_queue)
         self._take_status(job, group)
-        job.refusal = None
-        self.cluster.put_job(job)
+        if _spec_of(job) != before:
+            job.refusal = None
+            self.cluster.put_job(job)
 
     def _take_status(self, job: JobInfo, group: api.PodGroup) -> None:
         """Take a PodGroup's status in, unless it is older than one that we are still writing."""
         status = group.status
         shown = GroupStatus(status.phase, status.running, status.succeeded, status.failed, reading.conditions_of(group))
-        if not job.confirmed and job.reported is not None and shown.phase != job.reported.phase:
+        if shown == job.reported:
+            job.confirmed = True
+        elif job.confirmed:
+            job.reported = shown
+            job.conditions = shown.conditions
+            self.cluster.touched[job.key] = job
+        else:
             return
-        job.confirmed = True
-        job.reported = shown
-        job.conditions = shown.conditions
         self.cluster.set_phase(job, status.phase)
 
     def _group_write_failed(self, change: GroupWriteFailed) -> None:
@@ -464,6 +469,8 @@ class Mirror:
         if found.global_default:
             self.cluster.default_priority = found.value
             self._default_class = found.metadata.name
+        elif self._default_class == found.metadata.name:
+            self.cluster.default_priority, self._default_class = 0, ""
         self._revalue_jobs()
 
     _default_class = ""
@@ -571,6 +578,12 @@ class Mirror:
         """Every task of ours that has no node, in order of its key."""
         for key in sorted(self.cluster.waiting):
             yield from sorted((t for t in self.cluster.waiting[key].waiting.values() if t.ours), key=lambda t: t.key)
+
+
+def _spec_of(job: JobInfo) -> tuple[object, ...]:
+    """What a PodGroup says that decides anything, its status aside."""
+    needs = (job.min_available, job.min_roles, job.min_resources)
+    return (*needs, job.queue, job.priority_class, job.labels, job.annotations)
 
 
 def _stays_assumed(task: TaskInfo, pod: api.Pod) -> bool:

@@ -33,6 +33,13 @@ def about_task(task: TaskInfo) -> Iterator[Tell | WritePodCondition]:
     yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, verdict.short_message())
 
 
+def about_nomination(task: TaskInfo) -> WritePodCondition:
+    """The condition of a pod whose nomination changed while the reason why it waits did not."""
+    verdict = refusal_of(task)
+    message = verdict.short_message() if verdict is not None else ""
+    return WritePodCondition(task.uid, task.namespace, task.name, UNSCHEDULABLE, message, task.nominated)
+
+
 def condition_of(task: TaskInfo, verdict: Verdict) -> WritePodCondition:
     """``PodScheduled=False``. The reason is always Unschedulable: autoscalers know no other."""
     return WritePodCondition(

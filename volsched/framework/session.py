@@ -66,6 +66,13 @@ LIFTING = Verdict(
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
 
+
+def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
+    """A task that can go to a node once pods there have gone."""
+    message = f'pod "{task.key}" can go to node "{node.name}" once pods that are being deleted there are gone'
+    return Verdict(VerdictStep.PREDICATE, "predicates", VerdictScope.POD, FAILED_SCHEDULING, message)
+
+
 T = TypeVar("T")
 Applies = Callable[[TaskInfo], bool]
 
@@ -118,6 +125,7 @@ class Session:
         self.nodes = NodeCallbacks()
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.refused: dict[str, TaskInfo] = {}
+        self.renominated: dict[str, TaskInfo] = {}
         self.refused_jobs: dict[str, JobInfo] = {}
         self.unschedulable: dict[str, bool] = {}
         self.told: list[Tell] = []
@@ -125,6 +133,7 @@ class Session:
         self._submit = submit
         self._held: list[Statement] = []
         self._promises: dict[str, Statement] = {}
+        self._kept: set[str] = set()
         self._waiting: dict[str, list[TaskInfo]] = {}
         self._tier = 0
         self._option = PluginOption("")
@@ -397,6 +406,48 @@ class Session:
         statement = self._promises.pop(task.uid, None)
         if statement is not None:
             statement.undo(task)
+
+    def promise(self, task: TaskInfo, *, nominate: bool) -> None:
+        """Say of a task that room is promised to it; with ``nominate`` the promise outlives the session."""
+        node = task.node
+        if node is None:
+            return
+        if nominate:
+            self.cluster.nominate(task, node.name, sent=True)
+            self.renominated[task.uid] = task
+        self.refuse_task(task, waits_for_room(task, node))
+
+    def forget_promise(self, task: TaskInfo) -> None:
+        """Room that was promised to a task went to a more important one."""
+        statement = self._promises.pop(task.uid, None)
+        if statement is not None:
+            statement.operations = [o for o in statement.operations if o.task is not task]
+        self.give_up_nomination(task)
+
+    def give_up_nomination(self, task: TaskInfo) -> None:
+        """No room is being made for a task any more."""
+        if task.nominated:
+            self.cluster.nominate(task, "", sent=True)
+            self.renominated[task.uid] = task
+
+    def keep_promises(self) -> None:
+        """Hold the room that earlier sessions made for tasks, the most important first; give up what is lost."""
+        waiting = sorted(self.cluster.nominated.values(), key=lambda task: (-task.priority, task.created, task.uid))
+        for task in waiting:
+            if task.status is not TaskStatus.PENDING or not task.ours:
+                self.cluster.nominate(task, "", sent=False)
+                continue
+            node = self.cluster.nodes.get(task.nominated)
+            statement = self.statement()
+            if node is None or not node.fits_future(self.cluster.columns.request(task.template)):
+                self.give_up_nomination(task)
+            elif statement.pipeline(task, node) is None:
+                statement.hold()
+                self._kept.add(task.uid)
+
+    def was_promised_before(self, task: TaskInfo) -> bool:
+        """Whether a task holds a promise of room from an earlier session."""
+        return task.uid in self._kept and task.status is TaskStatus.PIPELINED
 
     def submit(self, steps: Sequence[Step]) -> None:
         """Hand steps to the executor."""

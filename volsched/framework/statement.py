@@ -28,7 +28,7 @@ class Operation:
     ``relief`` is the cluster's relief before the change: what is undone has helped nobody.
     """
 
-    kind: Literal["allocate", "pipeline", "evict"]
+    kind: Literal["allocate", "pipeline", "evict", "displace"]
     task: TaskInfo
     status: TaskStatus
     node: NodeInfo | None
@@ -74,6 +74,13 @@ class Statement:
         self._session.told_deallocated(task)
         cluster.move(task, TaskStatus.RELEASING, None)
 
+    def displace(self, task: TaskInfo) -> None:
+        """Take away the room that a less important task was promised."""
+        cluster = self._session.cluster
+        self.operations.append(Operation("displace", task, task.status, task.node, cluster.relief))
+        self._session.told_deallocated(task)
+        cluster.move(task, TaskStatus.PENDING, None)
+
     def settle_evictions(self, checkpoint: int) -> None:
         """Put tasks evicted since a checkpoint back on their nodes, leaving: their room is not free yet."""
         for operation in self.operations[checkpoint:]:
@@ -97,7 +104,7 @@ class Statement:
 
     def _undo(self, operation: Operation) -> None:
         task, cluster = operation.task, self._session.cluster
-        if operation.kind == "evict":
+        if operation.kind in ("evict", "displace"):
             cluster.move(task, operation.status, operation.node)
             self._session.told_allocated(task)
         else:
@@ -124,11 +131,13 @@ class Statement:
         """
         steps: list[Step] = []
         cluster = self._session.cluster
-        for operation in self.operations:
+        for place, operation in enumerate(self.operations):
             task = operation.task
             if operation.kind == "evict":
-                steps.append(self._eviction(operation))
+                steps.append(self._eviction(place))
                 cluster.changes += 1
+            elif operation.kind == "displace":
+                self._session.forget_promise(task)
             elif operation.kind == "allocate" and task.status is TaskStatus.ALLOCATED and task.node is not None:
                 steps.append(bind_step(task, task.node))
                 cluster.move_quietly(task, TaskStatus.BINDING)
@@ -141,15 +150,20 @@ class Statement:
     def _hold_promises(self) -> None:
         """What was pipelined is not written anywhere, so its room is kept until the session ends."""
         promises = [o for o in self.operations if o.kind == "pipeline"]
+        evicting = any(o.kind == "evict" for o in self.operations)
         self.operations = []
+        for operation in promises:
+            self._session.promise(operation.task, nominate=evicting)
         if promises:
             rest = Statement(self._session)
             rest.operations = promises
             rest.hold()
 
-    def _eviction(self, operation: Operation) -> Evict:
+    def _eviction(self, place: int) -> Evict:
+        """The step for the eviction at a place; it was made for the task that was promised room next."""
+        operation = self.operations[place]
         task = operation.task
-        preemptor = next((o.task.key for o in self.operations if o.kind == "pipeline"), "")
+        preemptor = next((o.task.key for o in self.operations[place:] if o.kind == "pipeline"), "")
         return Evict(task.uid, task.namespace, task.name, self._session.action, preemptor, operation.reason)
 
 

@@ -86,6 +86,7 @@ class Cluster:
     ``changes`` only with what a session has committed and what the mirror has heard, not with what is tried and undone.
     ``touched`` are the jobs that changed since a session last wrote their status, ``waiting`` those with pending tasks,
     ``unadmitted`` those in no phase or Pending; all three are kept so that a session need not look at every job.
+    ``nominated`` are the tasks for which room is being made on a node.
     """
 
     def __init__(self) -> None:
@@ -108,6 +109,7 @@ class Cluster:
         self.namespaces_version = 0
         self.unsettled: dict[str, NodeInfo] = {}
         self.touched: dict[str, JobInfo] = {}
+        self.nominated: dict[str, TaskInfo] = {}
         self.waiting: dict[str, JobInfo] = {}
         self.unadmitted: dict[str, JobInfo] = {}
         self.totals: list[int] = []
@@ -213,6 +215,7 @@ class Cluster:
         if task.status is not TaskStatus.PENDING or task.node is not None:
             self.move(task, TaskStatus.PENDING, None)
         del self.tasks[task.uid]
+        self.nominated.pop(task.uid, None)
         if task.job is not None:
             task.job.dismiss(task)
             self._members_changed(task.job)
@@ -237,6 +240,14 @@ class Cluster:
             self.relief += 1
         for observer in self._observers:
             observer.task_moved(task, before, node_before)
+
+    def nominate(self, task: TaskInfo, node: str, *, sent: bool) -> None:
+        """Note that room is being made for a task on a node (empty: no longer); ``sent``: it is we who say so."""
+        task.nominated, task.nomination_sent = node, sent
+        if node:
+            self.nominated[task.uid] = task
+        else:
+            self.nominated.pop(task.uid, None)
 
     def relabel(self, task: TaskInfo, before: Mapping[str, str]) -> None:
         """Tell observers that a placed task's labels were ``before``: it leaves under those and returns."""

@@ -7,14 +7,14 @@ has moved on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
+
+import msgspec
 
 from volsched.model.job import Condition
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeWrite:
+class VolumeWrite(msgspec.Struct, frozen=True, gc=False):
     """What must be written about a claim, and then be seen to have come true, before its pod is bound.
 
     ``static``: the PersistentVolume ``volume`` gets a claimRef to the claim (and the annotation
@@ -30,8 +30,7 @@ class VolumeWrite:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True, gc=False):
     """Assign a pod to a node, with result annotations that travel in the Binding.
 
     ``volumes`` come first: the Binding waits until they have come true.
@@ -41,13 +40,12 @@ class Bind:
     namespace: str
     name: str
     node: str
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     node_uid: str = ""
     volumes: tuple[VolumeWrite, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LiftGate:
+class LiftGate(msgspec.Struct, frozen=True, gc=False):
     """Take one scheduling gate off a pod: its queue takes it on."""
 
     uid: str
@@ -56,8 +54,7 @@ class LiftGate:
     gate: str
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(msgspec.Struct, frozen=True, gc=False):
     """Take a pod off its node: condition ``DisruptionTarget``, then DELETE."""
 
     uid: str
@@ -68,8 +65,7 @@ class Evict:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class WriteGroupStatus:
+class WriteGroupStatus(msgspec.Struct, frozen=True, gc=False):
     """Write a PodGroup's phase, counts and conditions."""
 
     uid: str
@@ -82,8 +78,7 @@ class WriteGroupStatus:
     conditions: tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WritePodCondition:
+class WritePodCondition(msgspec.Struct, frozen=True, gc=False):
     """Write ``PodScheduled=False`` with a reason, and the node that a pod is nominated to (empty: none)."""
 
     uid: str
@@ -94,8 +89,7 @@ class WritePodCondition:
     nominated: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(msgspec.Struct, frozen=True, gc=False):
     """Record an Event on an object. ``kind`` and ``namespace`` as in SIMULATE.md: no namespace for what has none."""
 
     kind: str

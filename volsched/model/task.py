@@ -25,6 +25,8 @@ class TaskInfo:
 
     ``charge`` is what the task takes on a node: ``(column, amount)`` pairs in the cluster's resource columns.
     ``admission_gate``: the pod carries Volcano's gate that we lift once its queue takes the task on.
+    ``nominated`` is the node where room is being made for the task; ``nomination_sent`` says that we decided so (or
+    that it no longer holds) and the API server has not shown it yet.
     ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     """
@@ -45,6 +47,7 @@ class TaskInfo:
         "namespace",
         "node",
         "nominated",
+        "nomination_sent",
         "order",
         "ours",
         "owner",
@@ -97,6 +100,7 @@ class TaskInfo:
         self.terminating = False
         self.held = False
         self.nominated = ""
+        self.nomination_sent = False
         self.resource_version = ""
         self.refusal: Verdict | None = None
         self.bind_annotations: dict[str, str] | None = None
