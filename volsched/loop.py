@@ -34,6 +34,9 @@ BUSY_BACKLOG: Final = 64
 BUSY_PAUSE_SECONDS: Final = 0.1
 """While more bindings than this wait, another session would only make the queue longer, so it waits this long."""
 
+ORPHAN_GRACE_SECONDS: Final = 2.0
+"""A pod may be without its PodGroup this long before that is told: a controller may be about to make it."""
+
 GC_THRESHOLDS: Final = (50_000, 50, 100)
 
 _log = structlog.get_logger(__name__)
@@ -152,20 +155,26 @@ class SchedulingThread:
             self._run_session(self._scheduler)
 
     def _wait_seconds(self) -> float:
-        """Until the next look: the period, or sooner when a pod's back-off ends."""
+        """Until the next look: the period, or sooner when something is due at a known time."""
         if self._backlog() > BUSY_BACKLOG:
             time.sleep(BUSY_PAUSE_SECONDS)
-        retry = self.mirror.next_retry()
-        if retry is None:
+        due = self._due_at()
+        if due is None:
             return self._period
-        return max(0.0, min(self._period, retry - time.time()))
+        return max(0.0, min(self._period, due - time.time()))
+
+    def _due_at(self) -> float | None:
+        """When a back-off or a grace ends (seconds since the epoch); None when nothing is due at a known time."""
+        return self._scheduler.wake_at() if self._scheduler is not None else self.mirror.next_retry()
 
     def _configure(self) -> None:
         profile, self._profile = self._profile, None
         if profile is None or self._executor is None:
             return
         if self._scheduler is None:
-            self._scheduler = Scheduler(self.mirror, profile, self._executor, SystemClock())
+            self._scheduler = Scheduler(
+                self.mirror, profile, self._executor, SystemClock(), orphan_grace=ORPHAN_GRACE_SECONDS
+            )
         else:
             self._scheduler.reconfigure(profile)
         self._is_due = True
@@ -173,8 +182,8 @@ class SchedulingThread:
     def _is_session_due(self) -> bool:
         if self._is_due or time.monotonic() - self._session_at > IDLE_SESSION_SECONDS:
             return True
-        retry = self.mirror.next_retry()
-        return retry is not None and retry <= time.time()
+        due = self._due_at()
+        return due is not None and due <= time.time()
 
     def _run_session(self, scheduler: Scheduler) -> None:
         report = scheduler.cycle()
