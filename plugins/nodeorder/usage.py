@@ -34,6 +34,15 @@ GPU = "nvidia.com/gpu"
 Whole = npt.NDArray[np.int64]
 
 
+def _upright(values: list[int]) -> Whole:
+    """Make a column, which meets rows of nodes in every place."""
+    return np.array(values, dtype=np.int64).reshape(-1, 1)
+
+
+_CPU_MEMORY = _upright([CPU, MEMORY])
+_NONZERO = _upright([NONZERO_CPU, NONZERO_MEMORY])
+
+
 @dataclass(slots=True)
 class _Asked:
     """What the scores need of a template."""
@@ -43,6 +52,10 @@ class _Asked:
     memory: int
     balanced: tuple[tuple[int, int], ...]
     """Column and request of the resources that are balanced; empty when the pod asks for none of them."""
+    nonzero: Whole
+    columns: Whole
+    amounts: Whole
+    """The same once more, as columns of arrays."""
 
 
 class UsageScore:
@@ -69,7 +82,10 @@ class UsageScore:
                 balanced.append((self._columns.column(GPU), request.amount(GPU)))
             if not self._balance or not any(amount for _, amount in balanced):
                 balanced = []
-            found = _Asked(template, template.nonzero_cpu, template.nonzero_memory, tuple(balanced))
+            cpu, memory = template.nonzero_cpu, template.nonzero_memory
+            columns, amounts = [column for column, _ in balanced], [amount for _, amount in balanced]
+            arrays = _upright([cpu, memory]), _upright(columns), _upright(amounts)
+            found = _Asked(template, cpu, memory, tuple(balanced), *arrays)
             self._known[template.id] = found
         return found
 
@@ -102,20 +118,17 @@ class UsageScore:
         columns = engine.columns
         total: Whole = np.zeros(len(rows), dtype=np.int64)
         if self._least or self._most:
-            pairs = [
-                (columns.allocatable[CPU, rows], columns.used[NONZERO_CPU, rows] + asked.cpu),
-                (columns.allocatable[MEMORY, rows], columns.used[NONZERO_MEMORY, rows] + asked.memory),
-            ]
+            capacity = columns.allocatable[_CPU_MEMORY, rows]
+            requested = columns.used[_NONZERO, rows] + asked.nonzero
             if self._least:
-                total += self._least * _mean([_free_shares(*pair) for pair in pairs], pairs)
+                total += self._least * _mean(_free_shares(capacity, requested), capacity)
             if self._most:
-                total += self._most * _mean([_used_shares(*pair) for pair in pairs], pairs)
+                total += self._most * _mean(_used_shares(capacity, requested), capacity)
         if asked.balanced:
-            before = [(columns.allocatable[column, rows], columns.used[column, rows]) for column, _ in asked.balanced]
-            after = [
-                (capacity, used + amount) for (capacity, used), (_, amount) in zip(before, asked.balanced, strict=True)
-            ]
-            total += self._balance * (50 + (50 + _balances(after) - _balances(before)) // 2)
+            capacity = columns.allocatable[asked.columns, rows]
+            used = columns.used[asked.columns, rows]
+            before, after = _balances(np.stack((used, used + asked.amounts)), capacity)
+            total += self._balance * (50 + (50 + after - before) // 2)
         found: Floats = total.astype(np.float64)
         return found
 
@@ -169,7 +182,7 @@ def _balance(shares: list[float]) -> int:
 
 
 def _divisors(capacity: Whole) -> Whole:
-    found: Whole = np.where(capacity == 0, 1, capacity)
+    found: Whole = np.maximum(capacity, 1)
     return found
 
 
@@ -183,29 +196,33 @@ def _used_shares(capacity: Whole, requested: Whole) -> Whole:
     return found
 
 
-def _mean(shares: list[Whole], pairs: list[tuple[Whole, Whole]]) -> Whole:
-    count = sum((capacity != 0).astype(np.int64) for capacity, _ in pairs)
-    total = sum(np.where(capacity != 0, share, 0) for share, (capacity, _) in zip(shares, pairs, strict=True))
-    found: Whole = np.where(np.equal(count, 2), np.right_shift(total, 1), total)
+def _mean(shares: Whole, capacity: Whole) -> Whole:
+    """The mean of two shares; the share of what a node does not have is 0 and does not count."""
+    total: Whole = shares[0] + shares[1]
+    found: Whole = np.where(capacity.all(axis=0), total >> 1, total)
     return found
 
 
-def _balances(pairs: list[tuple[Whole, Whole]]) -> Whole:
-    """``_balance`` for many nodes; what a node does not have is left out of its shares."""
-    has = [capacity != 0 for capacity, _ in pairs]
-    shares = [np.where(used < capacity, used / _divisors(capacity), 1.0) for capacity, used in pairs]
-    result = _pair_balances(shares[0], shares[1], has[0] & has[1])
-    if len(pairs) == 3:
-        rest = ~(has[0] & has[1] & has[2])
-        pairwise = np.full(len(result), 100, dtype=np.int64)
-        for one, other, absent in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):
-            both = has[one] & has[other] & ~has[absent]
-            pairwise = np.where(both, _pair_balances(shares[one], shares[other], both), pairwise)
-        mean = (shares[0] + shares[1] + shares[2]) / 3
-        first, second, third = shares[0] - mean, shares[1] - mean, shares[2] - mean
-        deviation = np.sqrt((first * first + second * second + third * third) / 3)
-        result = np.where(rest, pairwise, ((1 - deviation) * 100.0).astype(np.int64))
-    return result
+def _balances(used: Whole, capacity: Whole) -> Whole:
+    """``_balance`` for many nodes; ``used`` is (case, resource, node), ``capacity`` (resource, node)."""
+    shares: Floats = np.where(used < capacity, used / _divisors(capacity), 1.0)
+    has = capacity != 0
+    if len(capacity) == 2:
+        return _pair_balances(shares[:, 0], shares[:, 1], has.all(axis=0))
+    mean = (shares[:, 0] + shares[:, 1] + shares[:, 2]) / 3
+    first, second, third = shares[:, 0] - mean, shares[:, 1] - mean, shares[:, 2] - mean
+    deviation = np.sqrt((first * first + second * second + third * third) / 3)
+    found: Whole = ((1 - deviation) * 100.0).astype(np.int64)
+    return found if has.all() else np.where(has.all(axis=0), found, _balances_without_some(shares, has))
+
+
+def _balances_without_some(shares: Floats, has: npt.NDArray[np.bool_]) -> Whole:
+    """The balances of nodes that lack one resource of three or more."""
+    found: Whole = np.full((len(shares), has.shape[1]), 100, dtype=np.int64)
+    for one, other, absent in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):
+        both = has[one] & has[other] & ~has[absent]
+        found = np.where(both, _pair_balances(shares[:, one], shares[:, other], both), found)
+    return found
 
 
 def _pair_balances(one: Floats, other: Floats, both: npt.NDArray[np.bool_]) -> Whole:
