@@ -25,7 +25,7 @@ import structlog
 
 from volsched import __version__, logs, registry
 from volsched.cache.mirror import Mirror, MirrorSettings
-from volsched.framework.loading import DEFAULT_CONFIGURATION, Loaded, find_in_data
+from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, Loaded, find_in_data
 from volsched.kube.client import Api
 from volsched.kube.config_source import ConfigMapSource, FileSource, Verdicts
 from volsched.kube.credentials import Source
@@ -215,7 +215,7 @@ class Program:
             source = FileSource(options.scheduler_conf, verdicts)
         else:
             state.source = "built-in default"
-            verdicts.offer(DEFAULT_CONFIGURATION)
+            verdicts.offer(_built_in(options))
             return
         await source.first()
         self._spawn(source.follow())
@@ -463,6 +463,12 @@ def _change_log_level() -> None:
     level = "info" if logs.level_name() == "debug" else "debug"
     logs.set_level(level)
     _log.info("log level changed", level=level)
+
+
+def _built_in(options: Options) -> str:
+    """The configuration that applies when none is given."""
+    in_its_place = options.scheduler_names == ("default-scheduler",)
+    return IN_KUBE_SCHEDULERS_PLACE if in_its_place else DEFAULT_CONFIGURATION
 
 
 def run(options: Options) -> int:

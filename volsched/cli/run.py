@@ -8,6 +8,9 @@ from typing import Any, Final
 
 import click
 
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+"""Who answers to this name alone stands in kube-scheduler's place: its Lease, its way with plain pods and preemption."""
+
 _UNITS: Final = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 
@@ -129,12 +132,18 @@ def _take_harmless(command: Any) -> Any:
 @click.option("--leader-elect-lease-duration", type=Duration(), default="15s", help="After this others may take over.")
 @click.option("--leader-elect-renew-deadline", type=Duration(), default="10s", help="A leader without news stops then.")
 @click.option("--leader-elect-retry-period", type=Duration(), default="2s", help="Pause between two tries.")
-@click.option("--leader-elect-resource-name", default="volsched", metavar="NAME", help="The Lease object.")
+@click.option(
+    "--leader-elect-resource-name",
+    default="",
+    metavar="NAME",
+    show_default="volsched; in kube-scheduler's place kube-scheduler",
+    help="The Lease object.",
+)
 @click.option(
     "--leader-elect-resource-namespace",
     default="",
     metavar="NAMESPACE",
-    show_default="the pod's own, else volsched-system",
+    show_default="the pod's own, else volsched-system; in kube-scheduler's place kube-system",
     help="The namespace of the Lease object.",
 )
 @click.option(
@@ -187,9 +196,11 @@ def options_from(flags: dict[str, Any]) -> Any:
     if flags["schedule_period"] <= 0:
         raise click.UsageError("--schedule-period must be positive")
     names = tuple(dict.fromkeys(flags["scheduler_names"]))
+    alone = names == (DEFAULT_SCHEDULER,)
+    namespace = "kube-system" if alone else namespace_of_service_account() or "volsched-system"
     lease = LeaseSettings(
-        flags["leader_elect_resource_namespace"] or namespace_of_service_account() or "volsched-system",
-        flags["leader_elect_resource_name"],
+        flags["leader_elect_resource_namespace"] or namespace,
+        flags["leader_elect_resource_name"] or ("kube-scheduler" if alone else "volsched"),
         flags["leader_elect_lease_duration"],
         flags["leader_elect_renew_deadline"],
         flags["leader_elect_retry_period"],
@@ -202,7 +213,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         scheduler_configmap=flags["scheduler_configmap"],
         schedule_period=flags["schedule_period"],
         default_queue=flags["default_queue"],
-        plain_pods=flags["plain_pods"] or ("direct" if "default-scheduler" in names else "podgroup"),
+        plain_pods=flags["plain_pods"] or ("direct" if DEFAULT_SCHEDULER in names else "podgroup"),
         leader_elect=flags["leader_elect"],
         lease=lease,
         source=Source(flags["kubeconfig"], flags["kube_context"], flags["master"]),

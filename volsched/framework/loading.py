@@ -50,6 +50,21 @@ tiers:
 """
 """What applies when no configuration is given: Volcano's default, without what is not in this version."""
 
+IN_KUBE_SCHEDULERS_PLACE: Final = """\
+actions: "allocate, preempt, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: predicates
+  - name: nodeorder
+"""
+"""What applies when no configuration is given and volsched answers to the name default-scheduler: pods are spread, and
+preempt by priority, as users of that scheduler expect."""
+
 PREFERRED_KEYS: Final = ("volcano-scheduler.conf", "scheduler.conf")
 """Names under which a ConfigMap usually holds a configuration."""
 
