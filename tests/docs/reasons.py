@@ -14,7 +14,12 @@ from pathlib import Path
 
 from tests.docs.pages import ROOT
 
-MAKERS = {"Verdict": ("reason", 3), "Tell": ("reason", 6), "Condition": ("reason", 2), "WritePodCondition": ("reason", 3)}
+MAKERS = {
+    "Verdict": ("reason", 3),
+    "Tell": ("reason", 6),
+    "Condition": ("reason", 2),
+    "WritePodCondition": ("reason", 3),
+}
 """What carries a reason: the name of its parameter, and its place."""
 
 SKIPPED = ("volsched/testing/", "volsched/model/api.py", "volsched/cache/reading.py")

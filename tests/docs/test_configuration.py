@@ -1,0 +1,181 @@
+"""docs/configuration.md says what the code takes, no more and no less; every example on every page holds."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks, codes, headings, rows, section
+from volsched.cli import volsched
+from volsched.framework.arguments import Argument
+from volsched.framework.configuration import SWITCHES
+from volsched.framework.loading import DEFAULT_CONFIGURATION, ConfigurationError
+from volsched.registry import ACTIONS, PLUGINS, load_configuration, load_profile
+from volsched.simulation.manifests import read_documents, take_stock
+
+PAGE = DOCS / "configuration.md"
+RUN = volsched.get_command(click.Context(volsched), "run")
+assert RUN is not None
+OPTIONS = [param for param in RUN.params if isinstance(param, click.Option) and "--help" not in param.opts]
+YAML = [block for page in PAGES for block in blocks(page) if "yaml" in block.words]
+
+
+def plugin_headings() -> list[str]:
+    listed = headings(PAGE)
+    begin, end = listed.index((2, "Plugins")), listed.index((2, "Switches"))
+    return [text for _, text in listed[begin + 1 : end]]
+
+
+# --- plugins, actions, switches -------------------------------------------------------------------------------------
+
+
+def test_every_plugin_has_its_section_and_every_section_its_plugin() -> None:
+    assert sorted(plugin_headings()) == sorted(PLUGINS.names())
+
+
+@pytest.mark.parametrize("name", PLUGINS.names())
+def test_arguments_of_a_plugin_are_documented_with_type_and_default(name: str) -> None:
+    schema = PLUGINS.schema(name)
+    assert schema is not None
+    documented = {next(codes(cells[0])): tuple(cells[1:3]) for cells in rows(section(PAGE, name))}
+
+    assert documented == {argument.key: (type_of(argument), default_of(argument)) for argument in schema}
+    if not schema:
+        assert "No arguments." in " ".join(section(PAGE, name))
+
+
+def type_of(argument: Argument) -> str:
+    bounds = f", at least {argument.minimum:g}" if argument.minimum is not None else ""
+    return f"{argument.type}{bounds}"
+
+
+def default_of(argument: Argument) -> str:
+    if argument.default in (None, ()) or argument.is_family:
+        return "none"
+    return f"`{str(argument.default).lower() if isinstance(argument.default, bool) else argument.default}`"
+
+
+def test_every_action_is_documented() -> None:
+    documented = {next(codes(name)): arguments for name, _, arguments in rows(section(PAGE, "Actions"))}
+
+    assert sorted(documented) == sorted(ACTIONS.names())
+    assert {name: "none" for name in ACTIONS.names() if not ACTIONS.schema(name)} == documented
+
+
+def test_every_switch_is_documented_with_its_default() -> None:
+    documented = {next(codes(name)): next(codes(default)) == "true" for name, default, _ in switches()}
+
+    assert documented == SWITCHES
+
+
+def test_switches_that_gate_nothing_are_said_to_gate_nothing() -> None:
+    source = (ROOT / "volsched/framework/session.py").read_text()
+
+    for name, _, effect in switches():
+        used = f'"{next(codes(name))}"' in source
+        assert used == (effect != "nothing in this version"), name
+
+
+def switches() -> list[list[str]]:
+    return rows(section(PAGE, "Switches"))
+
+
+def test_what_is_known_and_absent_is_listed() -> None:
+    listed = set(codes(" ".join(section(PAGE, "Coming from Volcano"))))
+
+    for name in [*PLUGINS.absent, *ACTIONS.absent]:
+        assert name in listed, name
+    assert listed.isdisjoint(set(PLUGINS.names()) - {"drf", "proportion"})
+
+
+# --- flags ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_flag_of_run_is_documented_with_its_default() -> None:
+    documented = {next(codes(cells[0])): cells[2] for cells in rows(flags())}
+    shown = [option for option in OPTIONS if not option.hidden]
+
+    assert list(documented) == [option.opts[0] for option in shown]
+    for option in shown:
+        expected = default_shown(option)
+        if expected is not None:
+            assert documented[option.opts[0]] == expected, option.opts[0]
+
+
+def default_shown(option: click.Option) -> str | None:
+    """What the table must say; None where the default is a sentence."""
+    default: Any = option.default
+    if isinstance(option.show_default, str) or option.opts[0] == "--cache-dump-dir":
+        return None
+    if default in ("", None):
+        return "none"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    if isinstance(default, tuple):
+        default = ", ".join(default)
+    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+
+
+def test_flags_without_effect_are_those_of_the_code() -> None:
+    text = " ".join(line for line in flags() if not line.startswith("|"))
+    listed = re.findall(r"`(--?[a-z][\w-]*)`", text[text.index("nothing to switch here") :])
+
+    assert sorted(listed) == sorted(option.opts[0] for option in OPTIONS if option.hidden)
+
+
+def flags() -> list[str]:
+    return section(PAGE, "Flags of `volsched run`")
+
+
+# --- metrics --------------------------------------------------------------------------------------------------------
+
+
+def test_every_metric_is_documented() -> None:
+    sources = [ROOT / "volsched/kube/metrics.py", ROOT / "volsched/runner.py"]
+    named = {name for path in sources for name in re.findall(r'"((?:volsched|volcano)_[a-z0-9_]+)"', path.read_text())}
+    documented = {next(codes(cells[0])).removesuffix("_total") for cells in rows(section(PAGE, "Pages and metrics"))}
+
+    assert documented == named
+
+
+# --- examples -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [b for b in YAML if not {"wrong", "needs=racks"} & set(b.words)], ids=str)
+def test_examples_of_yaml_hold(block: Block, tmp_path: Path) -> None:
+    documents = [document for document in yaml.safe_load_all(block.text) if document]
+    if "actions" in documents[0] or documents[0].get("kind") == "ConfigMap":
+        _, warnings = load_profile(block.text)
+        assert not warnings
+    else:
+        (tmp_path / "example.yaml").write_text(block.text)
+        take_stock(read_documents((str(tmp_path / "example.yaml"),)))
+
+
+def test_examples_that_are_wrong_on_purpose_are_refused_as_the_page_says() -> None:
+    seen = 0
+    for page in PAGES:
+        for block, after in pairwise([*blocks(page), Block(page, 0, (), "")]):
+            if {"yaml", "wrong"} <= set(block.words):
+                assert "problems" in after.words, f"{block}: what it is refused for should follow"
+                with pytest.raises(ConfigurationError) as refused:
+                    load_profile(block.text)
+                assert str(refused.value) == after.text.strip(), str(block)
+                seen += 1
+    assert seen
+
+
+def test_first_example_is_the_built_in_one_but_for_the_arguments_of_binpack() -> None:
+    first = load_configuration(next(block for block in blocks(PAGE)).text).configuration
+    built_in = load_configuration(DEFAULT_CONFIGURATION).configuration
+
+    assert first.actions == built_in.actions
+    assert [[(o.name, o.switches) for o in tier] for tier in first.tiers] == [
+        [(o.name, o.switches) for o in tier] for tier in built_in.tiers
+    ]
