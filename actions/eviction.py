@@ -64,7 +64,7 @@ class Hunt:
         for victim in in_order_of_victims(self.session, self.task, victims):
             if self._suffices(node):
                 break
-            self.statement.evict(victim, self._reason())
+            self.statement.evict(victim, self._reason(victim))
             chosen.append(victim)
         if not self._suffices(node):
             self.statement.rollback(before)
@@ -119,12 +119,19 @@ class Hunt:
 
     def _evict_all(self, victims: Sequence[TaskInfo]) -> None:
         for victim in victims:
-            self.statement.evict(victim, self._reason())
+            self.statement.evict(victim, self._reason(victim))
 
-    def _reason(self) -> str:
-        job = self.task.job
-        queue = f' of queue "{job.queue}"' if job is not None else ""
-        return f'{self.session.action}: pod "{self.task.key}"{queue} needs the room'
+    def _reason(self, victim: TaskInfo) -> str:
+        """Who needs the room, and why it is this pod that goes."""
+        mine, theirs = _standing(self.task), _standing(victim)
+        return f'{self.session.action}: pod "{self.task.key}" ({mine}) needs the room of this pod ({theirs})'
+
+
+def _standing(task: TaskInfo) -> str:
+    job = task.job
+    if job is None:
+        return f"priority {task.priority}"
+    return f'queue "{job.queue}", priority {job.priority}'
 
 
 def _waits_on_leavers(session: Session, task: TaskInfo) -> bool:

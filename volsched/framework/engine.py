@@ -206,9 +206,9 @@ class FastEngine:
             row = self._first_best(entry)
             return self.cluster.rows[row] if row >= 0 else self._best_of(task, entry, self._future_rows(entry), [])
         rows = np.flatnonzero(entry.total > _NEVER)
-        if not len(rows):
-            rows = self._future_rows(entry)
-        return self._best_of(task, entry, rows, batches)
+        if len(rows):
+            return self._best_of(task, entry, rows, batches, known=True)
+        return self._best_of(task, entry, self._future_rows(entry), batches)
 
     def _first_best(self, entry: Entry) -> int:
         """The row of the highest total, the first of equal ones; -1 when every node refuses."""
@@ -222,12 +222,15 @@ class FastEngine:
                     entry.best = start + int(entry.total[start : start + _BLOCK].argmax())
         return entry.best
 
-    def _best_of(self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder]) -> NodeInfo | None:
+    def _best_of(
+        self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder], known: bool = False
+    ) -> NodeInfo | None:
+        """The best of some rows; ``known``: the entry's totals hold for them, so that only batches are to be added."""
         if not len(rows):
             return None
         if len(rows) == 1:
             return self.cluster.rows[int(rows[0])]
-        totals = self._sums(task, entry, rows, batches)
+        totals = self._sums(task, entry, rows, batches, known)
         if self.callbacks.best_nodes:
             named = {self.cluster.rows[int(row)].name: float(total) for row, total in zip(rows, totals, strict=True)}
             for choose in self.callbacks.best_nodes:
@@ -267,9 +270,11 @@ class FastEngine:
         """The batch orders that tell nodes apart for this task; the others give all nodes the same."""
         return [b for b in self.callbacks.batch_orders if b.uniform is None or b.uniform(task) is None]
 
-    def _sums(self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder]) -> Floats:
-        totals = np.zeros(len(rows))
-        for part in entry.parts:
+    def _sums(
+        self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder], known: bool = False
+    ) -> Floats:
+        totals = entry.total[rows] if known else np.zeros(len(rows))
+        for part in () if known else entry.parts:
             totals = totals + (
                 part.fixed[rows] if part.fixed is not None else self._order_vector(task, part.order, rows)
             )

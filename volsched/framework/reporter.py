@@ -68,6 +68,13 @@ def about_group(job: JobInfo, kind: str, reason: str, message: str) -> Tell:
     return Tell("PodGroup", POD_GROUP_VERSION, job.namespace, job.name, job.group_uid, kind, reason, message)
 
 
+def about_victim(task: TaskInfo, message: str) -> Iterator[Tell]:
+    """The Events of an eviction: on the pod that has to go, and on its PodGroup."""
+    yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")
+    if task.job is not None and task.job.has_group:
+        yield about_group(task.job, "Normal", "Evict", f'pod "{task.key}" is evicted: {message}')
+
+
 def gang_message(job: JobInfo) -> str:
     """The message of the Unschedulable condition: how many of the gang are short, and the first reason."""
     short = max(0, job.min_available - job.ready_count)

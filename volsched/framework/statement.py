@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from volsched.framework import reporter
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Bind, Evict, Step
@@ -164,6 +165,8 @@ class Statement:
         operation = self.operations[place]
         task = operation.task
         preemptor = next((o.task.key for o in self.operations[place:] if o.kind == "pipeline"), "")
+        for event in reporter.about_victim(task, operation.reason):
+            self._session.tell(event)
         return Evict(task.uid, task.namespace, task.name, self._session.action, preemptor, operation.reason)
 
 
