@@ -14,13 +14,8 @@ from pathlib import Path
 
 from tests.docs.pages import ROOT
 
-MAKERS = {
-    "Verdict": ("reason", 3),
-    "Tell": ("reason", 6),
-    "Condition": ("reason", 2),
-    "WritePodCondition": ("reason", 3),
-}
-"""What carries a reason: the name of its parameter, and its place."""
+MAKERS = {"Verdict": 3, "Tell": 6, "Condition": 2, "WritePodCondition": 3}
+"""What carries a reason, and the place of the parameter of that name."""
 
 SKIPPED = ("volsched/testing/", "volsched/model/api.py", "volsched/cache/reading.py")
 """Test helpers; and where conditions are only read."""
@@ -64,9 +59,9 @@ def emitted() -> list[Found]:
 
 def _of_module(module: _Module) -> Iterator[Found]:
     for call in module.calls(module.tree):
-        maker = MAKERS.get(_name(call.func))
-        if maker is not None:
-            argument = _argument(call, *maker)
+        place = MAKERS.get(_name(call.func))
+        if place is not None:
+            argument = _argument(call, "reason", place)
             if argument is not None:
                 yield from _resolved(module, argument, call)
     for node in ast.walk(module.tree):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections import defaultdict
+from types import SimpleNamespace
 
 import plugins.predicates
+from plugins.predicates.nodes import tolerates_taints
 from tests.docs.pages import DOCS, codes, headings, rows, section
 from tests.docs.reasons import emitted
+from volsched.model.template import Taint, TaskTemplate
 from volsched.model.verdict import Step, Verdict
 
 PAGE = DOCS / "events.md"
@@ -40,11 +43,12 @@ def test_every_sentence_about_nodes_is_explained() -> None:
 
 
 def test_words_about_taints_and_resources_are_those_of_the_code() -> None:
-    from plugins.predicates.nodes import _untolerated
-    from volsched.model.api import Taint
+    template = TaskTemplate(0)
+    node = SimpleNamespace(taints=(Taint("<key>", "<value>", "NoSchedule"),))
 
-    verdict = _untolerated(Taint("<key>", "<value>", "NoSchedule"))
+    verdict = tolerates_taints(SimpleNamespace(template=template), node)  # type: ignore[arg-type]
 
+    assert verdict is not None
     assert (verdict.message, verdict.resolvable) == (UNTOLERATED, False)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, Block, blocks, codes, rows, section
+from volsched.registry import ABSENT_ACTIONS, ABSENT_PLUGINS, ACTIONS, PLUGINS
 
 PAGE = ROOT / "README.md"
 NEEDS_A_CLUSTER = ("kubectl", "controlplane")
@@ -96,8 +97,6 @@ def test_commands_of_the_table_are_targets_of_the_makefile() -> None:
 
 
 def test_what_works_and_what_does_not_are_those_of_the_registry() -> None:
-    from volsched.registry import ABSENT_ACTIONS, ABSENT_PLUGINS, ACTIONS, PLUGINS
-
     works, absent = (set(codes(" ".join(section(PAGE, name)))) for name in ("What works", "What does not yet"))
     own = set(PLUGINS.names()) | set(ACTIONS.names())
     later = {n for n, why in ABSENT_PLUGINS.items() if "this version" in why and n not in own}
