@@ -29,7 +29,7 @@ _LATER: Final = "is not in this version of volsched"
 _VOLCANO: Final = "belongs to Volcano and is not part of volsched"
 
 ABSENT_PLUGINS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("drf", "proportion", "capacity", "capacity-card", "capacity-dra", "crossquota", "mgpu"), _LATER),
+    **dict.fromkeys(("capacity", "capacity-card", "capacity-dra", "crossquota", "mgpu"), _LATER),
     **dict.fromkeys(
         (
             "cdp",
@@ -51,10 +51,7 @@ ABSENT_PLUGINS: Final[Mapping[str, str]] = {
     ),
 }
 
-ABSENT_ACTIONS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("reclaim", "preempt"), _LATER),
-    **dict.fromkeys(("gangpreempt", "gangreclaim", "shuffle"), _VOLCANO),
-}
+ABSENT_ACTIONS: Final[Mapping[str, str]] = dict.fromkeys(("gangpreempt", "gangreclaim", "shuffle"), _VOLCANO)
 
 
 class Registry(Generic[T]):
