@@ -25,7 +25,8 @@ from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
-from volsched.model.plan import Bind, Evict, LiftGate, Tell
+from volsched.model.plan import Bind, Evict, LiftGate, Tell, WritePodCondition
+from volsched.model.verdict import truncated
 
 IN_FLIGHT: Final = 32
 WRITE_TIMEOUT_SECONDS: Final = 10.0
@@ -91,8 +92,8 @@ class _Binding(msgspec.Struct, rename="camel"):
 class Binder:
     """Carries out `Bind`, `Evict` and `LiftGate` steps in the order given, some at a time; lives on the I/O loop.
 
-    `report` takes what came of each step; `tell` takes Events; `under_way` gives a write on the same pod that is
-    still under way elsewhere, to be waited for.
+    `report` takes what came of each step; `tell` takes Events and pod conditions; `under_way` gives a write on the
+    same pod that is still under way elsewhere, to be waited for.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Binder:
         fence: Fence,
         views: Views,
         report: Callable[[Change], None],
-        tell: Callable[[Tell], None],
+        tell: Callable[[Tell | WritePodCondition], None],
         under_way: Callable[[str], Awaitable[object] | None],
         *,
         prebinder: Prebinder | None = None,
@@ -227,6 +228,9 @@ class Binder:
             return
         backoff = self._refusals.setdefault(step.uid, Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS))
         self._failed(step, message, time.time() + backoff.next())
+        text = f"binding to node {step.node} failed: {message}"
+        self._tell(_about(step, "Warning", "FailedScheduling", text, "Binding"))
+        self._tell(WritePodCondition(step.uid, step.namespace, step.name, "SchedulerError", truncated(text)))
 
     def _failed(self, step: Bind, message: str, retry_at: float | None) -> None:
         self.refused += 1

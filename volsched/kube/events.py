@@ -31,6 +31,7 @@ from volsched.model.verdict import truncated
 
 COMPONENT: Final = "volsched"
 SCHEDULED: Final = "Scheduled"
+FAILED_SCHEDULING: Final = "FailedScheduling"
 
 LANE_LIMIT: Final = 8192
 """`Scheduled` Events that may wait; older ones are dropped."""
@@ -42,6 +43,9 @@ QPS: Final = 100.0
 BURST: Final = 200
 IN_FLIGHT: Final = 4
 WRITE_TIMEOUT_SECONDS: Final = 10.0
+SETTLE_SECONDS: Final = 1.0
+"""A refusal waits this long: a pod that is bound meanwhile needs none."""
+
 FIRST_INTERVAL_SECONDS: Final = 2.0
 LONGEST_INTERVAL_SECONDS: Final = 300.0
 """New words about an object wait this long since the last ones, doubling each time."""
@@ -132,10 +136,17 @@ class Events:
         said = self._said.get(key)
         if said is not None and said.message == talk.tell.message:
             said.pending += 1
-        if key in self._waiting:
+        before = self._waiting.get(key)
+        if before is not None:
             self.suppressed += 1
+        talk.not_before = time.monotonic() + SETTLE_SECONDS if before is None else before.not_before
         self._waiting[key] = talk
         self._route(key)
+
+    def cancel(self, uid: str) -> None:
+        """Do not tell why a pod waits any more: it is being bound."""
+        if self._waiting.pop((uid, FAILED_SCHEDULING), None) is not None:
+            self.suppressed += 1
 
     async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - what is left then is dropped, not an error
         """Send what is due, for at most `timeout` seconds, then nothing more."""

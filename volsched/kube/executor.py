@@ -44,7 +44,7 @@ class ClusterExecutor:
             fence,
             views,
             report,
-            self.events.tell,
+            self._take,
             self.statuses.under_way,
             prebinder=prebinder,
             in_flight=in_flight,
@@ -95,6 +95,7 @@ class ClusterExecutor:
         match step:
             case Bind():
                 self.statuses.cancel(step.uid)
+                self.events.cancel(step.uid)
                 self.binder.add(step)
             case Evict() | LiftGate():
                 self.binder.add(step)

@@ -37,6 +37,9 @@ WRITE_TIMEOUT_SECONDS: Final = 10.0
 GROUP_INTERVAL_SECONDS: Final = 1.0
 """The status of one PodGroup is not written more often; counts change with every pod."""
 
+SETTLE_SECONDS: Final = 1.0
+"""A pod that has just been refused may be bound in a moment, as when its gang is still being made: wait and see."""
+
 FIRST_POD_INTERVAL_SECONDS: Final = 5.0
 LONGEST_POD_INTERVAL_SECONDS: Final = 300.0
 """A condition of which only the message changed waits this long since the last write, doubling each time."""
@@ -61,7 +64,7 @@ class _Pace:
 
 @dataclass(slots=True)
 class _Entry:
-    """What is to be written to one object; `not_before`, on the monotonic clock, after a failure."""
+    """What is to be written to one object; `not_before` is on the monotonic clock."""
 
     step: Write
     not_before: float = 0.0
@@ -109,7 +112,8 @@ class Statuses:
         key = step.uid
         waiting = self._entries.get(key)
         if waiting is None:
-            self._entries[key] = _Entry(step)
+            settle = SETTLE_SECONDS if isinstance(step, WritePodCondition) and not step.nominated else 0.0
+            self._entries[key] = _Entry(step, time.monotonic() + settle)
         else:
             waiting.step = step
         self._route(key)

@@ -1,0 +1,206 @@
+"""What the cluster tests of the scheduler share: `volsched run` as a process, with the rights that it ships with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from volsched.testing.controlplane import ControlPlane, a_pod
+from volsched.testing.controlplane.faults import FaultProxy
+
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+SYSTEM = "volsched-system"
+ACCOUNT = "volsched-scheduler"
+CONFIGMAP = f"{SYSTEM}/{ACCOUNT}"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/volsched"
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
+
+Json = dict[str, Any]
+
+
+class SchedulerProcess:
+    """One `volsched run`. Its log is a file; its HTTP port is read from there."""
+
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
+        self.log = log
+        self._file = log.open("wb")
+        command = [
+            *(sys.executable, "-c", "from volsched.cli import main; main()", "run"),
+            *("--kubeconfig", str(kubeconfig), "--listen-address", "127.0.0.1:0", "--healthz-address", ""),
+            *("--leader-elect-resource-namespace", SYSTEM, "--log-format", "json", "--log-level", "debug"),
+            *flags,
+        ]
+        self.process = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT, env=os.environ)
+
+    def lines(self) -> list[Json]:
+        found = []
+        for line in self.log.read_text().splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                found.append({"event": line})
+        return found
+
+    def said(self, event: str) -> list[Json]:
+        """All log lines whose sentence contains these words."""
+        return [line for line in self.lines() if event in line.get("event", "")]
+
+    def wait_for(self, event: str, timeout: float = 20.0, count: int = 1) -> Json:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            found = self.said(event)
+            if len(found) >= count:
+                return found[count - 1]
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise AssertionError(f"the scheduler did not say {event!r}; its log:\n{self.log.read_text()[-6000:]}")
+
+    def page(self, path: str) -> tuple[int, str]:
+        [address] = self.wait_for("serving")["addresses"]
+        try:
+            with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metric(self, sample: str) -> float:
+        """The value of one sample, as it is written with its labels; 0 when there is none."""
+        for line in self.page("/metrics")[1].splitlines():
+            name, _, value = line.rpartition(" ")
+            if name == sample:
+                return float(value)
+        return 0.0
+
+    def wait_leading(self, timeout: float = 30.0) -> SchedulerProcess:
+        self.wait_for("everything is listed", timeout)
+        self.wait_for("leading", timeout)
+        return self
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def terminate(self, timeout: float = 25.0) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(timeout)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
+        self._file.close()
+
+
+class Installed:
+    """A control plane with our CRDs and rights, and how to start schedulers and make things there."""
+
+    def __init__(self, control_plane: ControlPlane, folder: Path) -> None:
+        self.control_plane = control_plane
+        self.api = control_plane.api
+        self.folder = folder
+        self.name = f"volsched-{uuid.uuid4().hex[:6]}"
+        self.processes: list[SchedulerProcess] = []
+
+    def start(self, *flags: str, proxy: FaultProxy | None = None, name: str = "") -> SchedulerProcess:
+        """Start a scheduler with the rights that it ships with, for a scheduler name of this test's own."""
+        kubeconfig = (proxy or self.control_plane).kubeconfig_for(ACCOUNT, SYSTEM)
+        log = self.folder / f"scheduler-{len(self.processes)}.log"
+        process = SchedulerProcess(kubeconfig, log, "--scheduler-name", name or self.name, *flags)
+        self.processes.append(process)
+        return process
+
+    def pod(self, name: str, *, group: str = "", **keywords: Any) -> Json:
+        annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+        return a_pod(name, scheduler=self.name, annotations=annotations, **keywords)
+
+    def make_pods(self, namespace: str, pods: list[Json]) -> None:
+        self.api.create_many(f"/api/v1/namespaces/{namespace}/pods", pods)
+
+    def make_gang(self, namespace: str, name: str, size: int, *, minimum: int = 0, **requests: Any) -> None:
+        body = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": name},
+            "spec": {"minMember": minimum or size, "queue": "default"},
+        }
+        self.api.create(f"{GROUPS}/namespaces/{namespace}/podgroups", body)
+        self.make_pods(namespace, [self.pod(f"{name}-{i}", group=name, **requests) for i in range(size)])
+
+    def pods(self, namespace: str) -> dict[str, Json]:
+        return {pod["metadata"]["name"]: pod for pod in self.api.items(f"/api/v1/namespaces/{namespace}/pods")}
+
+    def wait_bound(self, namespace: str, count: int, timeout: float = 30.0) -> dict[str, str]:
+        """Wait until that many pods have a node, and return pod -> node."""
+
+        def enough(found: Json) -> bool:
+            return sum("nodeName" in pod["spec"] for pod in found["items"]) >= count
+
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        try:
+            found = self.api.wait_for(path, enough, timeout)
+        except TimeoutError:
+            tails = "\n".join(p.log.read_text()[-3000:] for p in self.processes)
+            bound = sum("nodeName" in pod["spec"] for pod in self.api.items(path))
+            raise AssertionError(f"{bound} of {count} pods were bound in {timeout:g} s; logs end:\n{tails}") from None
+        return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in found["items"] if "nodeName" in p["spec"]}
+
+    def events(self, namespace: str, name: str = "") -> list[Json]:
+        found = self.api.items(f"/api/v1/namespaces/{namespace}/events")
+        return [event for event in found if not name or event["involvedObject"]["name"] == name]
+
+    def wait_event(self, namespace: str, name: str, reason: str, timeout: float = 15.0) -> Json:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            for event in self.events(namespace, name):
+                if event["reason"] == reason:
+                    return event
+            time.sleep(0.1)
+        raise AssertionError(f"no Event {reason} on {name}: {self.events(namespace)}")
+
+    def condition(self, namespace: str, name: str, kind: str = "PodScheduled") -> Json:
+        pod = self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+        found = [item for item in pod["status"].get("conditions") or () if item["type"] == kind]
+        return found[0] if found else {}
+
+    def group(self, namespace: str, name: str) -> Json:
+        return self.api.get(f"{GROUPS}/namespaces/{namespace}/podgroups/{name}")
+
+    def wait_group(self, namespace: str, name: str, phase: str, timeout: float = 20.0) -> Json:
+        path = f"{GROUPS}/namespaces/{namespace}/podgroups/{name}"
+        return self.api.wait_for(path, lambda g: g.get("status", {}).get("phase") == phase, timeout)
+
+    def configure(self, text: str, key: str = "volcano-scheduler.conf") -> None:
+        """Create or replace the ConfigMap that the scheduler's Role lets it see."""
+        path = f"/api/v1/namespaces/{SYSTEM}/configmaps"
+        body = {"metadata": {"name": ACCOUNT}, "data": {key: text}}
+        if self.api.find(f"{path}/{ACCOUNT}") is None:
+            self.api.create(path, body)
+        else:
+            self.api.patch(f"{path}/{ACCOUNT}", {"data": {key: text}})
+
+
+def eventually(check: Callable[[], bool], timeout: float = 15.0, what: str = "") -> None:
+    deadline = time.monotonic() + timeout
+    while not check():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"did not come true in {timeout:g} s: {what or check}")
+        time.sleep(0.1)
+
+
+def still(check: Callable[[], bool], seconds: float) -> None:
+    """Assert that something holds all the time for a while."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert check()
+        time.sleep(0.1)

@@ -1,0 +1,36 @@
+"""Fixtures of the cluster tests of the scheduler; a module names this one in `pytest_plugins`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.scheduling import ACCOUNT, LEASE, MANIFESTS, SYSTEM, Installed
+from volsched.testing.controlplane import ControlPlane
+
+
+@pytest.fixture(scope="session")
+def manifests_applied(control_plane: ControlPlane) -> ControlPlane:
+    control_plane.kubectl("apply", "-k", str(MANIFESTS / "crds"))
+    control_plane.kubectl("apply", "-k", str(MANIFESTS / "rbac"))
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for name in ("podgroups", "queues"):
+        control_plane.api.wait_for(
+            f"{crds}/{name}.scheduling.volcano.sh",
+            lambda crd: any(c["type"] == "Established" and c["status"] == "True" for c in crd["status"]["conditions"]),
+        )
+    return control_plane
+
+
+@pytest.fixture
+def installed(manifests_applied: ControlPlane, tmp_path: Path) -> Iterator[Installed]:
+    """Our manifests, no lease and no ConfigMap of an earlier test; schedulers are killed in the end."""
+    api = manifests_applied.api
+    api.delete(LEASE)
+    api.delete(f"/api/v1/namespaces/{SYSTEM}/configmaps/{ACCOUNT}")
+    there = Installed(manifests_applied, tmp_path)
+    yield there
+    for process in there.processes:
+        process.close()

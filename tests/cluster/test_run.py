@@ -1,0 +1,211 @@
+"""`volsched run` against a real control plane, with exactly the rights of `manifests/rbac`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+from tests.cluster.conftest import MakeNodes
+from tests.cluster.scheduling import CONFIGMAP, LEASE, Installed, eventually, still
+from volsched.testing.controlplane import a_node
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures"]
+
+DEFAULT = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: nodeorder
+"""
+
+
+def test_a_plain_pod_is_bound_and_told_about_within_its_rights(
+    installed: Installed, namespace: str, make_nodes: MakeNodes
+) -> None:
+    [node] = make_nodes(1, cpu="4")
+    scheduler = installed.start("--plain-pods", "direct").wait_leading()
+    installed.make_pods(namespace, [installed.pod("small", cpu="1"), installed.pod("large", cpu="100")])
+
+    assert installed.wait_bound(namespace, 1) == {"small": node}
+
+    scheduled = installed.wait_event(namespace, "small", "Scheduled")
+    assert scheduled["type"] == "Normal"
+    assert f"Successfully assigned {namespace}/small to {node}" in scheduled["message"]
+    refused = installed.wait_event(namespace, "large", "FailedScheduling")
+    assert refused["type"] == "Warning"
+    assert refused["metadata"]["name"].startswith("large")
+    assert "Insufficient cpu" in refused["message"]
+    eventually(lambda: installed.condition(namespace, "large").get("reason") == "Unschedulable")
+    assert installed.condition(namespace, "large")["status"] == "False"
+    assert installed.condition(namespace, "small")["status"] == "True"
+    described = installed.control_plane.kubectl("describe", "pod", "-n", namespace, "large")
+    assert "FailedScheduling" in described
+    assert "Insufficient cpu" in described
+    eventually(lambda: scheduler.metric("volsched_pods_bound_total") == 1)
+    assert not scheduler.said("not allowed")
+    assert scheduler.terminate() == 0
+
+
+def test_a_gang_is_bound_runs_and_completes(installed: Installed, namespace: str, make_nodes: MakeNodes) -> None:
+    make_nodes(2, cpu="4")
+    installed.start().wait_leading()
+    installed.make_gang(
+        namespace,
+        "train",
+        4,
+        cpu="2",
+        spec={"restartPolicy": "Never"},
+    )
+
+    placed = installed.wait_bound(namespace, 4)
+
+    assert sorted(placed) == ["train-0", "train-1", "train-2", "train-3"]
+    status = installed.wait_group(namespace, "train", "Running")["status"]
+    assert any(c["type"] == "Scheduled" and c["status"] == "True" for c in status["conditions"])
+    assert all(c["transitionID"] and c["lastTransitionTime"] for c in status["conditions"])
+    for name in placed:
+        installed.api.patch(
+            f"/api/v1/namespaces/{namespace}/pods/{name}/status",
+            {"status": {"phase": "Succeeded"}},
+        )
+    assert installed.wait_group(namespace, "train", "Completed")["status"]["succeeded"] == 4
+
+
+def test_a_gang_of_four_with_room_for_three_waits_until_a_node_comes(
+    installed: Installed, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1, cpu="3")
+    installed.start().wait_leading()
+    installed.make_gang(namespace, "train", 4, cpu="1")
+
+    event = installed.wait_event(namespace, "train", "Unschedulable")
+    still(lambda: not any("nodeName" in pod["spec"] for pod in installed.pods(namespace).values()), 2.0)
+    assert event["involvedObject"]["kind"] == "PodGroup"
+    conditions = installed.group(namespace, "train")["status"]["conditions"]
+    assert [c["status"] for c in conditions if c["type"] == "Unschedulable"] == ["True"]
+    assert {installed.condition(namespace, f"train-{i}").get("reason") for i in range(4)} == {"Unschedulable"}
+
+    make_nodes(1, cpu="3")
+
+    assert len(installed.wait_bound(namespace, 4)) == 4
+    installed.wait_group(namespace, "train", "Running")
+
+
+def test_a_pod_whose_group_nobody_made_says_so(installed: Installed, namespace: str, make_nodes: MakeNodes) -> None:
+    make_nodes(1)
+    installed.start().wait_leading()
+    installed.make_pods(namespace, [installed.pod("lonely", cpu="1")])
+
+    event = installed.wait_event(namespace, "lonely", "FailedScheduling")
+
+    assert "PodGroup" in event["message"]
+
+
+def test_a_gated_pod_keeps_its_reason_and_goes_once_the_gate_does(
+    installed: Installed, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1)
+    installed.start("--plain-pods", "direct").wait_leading()
+    installed.make_pods(
+        namespace, [installed.pod("gated", cpu="1", spec={"schedulingGates": [{"name": "example.com/wait"}]})]
+    )
+
+    time.sleep(1.0)
+    assert installed.condition(namespace, "gated")["reason"] == "SchedulingGated"
+    installed.api.patch(f"/api/v1/namespaces/{namespace}/pods/gated", {"spec": {"schedulingGates": []}})
+
+    installed.wait_bound(namespace, 1)
+
+
+def test_configuration_from_a_configmap_is_followed_and_the_last_good_one_kept(
+    installed: Installed, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1)
+    scheduler = installed.start("--plain-pods", "direct", "--scheduler-configmap", CONFIGMAP)
+    scheduler.wait_for("waiting for the ConfigMap")
+    assert scheduler.page("/readyz")[0] == 503
+    installed.configure(DEFAULT)
+    scheduler.wait_leading()
+    good = json.loads(scheduler.page("/configz")[1])["configuration"]["hash"]
+
+    installed.configure(DEFAULT.replace("allocate", "alocate"))
+    refused = installed.wait_event("volsched-system", "volsched-scheduler", "ConfigurationRefused")
+    assert "alocate" in refused["message"]
+    assert "allocate" in refused["message"]
+    assert scheduler.metric("volsched_config_valid") == 0
+    after = json.loads(scheduler.page("/configz")[1])["configuration"]
+    assert (after["hash"], after["valid"]) == (good, False)
+    installed.make_pods(namespace, [installed.pod("under-the-old", cpu="1")])
+    installed.wait_bound(namespace, 1)
+
+    installed.configure(DEFAULT.replace("  - name: nodeorder\n", ""))
+    eventually(lambda: scheduler.metric("volsched_config_valid") == 1)
+    assert json.loads(scheduler.page("/configz")[1])["configuration"]["hash"] != good
+    installed.make_pods(namespace, [installed.pod("under-the-new", cpu="1")])
+    installed.wait_bound(namespace, 2)
+
+
+def test_a_configuration_file_replaced_by_rename_is_followed(installed: Installed, tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.conf"
+    path.write_text(DEFAULT)
+    scheduler = installed.start("--scheduler-conf", str(path)).wait_leading()
+    first = json.loads(scheduler.page("/configz")[1])["configuration"]["hash"]
+
+    (tmp_path / "new").write_text(DEFAULT.replace("  - name: nodeorder\n", ""))
+    (tmp_path / "new").rename(path)
+
+    eventually(lambda: json.loads(scheduler.page("/configz")[1])["configuration"]["hash"] != first, 3.0)
+
+
+def test_a_wrong_configuration_at_the_start_ends_with_status_two(installed: Installed, tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.conf"
+    path.write_text(DEFAULT.replace("gang", "gnag"))
+
+    scheduler = installed.start("--scheduler-conf", str(path))
+
+    assert scheduler.process.wait(20) == 2
+    assert "gang" in scheduler.said("cannot start")[0]["error"]
+
+
+def test_sigterm_gives_the_lease_back_and_sigusr2_dumps_the_mirror(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, tmp_path: Path
+) -> None:
+    [node] = make_nodes(1)
+    scheduler = installed.start("--plain-pods", "direct", "--cache-dump-dir", str(tmp_path)).wait_leading()
+    installed.make_pods(namespace, [installed.pod("one", cpu="1")])
+    installed.wait_bound(namespace, 1)
+    assert scheduler.page("/readyz") == (200, "ok\n")
+    assert scheduler.page("/livez") == (200, "ok\n")
+
+    scheduler.process.send_signal(signal.SIGUSR2)
+    dumped = json.loads(Path(scheduler.wait_for("dumped the mirror")["path"]).read_text())
+    assert f"{namespace}/one" in dumped["nodes"][node]["pods"]
+
+    began = time.monotonic()
+    assert scheduler.terminate() == 0
+    assert time.monotonic() - began < 5
+    lease = installed.api.get(LEASE)["spec"]
+    assert lease["holderIdentity"] == ""
+    assert len(lease["renewTime"].split(".")[1]) == 7  # six digits and Z
+
+
+def test_a_pod_evicted_by_its_node_going_away_is_no_trouble(
+    installed: Installed, namespace: str, make_nodes: MakeNodes
+) -> None:
+    [gone, _] = make_nodes(2, cpu="2")
+    installed.start("--plain-pods", "direct").wait_leading()
+    installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(4)])
+    installed.wait_bound(namespace, 4)
+
+    installed.control_plane.delete_nodes([gone])
+    installed.make_pods(namespace, [installed.pod("later", cpu="1")])
+    installed.wait_event(namespace, "later", "FailedScheduling")
+    installed.control_plane.create_nodes([a_node(gone, cpu="4")])
+
+    installed.wait_bound(namespace, 5)

@@ -1,0 +1,329 @@
+"""`volsched run` while the network, the API server, another leader or a node lets it down."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import MakeNodes
+from tests.cluster.scheduling import GROUPS, LEASE, Installed, eventually, still
+from volsched.testing.controlplane import a_node
+from volsched.testing.controlplane.faults import (
+    BlackHole,
+    EndWatch,
+    FailWatch,
+    Fault,
+    FaultProxy,
+    Latency,
+    Reset,
+    ResetWatch,
+    Respond,
+    StallWatch,
+    Truncate,
+    bad_gateway_page,
+    conflict,
+    gone,
+    server_error,
+    too_many_requests,
+)
+from volsched.testing.controlplane.request_counts import WRITES
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures"]
+
+DIRECT = ("--plain-pods", "direct")
+QUICK_LEASE = (
+    *("--leader-elect-lease-duration", "4s", "--leader-elect-renew-deadline", "3s"),
+    *("--leader-elect-retry-period", "500ms"),
+)
+BINDING = "/api/v1/namespaces/*/pods/*/binding"
+
+
+def overcommitted(installed: Installed, namespace: str, cpu: int) -> dict[str, int]:
+    """Nodes that have more pods of one CPU than they have CPUs."""
+    pods = installed.pods(namespace).values()
+    counts = Counter(pod["spec"]["nodeName"] for pod in pods if "nodeName" in pod["spec"])
+    return {node: count for node, count in counts.items() if count > cpu}
+
+
+def test_a_leader_killed_while_it_binds_is_followed_by_another_and_each_pod_is_bound_once(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    make_nodes(10, cpu="32")
+    first = installed.start(*DIRECT, *QUICK_LEASE, "--binds-in-flight", "4", proxy=fault_proxy).wait_leading()
+    second = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy)
+    second.wait_for("everything is listed")
+    assert second.page("/readyz")[0] == 200
+    with fault_proxy.inject(Latency(0.05), method="POST", path="/binding$"):
+        installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(300)])
+        eventually(lambda: fault_proxy.counts.count("create", BINDING, status=201) > 60)
+        first.kill()
+    killed_at = time.monotonic()
+    bound_by_first = fault_proxy.counts.count("create", BINDING, status=201)
+    assert bound_by_first < 300
+
+    placed = installed.wait_bound(namespace, 300, timeout=40)
+
+    assert time.monotonic() - killed_at < 20
+    assert len(placed) == 300
+    assert fault_proxy.counts.count("create", BINDING, status=201) <= 300
+    assert not overcommitted(installed, namespace, 32)
+    assert second.said("caught up with the leader before")
+    assert installed.api.get(LEASE)["spec"]["leaseTransitions"] == 1
+    assert second.terminate() == 0
+
+
+def test_a_leader_whose_lease_cannot_be_renewed_stops_before_another_may_begin(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    """Everything but the Lease gets through, so only the fence keeps the old leader from writing."""
+    make_nodes(4, cpu="64")
+    first = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
+    second = installed.start(*DIRECT, *QUICK_LEASE)
+    second.wait_for("everything is listed")
+    before = installed.api.get(LEASE)["spec"]
+
+    fault_proxy.inject(BlackHole(), path="/leases/")
+    began = time.monotonic()
+    number = 0
+    while first.process.poll() is None:
+        installed.make_pods(namespace, [installed.pod(f"p{number}", cpu="10m")])
+        number += 1
+        assert time.monotonic() - began < 10
+    stopped_after = time.monotonic() - began
+
+    assert first.process.returncode == 1
+    assert first.said("lost the lease")
+    assert 2.0 < stopped_after < 5.0
+    assert installed.api.get(LEASE)["spec"]["holderIdentity"] == before["holderIdentity"]
+    written = fault_proxy.counts.count("create", BINDING)
+    assert written > 5
+    second.wait_for("leading", timeout=15)
+    installed.wait_bound(namespace, number)
+    assert fault_proxy.counts.count("create", BINDING) == written
+
+
+def test_a_leader_cut_off_from_everything_exits_and_the_other_takes_over(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    make_nodes(1)
+    first = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
+    second = installed.start(*DIRECT, *QUICK_LEASE)
+    second.wait_for("everything is listed")
+
+    fault_proxy.partition(True)
+    installed.make_pods(namespace, [installed.pod("one", cpu="1")])
+
+    assert first.process.wait(15) == 1
+    assert "lost the lease" in first.log.read_text()
+    installed.wait_bound(namespace, 1)
+    fault_proxy.partition(False)
+
+
+FAULTS: dict[str, list[tuple[Fault, dict[str, Any]]]] = {
+    "watches end": [(EndWatch(after_events=3), {})],
+    "watches are reset": [(ResetWatch(after_events=3), {})],
+    "watches stall": [(StallWatch(after_events=3), {"times": 40})],
+    "watches expire": [(FailWatch(after_events=2), {"times": 60})],
+    "watches break off within a line": [(Truncate(900), {"watch": True, "times": 60})],
+    "lists and watches are refused with 410": [(gone(), {"watch": True, "times": 40})],
+    "a proxy answers with a page": [(bad_gateway_page(), {"times": 60, "path": "^/api(s)?/.*"})],
+    "server errors everywhere": [(server_error(), {"times": 80})],
+    "writes are made and not confirmed": [
+        (server_error(after=True), {"method": "POST", "path": "/binding$", "times": 60})
+    ],
+    "writes are made and never answered": [
+        (BlackHole(after=True), {"method": "POST", "path": "/binding$", "times": 20})
+    ],
+    "connections are reset": [(Reset(), {"path": "/binding$", "times": 60})],
+    "connections are reset after the write": [(Reset(after=True), {"path": "/binding$", "times": 60})],
+    "conflicts": [(conflict(), {"method": "POST", "path": "/binding$", "times": 60})],
+    "too many requests": [(too_many_requests(1), {"method": "POST", "path": "/binding$", "times": 3})],
+}
+
+
+@pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS.keys())
+def test_whatever_happens_on_the_way_the_same_pods_are_bound_in_the_end(
+    installed: Installed,
+    namespace: str,
+    make_nodes: MakeNodes,
+    fault_proxy: FaultProxy,
+    faults: list[tuple[Fault, dict[str, Any]]],
+) -> None:
+    """There is room for exactly these pods, so binding all of them without overcommitting is one outcome only."""
+    make_nodes(5, cpu="8")
+    scheduler = installed.start(*DIRECT, "--watch-silence", "3s", proxy=fault_proxy).wait_leading()
+
+    rules = [fault_proxy.inject(fault, **where) for fault, where in faults]
+    installed.make_gang(namespace, "first", 8, cpu="1")
+    installed.make_pods(namespace, [installed.pod(f"plain-{i}", cpu="1") for i in range(16)])
+    installed.make_gang(namespace, "second", 16, cpu="1")
+    for rule in rules:
+        rule.wait(1)
+    time.sleep(3)
+    for rule in rules:
+        rule.remove()
+
+    assert len(installed.wait_bound(namespace, 40, timeout=60)) == 40
+    assert not overcommitted(installed, namespace, 8)
+    assert fault_proxy.counts.count("create", BINDING, status=201) == 40
+    installed.wait_group(namespace, "first", "Running")
+    installed.wait_group(namespace, "second", "Running")
+    assert scheduler.process.poll() is None
+    assert not scheduler.said("unforeseen")
+
+
+def test_what_was_deleted_while_a_watch_stalled_gives_its_room_back(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    make_nodes(1, cpu="2")
+    installed.start(*DIRECT, "--watch-silence", "3s", proxy=fault_proxy).wait_leading()
+    installed.make_pods(namespace, [installed.pod(f"old-{i}", cpu="1") for i in range(2)])
+    installed.wait_bound(namespace, 2)
+
+    with fault_proxy.inject(StallWatch(), path="/pods$"):
+        for index in range(2):
+            installed.api.delete(f"/api/v1/namespaces/{namespace}/pods/old-{index}", grace_seconds=0)
+        time.sleep(0.5)
+    fault_proxy.inject(gone(), path="/pods$", watch=True, times=1)
+    installed.make_pods(namespace, [installed.pod(f"new-{i}", cpu="1") for i in range(2)])
+
+    assert set(installed.wait_bound(namespace, 2, timeout=20)) == {"new-0", "new-1"}
+
+
+def test_a_bind_that_is_refused_for_ever_starves_nobody(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    make_nodes(2, cpu="32")
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+    policy = Respond(403, '{"kind":"Status","reason":"Forbidden","message":"denied by policy"}')
+    rule = fault_proxy.inject(policy, method="POST", path="/pods/aaa-refused/binding$")
+    installed.make_pods(namespace, [installed.pod("aaa-refused", cpu="1")])
+    rule.wait(1)
+
+    began = time.monotonic()
+    for wave in range(10):
+        installed.make_pods(namespace, [installed.pod(f"p{wave}-{i}", cpu="1") for i in range(4)])
+        installed.wait_bound(namespace, 4 * (wave + 1), timeout=5)
+    time.sleep(max(0.0, 9.0 - (time.monotonic() - began)))
+
+    assert 2 <= rule.hits <= 6
+    event = installed.wait_event(namespace, "aaa-refused", "FailedScheduling")
+    assert "denied by policy" in event["message"]
+    rule.remove()
+    assert "aaa-refused" in installed.wait_bound(namespace, 41, timeout=15)
+
+
+def test_a_node_deleted_between_decision_and_write_is_noticed(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    """The API server accepts a binding to a node that does not exist."""
+    [node] = make_nodes(1, cpu="4")
+    scheduler = installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+    rule = fault_proxy.inject(Latency(1.0), method="POST", path="/binding$", times=1)
+    installed.make_pods(namespace, [installed.pod("one", cpu="1")])
+    rule.wait(1)
+
+    installed.control_plane.delete_nodes([node])
+
+    assert installed.wait_bound(namespace, 1) == {"one": node}
+    assert node in installed.wait_event(namespace, "one", "NodeLost")["message"]
+    assert scheduler.said("a node went while a pod was bound to it")
+
+
+def test_no_rights_to_events_do_not_stop_scheduling(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    make_nodes(1)
+    forbidden = Respond(403, '{"kind":"Status","reason":"Forbidden","message":"events is forbidden"}')
+    fault_proxy.inject(forbidden, method="POST", path="/events$")
+    scheduler = installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+
+    installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(10)])
+
+    installed.wait_bound(namespace, 10)
+    scheduler.wait_for("not allowed to write Events")
+    assert len(scheduler.said("not allowed to write Events")) == 1
+
+
+def test_status_is_written_through_the_main_resource_where_the_crd_has_no_status_subresource(
+    installed: Installed, namespace: str, make_nodes: MakeNodes
+) -> None:
+    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.scheduling.volcano.sh"
+    versions = installed.api.get(crd)["spec"]["versions"]
+    without = [{**version, "subresources": {}} for version in versions]
+    installed.api.patch(crd, {"spec": {"versions": without}})
+    try:
+        eventually(lambda: "podgroups/status" not in resources_of(installed))
+        make_nodes(1, cpu="4")
+        installed.start().wait_leading()
+        installed.make_gang(namespace, "train", 2, cpu="1")
+
+        installed.wait_group(namespace, "train", "Running")
+    finally:
+        installed.api.patch(crd, {"spec": {"versions": versions}})
+        eventually(lambda: "podgroups/status" in resources_of(installed))
+
+
+def resources_of(installed: Installed) -> set[str]:
+    return {resource["name"] for resource in installed.api.get(GROUPS)["resources"]}
+
+
+def test_a_pod_costs_hardly_more_than_its_binding_and_an_idle_cluster_nothing(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    make_nodes(50, cpu="32")
+    installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(500)])
+    for gang in range(10):
+        installed.make_gang(namespace, f"gang-{gang}", 50, cpu="1")
+
+    installed.start(*DIRECT, proxy=fault_proxy)
+    installed.wait_bound(namespace, 1000, timeout=60)
+    for gang in range(10):
+        installed.wait_group(namespace, f"gang-{gang}", "Running")
+    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in installed.pods(namespace).values()), 60)
+    time.sleep(2)
+
+    assert fault_proxy.counts.count("create", BINDING, status=201) == 1000
+    writes = writes_of(fault_proxy)
+    assert sum(writes.values()) <= 1100, writes
+    fault_proxy.counts.clear()
+    time.sleep(5)
+    assert not writes_of(fault_proxy)
+
+
+def writes_of(proxy: FaultProxy) -> dict[str, int]:
+    """Writes by verb and path, Events and the lease aside."""
+    found = proxy.counts.all().items()
+    aside = ("/events", "/events/*", "/leases", "/leases/*")
+    return {f"{k.verb} {k.shape}": n for k, n in found if k.verb in WRITES and not k.shape.endswith(aside)}
+
+
+def test_an_outage_of_the_api_server_is_survived(installed: Installed, namespace: str, make_nodes: MakeNodes) -> None:
+    make_nodes(2, cpu="32")
+    scheduler = installed.start(*DIRECT).wait_leading()
+    installed.make_pods(namespace, [installed.pod("before", cpu="1")])
+    installed.wait_bound(namespace, 1)
+
+    installed.control_plane.restart(down_seconds=2.0)
+    installed.make_pods(namespace, [installed.pod("after", cpu="1")])
+
+    installed.wait_bound(namespace, 2, timeout=40)
+    assert scheduler.process.poll() is None
+
+
+def test_a_node_that_comes_back_under_its_name_is_another_node(
+    installed: Installed, namespace: str, make_nodes: MakeNodes
+) -> None:
+    [node] = make_nodes(1, cpu="2")
+    installed.start(*DIRECT).wait_leading()
+    installed.control_plane.delete_nodes([node])
+    installed.make_pods(namespace, [installed.pod("one", cpu="4")])
+    installed.wait_event(namespace, "one", "FailedScheduling")
+    still(lambda: "nodeName" not in installed.pods(namespace)["one"]["spec"], 0.5)
+
+    installed.control_plane.create_nodes([a_node(node, cpu="8")])
+
+    assert installed.wait_bound(namespace, 1) == {"one": node}
