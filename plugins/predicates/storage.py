@@ -58,6 +58,8 @@ class ClaimRules:
 
     def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Ask about one node."""
+        if not task.template.claims:
+            return None
         if self._in_use(task):
             return IN_USE
         found = self._limits.refuse(task, node) if self._limits is not None else None
