@@ -8,31 +8,45 @@ A task for which room was made is promised that room: it is pipelined, and nomin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import Any
+
+import msgspec
 
 from actions.job_order import considered
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
+from volsched.model.budget import Budget
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.model.verdict import NodeRefusals
 
 EVICTABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
+
+KEEP_BUDGETS = "respectDisruptionBudgets"
+
+NOBODY = "No preemption victims found for incoming pod"
+PROTECTED = "pods that may not be evicted for it"
+BUDGETS = "pods protected by disruption budgets"
+TOO_SMALL = "too little room even without the pods that may be evicted"
+NO_USE = "Preemption is not helpful for scheduling"
 
 Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
 """The plugins' say on whom of the candidates a task may evict."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Hunt:
     """The search for room for one task.
 
     ``may_go`` picks candidates among a node's tasks, ``lawful`` is the plugins' vote on them, ``allowed`` whether the
-    task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over.
+    task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
+    ``keeps_budgets`` nobody goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
+    kube-scheduler).
     """
 
     session: Session
@@ -42,39 +56,60 @@ class Hunt:
     lawful: Lawful
     allowed: Callable[[], bool]
     needs_candidates: bool = False
+    keeps_budgets: bool = False
+    failures: NodeRefusals = field(default_factory=NodeRefusals)
 
     def succeed(self) -> bool:
-        """Make room on the best node where that can be done; without success nothing has changed."""
-        task = self.task
-        if self.session.pre_refusal(task) is not None or _waits_on_leavers(self.session, task):
+        """Make room on the best node where that can be done; without success nothing changes, and it is said why."""
+        task, session = self.task, self.session
+        if session.pre_refusal(task) is not None or _waits_on_leavers(session, task):
             return False
-        return any(self._make_room(node) for node in self.session.engine.ranked(task))
+        session.hunts[session.action, _queue_of(task)] += 1
+        nodes = session.engine.ranked(task)
+        passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
+        for keeping in passes:
+            self.failures = NodeRefusals()
+            if any(self._make_room(node, keeping=keeping) for node in nodes):
+                return True
+        self.failures.add(NO_USE, len(session.cluster.rows) - len(nodes))
+        _explain(session, task, self.failures)
+        return False
 
-    def _make_room(self, node: NodeInfo) -> bool:
+    def _make_room(self, node: NodeInfo, *, keeping: bool) -> bool:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
         if self.needs_candidates and not candidates:
-            return False
+            return self._fail(NOBODY)
         victims = self._victims(candidates)
-        if not self._could_suffice(node, victims):
-            return False
+        orderly, broken = _by_budget(self.session, in_order_of_victims(self.session, self.task, victims))
+        tried = orderly if keeping else [*orderly, *broken]
+        if not self._could_suffice(node, tried):
+            return self._fail(_why_not(candidates, victims, tried, enough=False))
         before = self.statement.checkpoint()
         self._displace_weaker(node)
         start = self.statement.checkpoint()
-        chosen: list[TaskInfo] = []
-        for victim in in_order_of_victims(self.session, self.task, victims):
-            if self._suffices(node):
-                break
-            self.statement.evict(victim, self._reason(victim))
-            chosen.append(victim)
+        chosen = self._evict_until_enough(node, tried)
         if not self._suffices(node):
             self.statement.rollback(before)
-            return False
+            return self._fail(_why_not(candidates, victims, tried, enough=True))
         self._spare(node, start, chosen)
         self.statement.settle_evictions(start)
         if self.statement.pipeline(self.task, node) is not None:
             self.statement.rollback(before)
-            return False
+            return self._fail(NO_USE)
         return True
+
+    def _fail(self, why: str) -> bool:
+        self.failures.add(why)
+        return False
+
+    def _evict_until_enough(self, node: NodeInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
+        chosen: list[TaskInfo] = []
+        for victim in victims:
+            if self._suffices(node):
+                break
+            self._evict(victim)
+            chosen.append(victim)
+        return chosen
 
     def _victims(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
         """Whom the plugins let go; a task that asks for nothing can only take the place of another such."""
@@ -119,12 +154,66 @@ class Hunt:
 
     def _evict_all(self, victims: Sequence[TaskInfo]) -> None:
         for victim in victims:
-            self.statement.evict(victim, self._reason(victim))
+            self._evict(victim)
 
-    def _reason(self, victim: TaskInfo) -> str:
-        """Who needs the room, and why it is this pod that goes."""
+    def _evict(self, victim: TaskInfo) -> None:
+        """Take a victim off, with the words for its user: who needs the room, and why it is this pod that goes."""
         mine, theirs = _standing(self.task), _standing(victim)
-        return f'{self.session.action}: pod "{self.task.key}" ({mine}) needs the room of this pod ({theirs})'
+        reason = f'{self.session.action}: pod "{self.task.key}" ({mine}) needs the room of this pod ({theirs})'
+        broken = [
+            b.key for b in self.session.cluster.budgets.values() if b.protects(victim) and _left(self.session, b) < 1
+        ]
+        if broken:
+            reason += f"; this breaks the disruption budget {', '.join(sorted(broken))}"
+        self.statement.evict(victim, reason)
+
+
+def _by_budget(session: Session, victims: Sequence[TaskInfo]) -> tuple[list[TaskInfo], list[TaskInfo]]:
+    """Victims whose budgets allow that they go, in the order given, and those who would break one."""
+    budgets = session.cluster.budgets.values()
+    if not budgets:
+        return list(victims), []
+    left = {budget.key: _left(session, budget) for budget in budgets}
+    orderly: list[TaskInfo] = []
+    broken: list[TaskInfo] = []
+    for victim in victims:
+        protecting = [budget.key for budget in budgets if budget.protects(victim)]
+        for key in protecting:
+            left[key] -= 1
+        (broken if any(left[key] < 0 for key in protecting) else orderly).append(victim)
+    return orderly, broken
+
+
+def _left(session: Session, budget: Budget) -> int:
+    """How many more pods of a budget may go, those counted that this session has chosen already."""
+    return budget.allowed - sum(1 for task in session.evicted.values() if budget.protects(task))
+
+
+def _why_not(
+    candidates: Sequence[TaskInfo], victims: Sequence[TaskInfo], tried: Sequence[TaskInfo], *, enough: bool
+) -> str:
+    """Why a node cannot be made to take the task, in kube-scheduler's words where it has some."""
+    if not candidates:
+        return NOBODY
+    if not victims:
+        return PROTECTED
+    if len(tried) < len(victims):
+        return BUDGETS
+    return NO_USE if enough else TOO_SMALL
+
+
+def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
+    """Add to why a task waits that eviction cannot help, and why not."""
+    if task.refusal is None:
+        return
+    label = "preemption" if session.action == "preempt" else session.action
+    base = task.refusal.message.partition(f" {label}: ")[0]
+    text = f"{base} {label}: {failures.text(len(session.cluster.rows))}"
+    session.refuse_task(task, msgspec.structs.replace(task.refusal, message=text))
+
+
+def _queue_of(task: TaskInfo) -> str:
+    return task.job.queue if task.job is not None else ""
 
 
 def _standing(task: TaskInfo) -> str:

@@ -6,9 +6,11 @@ on the way. Then inside one job, task by task.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from actions.eviction import Hunt, can_go, note_hunted, preemptors, starving, takes_on
+from actions.eviction import KEEP_BUDGETS, Hunt, can_go, note_hunted, preemptors, starving, takes_on
+from volsched.framework.arguments import Argument
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -21,6 +23,17 @@ class PreemptAction:
     """Evict less important pods of the same queue."""
 
     name: ClassVar[str] = "preempt"
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(
+            KEEP_BUDGETS,
+            "bool",
+            False,
+            "Never evict a pod whose PodDisruptionBudget allows no more disruptions; otherwise such pods go last.",
+        ),
+    )
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._keeps_budgets = bool(arguments[KEEP_BUDGETS])
 
     def execute(self, session: Session) -> None:
         """Go through the queues in order."""
@@ -75,4 +88,12 @@ class PreemptAction:
                 return False
             return can_go(victim)
 
-        return Hunt(session, statement, task, may_go, session.preemptable, takes_on(session, queue, task))
+        return Hunt(
+            session,
+            statement,
+            task,
+            may_go,
+            session.preemptable,
+            takes_on(session, queue, task),
+            keeps_budgets=self._keeps_budgets,
+        )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from actions.eviction import Hunt, can_go, note_hunted, preemptors, starving
+from actions.eviction import KEEP_BUDGETS, Hunt, can_go, note_hunted, preemptors, starving
 from actions.job_order import Turns
+from volsched.framework.arguments import Argument
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -18,6 +20,17 @@ class ReclaimAction:
     """Evict pods of other queues."""
 
     name: ClassVar[str] = "reclaim"
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(
+            KEEP_BUDGETS,
+            "bool",
+            False,
+            "Never evict a pod whose PodDisruptionBudget allows no more disruptions; otherwise such pods go last.",
+        ),
+    )
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._keeps_budgets = bool(arguments[KEEP_BUDGETS])
 
     def execute(self, session: Session) -> None:
         """Let the best job of the best queue reclaim, then everything goes back in line."""
@@ -52,4 +65,13 @@ class ReclaimAction:
             owner = queues.get(victim.job.queue)
             return owner is not None and owner.reclaimable and can_go(victim)
 
-        return Hunt(session, statement, task, may_go, session.reclaimable, lambda: True, needs_candidates=True)
+        return Hunt(
+            session,
+            statement,
+            task,
+            may_go,
+            session.reclaimable,
+            lambda: True,
+            needs_candidates=True,
+            keeps_budgets=self._keeps_budgets,
+        )

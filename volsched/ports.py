@@ -21,7 +21,8 @@ class Clock(Protocol):
 class CycleReport:
     """What one cycle did, for metrics and logs.
 
-    Durations are in seconds. ``waiting`` counts waiting pods by (queue, reason code).
+    Durations are in seconds. ``waiting`` counts waiting pods by (queue, reason code); ``hunts`` counts searches for
+    victims and ``victims`` the pods chosen, by (action, queue of the pod that needs the room).
     """
 
     placed: int = 0
@@ -33,3 +34,5 @@ class CycleReport:
     steps: int = 0
     waiting_jobs: int = 0
     waiting: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    hunts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    victims: Mapping[tuple[str, str], int] = field(default_factory=dict)

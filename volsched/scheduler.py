@@ -155,6 +155,8 @@ class Scheduler:
             steps=outbox.steps,
             waiting_jobs=len(self.mirror.cluster.waiting),
             waiting=self._waiting.totals(),
+            hunts=dict(session.hunts),
+            victims=dict(session.victims),
         )
 
     def _open(self, session: Session) -> dict[str, float]:

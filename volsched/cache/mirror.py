@@ -14,11 +14,14 @@ from typing import Final
 
 from volsched.cache import reading
 from volsched.model import api
+from volsched.model.budget import Budget
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone, GroupWriteFailed, Put
 from volsched.model.cluster import Cluster
+from volsched.model.errors import FieldError
 from volsched.model.job import NOT_PARKED, GroupStatus, JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
+from volsched.model.selectors import LabelSelector
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import TemplateTable
@@ -103,6 +106,7 @@ class Mirror:
             api.Queue: self._put_queue,
             api.PriorityClass: self._put_priority_class,
             api.Namespace: self._put_namespace,
+            api.PodDisruptionBudget: self._put_budget,
         }
         self._gone: dict[str, Callable[[Gone], None]] = {
             "Pod": lambda gone: self._drop_task(gone.uid),
@@ -111,6 +115,7 @@ class Mirror:
             "Queue": self._drop_queue,
             "PriorityClass": self._drop_priority_class,
             "Namespace": self._drop_namespace,
+            "PodDisruptionBudget": self._drop_budget,
         }
         for name in dict.fromkeys(("root", self.settings.default_queue)):
             self.cluster.put_queue(self._standing_queue(name))
@@ -519,6 +524,20 @@ class Mirror:
     def _drop_namespace(self, gone: Gone) -> None:
         if self.cluster.namespaces.pop(gone.name, None) is not None:
             self.cluster.namespaces_version += 1
+
+    def _put_budget(self, found: api.ApiObject) -> None:
+        assert isinstance(found, api.PodDisruptionBudget)
+        meta = found.metadata
+        try:
+            selector = LabelSelector.parse(found.spec.selector, "spec.selector")
+        except FieldError as error:
+            self._reporter("PodDisruptionBudget", found)(error.path, error.message)
+            selector = LabelSelector.of({})  # it protects more rather than fewer
+        budget = Budget(meta.namespace, meta.name, selector, found.status.disruptions_allowed)
+        self.cluster.budgets[budget.key] = budget
+
+    def _drop_budget(self, gone: Gone) -> None:
+        self.cluster.budgets.pop(f"{gone.namespace}/{gone.name}", None)
 
     def _put_storage(self, found: api.ApiObject) -> None:
         if self.cluster.storage.put(found):

@@ -6,6 +6,7 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -125,6 +126,9 @@ class Session:
         self.nodes = NodeCallbacks()
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.refused: dict[str, TaskInfo] = {}
+        self.evicted: dict[str, TaskInfo] = {}
+        self.hunts: Counter[tuple[str, str]] = Counter()
+        self.victims: Counter[tuple[str, str]] = Counter()
         self.renominated: dict[str, TaskInfo] = {}
         self.refused_jobs: dict[str, JobInfo] = {}
         self.unschedulable: dict[str, bool] = {}

@@ -73,6 +73,7 @@ class Statement:
         cluster = self._session.cluster
         self.operations.append(Operation("evict", task, task.status, task.node, cluster.relief, reason))
         self._session.told_deallocated(task)
+        self._session.evicted[task.uid] = task
         cluster.move(task, TaskStatus.RELEASING, None)
 
     def displace(self, task: TaskInfo) -> None:
@@ -106,6 +107,7 @@ class Statement:
     def _undo(self, operation: Operation) -> None:
         task, cluster = operation.task, self._session.cluster
         if operation.kind in ("evict", "displace"):
+            self._session.evicted.pop(task.uid, None)
             cluster.move(task, operation.status, operation.node)
             self._session.told_allocated(task)
         else:
@@ -164,10 +166,19 @@ class Statement:
         """The step for the eviction at a place; it was made for the task that was promised room next."""
         operation = self.operations[place]
         task = operation.task
-        preemptor = next((o.task.key for o in self.operations[place:] if o.kind == "pipeline"), "")
+        preemptor = next((o.task for o in self.operations[place:] if o.kind == "pipeline"), None)
+        queue = preemptor.job.queue if preemptor is not None and preemptor.job is not None else ""
+        self._session.victims[self._session.action, queue] += 1
         for event in reporter.about_victim(task, operation.reason):
             self._session.tell(event)
-        return Evict(task.uid, task.namespace, task.name, self._session.action, preemptor, operation.reason)
+        return Evict(
+            task.uid,
+            task.namespace,
+            task.name,
+            self._session.action,
+            preemptor.key if preemptor else "",
+            operation.reason,
+        )
 
 
 def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:

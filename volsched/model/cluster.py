@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from volsched.model.budget import Budget
 from volsched.model.columns import ResourceColumns
 from volsched.model.job import INQUEUE, NOT_PARKED, PENDING, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
@@ -100,6 +101,7 @@ class Cluster:
         self.priority_classes: dict[str, int] = {}
         self.default_priority = 0
         self.storage = Storage()
+        self.budgets: dict[str, Budget] = {}
         self.usage_log = RowLog()
         self.facts_log = RowLog()
         self.layout = 0
