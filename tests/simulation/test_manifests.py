@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.clusters import group, node, pod, queue, stock
+from tests.simulation.clusters import group, node, pod, queue, stock, volcano_job, workload
 from volsched.model import api
 from volsched.simulation.manifests import InputError, completed, decode, derived_uid, read_documents, take_stock
 
@@ -120,6 +120,9 @@ QUANTITIES = [
     (group("g", phase="Ready"), "PodGroup/default/g: status.phase: 'Ready' is not one of"),
     (pod("p", status={"phase": "Runing"}), "status.phase: 'Runing' is not one of Pending, Running"),
     ({**queue("q"), "status": {"state": "Shut"}}, "Queue/q: status.state: 'Shut' is not one of Open"),
+    (workload("Deployment", "d", -1), "Deployment/default/d: spec.replicas: -1 must be from 0 to 1000000"),
+    (workload("Job", "j", spec={"parallelism": 10**7}), "Job/default/j: spec.parallelism: 10000000 must be from 0 to"),
+    (volcano_job("j", {"a": 1, "b": -1}), "Job/default/j: spec.tasks[1].replicas: -1 must be from 0 to"),
     (pod("p", metadata={"creationTimestamp": "yesterday"}), "metadata.creationTimestamp: 'yesterday' is not a time"),
 ]
 

@@ -29,6 +29,9 @@ from volsched.validation.states import state_faults
 STANDARD_INPUT: Final = "standard input"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
+MOST_PODS: Final = 1_000_000
+"""Pods of one workload that a simulation makes."""
+
 CLUSTER_SCOPED: Final = frozenset(
     {
         "CSIDriver",
@@ -296,7 +299,7 @@ def _decoded(document: Document, problems: list[InputProblem]) -> api.ApiObject 
     except ObjectError as error:
         problems.append(document.problem(error.message, field_of(error), subject_of_raw(document.raw)))
         return None
-    faults = [*identity_faults(found), *quantity_faults(found), *state_faults(found)]
+    faults = [*identity_faults(found), *quantity_faults(found), *state_faults(found), *_size_faults(found)]
     for fault in faults:
         problems.append(document.problem(fault.message, fault.field, subject_of(found)))  # noqa: PERF401
     return None if faults else found
@@ -377,6 +380,20 @@ def identity_faults(found: api.ApiObject) -> Iterator[Fault]:
     if not found.metadata.name:
         hint = "; generateName is for the API server, say a name here" if found.metadata.generate_name else ""
         yield Fault("metadata.name", "Required", f"is missing{hint}")
+
+
+def _size_faults(found: api.ApiObject) -> Iterator[Fault]:
+    """Yield why the pods of a workload cannot be made: a slip of the pen must not fill the memory."""
+    sizes: list[tuple[str, int]] = []
+    if isinstance(found, api.Job):
+        sizes = [(f"spec.tasks[{number}].replicas", task.replicas) for number, task in enumerate(found.spec.tasks)]
+    elif isinstance(found, api.Deployment | api.ReplicaSet | api.StatefulSet):
+        sizes = [("spec.replicas", found.spec.replicas or 0)]
+    elif isinstance(found, api.BatchJob):
+        sizes = [("spec.parallelism", found.spec.parallelism or 0)]
+    for field_, size in sizes:
+        if not 0 <= size <= MOST_PODS:
+            yield Fault(field_, "Invalid", f"{size} must be from 0 to {MOST_PODS}")
 
 
 def _take_configuration(
