@@ -196,9 +196,15 @@ def test_any_mix_of_operations_and_rollbacks_comes_back_to_the_start(data: st.Da
     before = standing(stage.cluster)
     statement = stage.session.statement()
     for _ in range(data.draw(st.integers(1, 12))):
-        what = data.draw(st.sampled_from(["allocate", "pipeline", "evict", "rollback"]))
+        what = data.draw(st.sampled_from(["allocate", "pipeline", "evict", "displace", "settle", "rollback"]))
         if what == "rollback":
             statement.rollback(data.draw(st.integers(0, statement.checkpoint())))
+        elif what == "settle":
+            statement.settle_evictions(data.draw(st.integers(0, statement.checkpoint())))
+        elif what == "displace":
+            promised = [t for t in stage.cluster.tasks.values() if t.status is TaskStatus.PIPELINED]
+            if promised:
+                statement.displace(data.draw(st.sampled_from(promised)))
         elif what == "evict":
             running = [t for t in stage.cluster.tasks.values() if t.status is TaskStatus.RUNNING]
             if running:
@@ -232,15 +238,37 @@ def test_a_task_is_charged_when_it_is_allocated_and_not_when_it_is_pipelined() -
     assert (job.ready_count, job.pipelined_count, job.pending_best_effort) == (1, 1, 1)
 
 
-def test_an_evicted_task_keeps_its_room_until_it_is_gone() -> None:
+def test_an_evicted_task_is_out_of_the_way_until_it_is_settled_that_it_has_yet_to_leave() -> None:
     stage = staged(Handler())
-    n2 = stage.node("n2")
+    n2, queue = stage.node("n2"), stage.queue("q")
+    statement = stage.session.statement()
 
-    stage.session.statement().evict(stage.task("old-1"), "to make room")
+    statement.evict(stage.task("old-1"), "to make room")
+    assert (n2.idle_of("cpu"), n2.future_idle_of("cpu"), queue.allocated["cpu"]) == (8_000, 8_000, 1_000)
 
-    assert (n2.idle_of("cpu"), n2.future_idle_of("cpu")) == (5_000, 8_000)
-    assert "cpu" in stage.queue("q").allocated
-    assert stage.queue("q").allocated["cpu"] == 1_000
+    statement.settle_evictions(0)
+    assert (n2.idle_of("cpu"), n2.future_idle_of("cpu"), queue.allocated["cpu"]) == (5_000, 8_000, 1_000)
+    assert faults(stage.cluster) == []
+
+
+def test_a_promise_that_is_redeemed_takes_nothing_of_what_came_after_it_back() -> None:
+    stage = staged(Handler())
+    statement = stage.session.statement()
+    do(statement, stage, ("pipeline", "gang-0", "n1"))
+    do(statement, stage, ("pipeline", "gang-1", "n1"))
+    statement.hold()
+    other = stage.session.statement()
+    do(other, stage, ("evict", "old-1", ""))
+    other.commit()
+    relief = stage.cluster.relief
+
+    stage.session.redeem(stage.task("gang-0"))
+
+    assert [stage.task(f"gang-{i}").status for i in range(2)] == [TaskStatus.PENDING, TaskStatus.PIPELINED]
+    assert stage.cluster.relief == relief, "somebody may wait for the room of old-1"
+    assert faults(stage.cluster) == []
+    stage.session.close()
+    assert leftovers(stage.cluster) == []
 
 
 # -- event handlers ---------------------------------------------------------------------------------------------------

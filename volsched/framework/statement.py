@@ -7,8 +7,7 @@ session ends, for a gang that waits for room being freed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from volsched.framework import reporter
 from volsched.model.job import JobInfo
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from volsched.framework.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One recorded change: where the task stood before, and why it was evicted if it was.
 
     ``relief`` is the cluster's relief before the change: what is undone has helped nobody.
@@ -99,10 +97,12 @@ class Statement:
             self._undo(self.operations.pop())
 
     def undo(self, task: TaskInfo) -> None:
-        """Undo the operation on one task, whatever came after it."""
+        """Undo the operation on one task, whatever came after it: what that has made possible stays possible."""
         operation = next(o for o in self.operations if o.task is task)
         self.operations.remove(operation)
+        relief = self._session.cluster.relief
         self._undo(operation)
+        self._session.cluster.relief = relief
 
     def _undo(self, operation: Operation) -> None:
         task, cluster = operation.task, self._session.cluster

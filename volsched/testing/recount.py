@@ -97,6 +97,11 @@ def _job(job: JobInfo) -> Iterator[str]:
     yield from _compare(f"{name}: counts", job.counts, counts)
     yield from _compare(f"{name}: ready", job.ready_count, sum(1 for task in tasks if IS_READY[task.status]))
     yield from _compare(f"{name}: waiting", sorted(job.waiting), sorted(task.uid for task in waiting))
+    held: dict[str, int] = {}
+    for task in tasks:
+        if IS_ALLOCATED[task.status]:
+            _add(held, task)
+    yield from _compare(f"{name}: allocated", job.allocated, held)
     best_effort = sum(1 for task in waiting if task.template.best_effort)
     yield from _compare(f"{name}: pending best effort", job.pending_best_effort, best_effort)
     yield from (f"{task!r} is a task of {name} and does not know" for task in tasks if task.job is not job)
@@ -106,18 +111,23 @@ def _queues(cluster: Cluster) -> Iterator[str]:
     counted: dict[str, dict[str, int]] = {name: {} for name in cluster.queues}
     for task in cluster.tasks.values():
         if task.job is not None and IS_ALLOCATED[task.status] and task.job.queue in counted:
-            amounts = counted[task.job.queue]
-            for resource, amount in task.template.request.items():
-                amounts[resource] = amounts.get(resource, 0) + amount
+            _add(counted[task.job.queue], task)
     for name, amounts in counted.items():
         yield from _compare(f"queue {name}: allocated", cluster.queues[name].allocated, amounts)
 
 
+def _add(amounts: dict[str, int], task: TaskInfo) -> None:
+    for resource, amount in task.template.request.items():
+        amounts[resource] = amounts.get(resource, 0) + amount
+
+
 def _sets(cluster: Cluster) -> Iterator[str]:
     jobs, nodes = cluster.jobs, cluster.nodes
+    nominated = {uid: task for uid, task in cluster.tasks.items() if task.nominated}
     for what, kept, counted in (
         ("waiting jobs", cluster.waiting, {key: job for key, job in jobs.items() if job.waiting}),
         ("unadmitted jobs", cluster.unadmitted, {key: job for key, job in jobs.items() if job.phase in ("", PENDING)}),
+        ("nominated tasks", cluster.nominated, nominated),
         ("unsettled nodes", cluster.unsettled, {name: node for name, node in nodes.items() if node.unsettled}),
     ):
         yield from _same(what, kept, counted)
