@@ -21,7 +21,8 @@ from volsched.testing.controlplane.faults import FaultProxy
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 SYSTEM = "volsched-system"
 ACCOUNT = "volsched-scheduler"
-CONFIGMAP = f"{SYSTEM}/{ACCOUNT}"
+CONFIG = "volsched-config"
+CONFIGMAP = f"{SYSTEM}/{CONFIG}"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/volsched"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 
@@ -183,11 +184,11 @@ class Installed:
     def configure(self, text: str, key: str = "volcano-scheduler.conf") -> None:
         """Create or replace the ConfigMap that the scheduler's Role lets it see."""
         path = f"/api/v1/namespaces/{SYSTEM}/configmaps"
-        body = {"metadata": {"name": ACCOUNT}, "data": {key: text}}
-        if self.api.find(f"{path}/{ACCOUNT}") is None:
+        body = {"metadata": {"name": CONFIG}, "data": {key: text}}
+        if self.api.find(f"{path}/{CONFIG}") is None:
             self.api.create(path, body)
         else:
-            self.api.patch(f"{path}/{ACCOUNT}", {"data": {key: text}})
+            self.api.patch(f"{path}/{CONFIG}", {"data": {key: text}})
 
 
 def eventually(check: Callable[[], bool], timeout: float = 15.0, what: str = "") -> None:

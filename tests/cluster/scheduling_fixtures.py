@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.scheduling import ACCOUNT, LEASE, MANIFESTS, SYSTEM, Installed
+from tests.cluster.scheduling import CONFIG, LEASE, MANIFESTS, SYSTEM, Installed
 from volsched.testing.controlplane import ControlPlane
 
 
@@ -29,7 +29,7 @@ def installed(manifests_applied: ControlPlane, tmp_path: Path) -> Iterator[Insta
     """Our manifests, no lease and no ConfigMap of an earlier test; schedulers are killed in the end."""
     api = manifests_applied.api
     api.delete(LEASE)
-    api.delete(f"/api/v1/namespaces/{SYSTEM}/configmaps/{ACCOUNT}")
+    api.delete(f"/api/v1/namespaces/{SYSTEM}/configmaps/{CONFIG}")
     there = Installed(manifests_applied, tmp_path)
     yield there
     for process in there.processes:

@@ -135,7 +135,7 @@ def test_configuration_from_a_configmap_is_followed_and_the_last_good_one_kept(
     good = json.loads(scheduler.page("/configz")[1])["configuration"]["hash"]
 
     installed.configure(DEFAULT.replace("allocate", "alocate"))
-    refused = installed.wait_event("volsched-system", "volsched-scheduler", "ConfigurationRefused")
+    refused = installed.wait_event("volsched-system", "volsched-config", "ConfigurationRefused")
     assert "alocate" in refused["message"]
     assert "allocate" in refused["message"]
     assert scheduler.metric("volsched_config_valid") == 0
