@@ -33,11 +33,14 @@ class Neighbours:
 
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:
         """Tell by which placed pods' terms the task is meant; None when neither they nor its own terms concern it."""
+        template = task.template
+        own = bool(template.affinity or template.anti_affinity)
+        if own:
+            self._domains.near(template)  # what its pods will claim once they are placed is known from here on
         claims = self._domains.keeping_away(task)
         if claims:
-            return tuple(sorted(claim.number for claim in claims))
-        template = task.template
-        return () if template.affinity or template.anti_affinity else None
+            return tuple(sorted(claim.number for claim in claims)) if len(claims) > 1 else (claims[0].number,)
+        return () if own else None
 
     def version(self, task: TaskInfo) -> int:
         """Tell when any of the counts last changed in a way that matters to other nodes."""

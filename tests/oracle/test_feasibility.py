@@ -17,7 +17,7 @@ from volsched.framework.engine import FastEngine
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Accounts, Session
 from volsched.model import api
-from volsched.model.changes import Put
+from volsched.model.changes import Change, Put
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
 
@@ -38,14 +38,19 @@ KINDS = {
 }
 
 
+def changes_of(world: Json) -> list[Change]:
+    """Return everything in a world as an informer would tell it."""
+    objects = [(kind, item) for name, kind in KINDS.items() for item in world.get(name, ())]
+    objects.append((KINDS["pods"], world["pod"]))
+    return [Put(api.decode_object({"apiVersion": v, "kind": k, **item})) for (v, k), item in objects]
+
+
 class Judge:
     """volsched's answers about one world."""
 
     def __init__(self, world: Json, weights: Json) -> None:
         mirror = Mirror(MirrorSettings(plain_pods=True))
-        objects = [(kind, item) for name, kind in KINDS.items() for item in world.get(name, ())]
-        objects.append((("v1", "Pod"), world["pod"]))
-        mirror.apply(Put(api.decode_object({"apiVersion": v, "kind": k, **item})) for (v, k), item in objects)
+        mirror.apply(changes_of(world))
         self.cluster = mirror.cluster
         self.task: TaskInfo = self.cluster.tasks["uid-new"]
         self.engine = FastEngine(self.cluster)

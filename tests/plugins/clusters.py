@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from volsched.framework.configuration import Configuration, PluginOption
@@ -25,13 +25,13 @@ ZONE = "topology.kubernetes.io/zone"
 class Lab:
     """A cluster under construction, and the session of some plugins on it."""
 
-    def __init__(self, *plugins: Any) -> None:
+    def __init__(self, *plugins: Any, engine: Callable[[Cluster], FastEngine] = FastEngine) -> None:
         self.cluster = Cluster()
         self.cluster.namespaces["default"] = {"kubernetes.io/metadata.name": "default"}
         self.templates = TemplateTable()
         self.plugins = plugins
         self.accounts = Accounts(self.cluster)
-        self.engine = FastEngine(self.cluster)
+        self.engine = engine(self.cluster)
         self.steps: list[Step] = []
         self._session: Session | None = None
 

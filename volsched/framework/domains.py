@@ -394,7 +394,7 @@ class Domains(Observer):
         before, after = table.count(value, by)
         if (before == 0) == (after == 0):
             return
-        if self._nodes[table.key].get(value, 0) > 1 or len(table.counts) <= 1:
+        if self._nodes[table.key].get(value, 0) > 1 or (table.draws and len(table.counts) <= 1):
             table.stamp = self._tick()
         if after and table.draws:
             self._cluster.relief += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given, settings
@@ -14,8 +15,11 @@ from tests.plugins.clusters import HOST, ZONE, Lab
 from tests.plugins.predicates.plain import affinity_admits, spread_admits
 from volsched.framework.arguments import values_of
 from volsched.framework.domains import Domains, domains_of
+from volsched.framework.engine import FastEngine
+from volsched.model.cluster import Cluster
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.testing.checked import CheckedEngine
 
 APPS = ("a", "b", "c")
 RACK = "rack"
@@ -114,10 +118,10 @@ moves = st.lists(
 TAINT = [("dedicated", "x", "NoSchedule")]
 
 
-def a_lab() -> Lab:
+def a_lab(engine: Callable[[Cluster], FastEngine] = FastEngine) -> Lab:
     predicates = build(values_of("plugin predicates", ARGUMENTS, {}))
     nodeorder = build_nodeorder(values_of("plugin nodeorder", ORDER_ARGUMENTS, {}))
-    return Lab(predicates, nodeorder)
+    return Lab(predicates, nodeorder, engine=engine)
 
 
 def check(world: Lab, task: TaskInfo) -> None:
@@ -206,7 +210,7 @@ def test_counters_agree_with_a_recount(nodes: list[Any], pods: list[Any], moves:
 def test_engine_answers_as_one_that_asks_everything_again(
     nodes: list[Any], pods: list[Any], choices: list[Any]
 ) -> None:
-    world = a_lab()
+    world = a_lab(CheckedEngine)
     for number, (extra, tainted) in enumerate(nodes):
         world.node(f"n{number}", labels=extra, taints=TAINT if tainted else ())
     tasks = [world.pod(f"p{n}", ns=ns, labels=labs, spec=spec) for n, (ns, labs, spec) in enumerate(pods)]
