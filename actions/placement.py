@@ -93,7 +93,7 @@ def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:
 
 def _choose(session: Session, task: TaskInfo) -> NodeInfo | None:
     """The node that a task was promised when it has room now, else the best one that has, else the promised one."""
-    promised = _nominated(session, task)
+    promised = _nominated(session, task) if task.nominated else None
     if promised is None:
         return session.best_node(task)
     request = session.cluster.columns.request(task.template)
@@ -105,7 +105,7 @@ def _choose(session: Session, task: TaskInfo) -> NodeInfo | None:
 
 def _nominated(session: Session, task: TaskInfo) -> NodeInfo | None:
     """The node that a task was promised, when it may go there."""
-    node = session.cluster.nodes.get(task.nominated) if task.nominated else None
+    node = session.cluster.nodes.get(task.nominated)
     return node if node is not None and session.engine.admits(task, node) else None
 
 

@@ -128,7 +128,7 @@ class Entry:
 
     def __init__(self, task: TaskInfo, charge: tuple[tuple[int, int], ...]) -> None:
         self.task = task
-        self.charge = charge
+        self.charge = charge[::-1]  # cards come after cpu and memory, and are what nodes run out of
         self.position = 0
         self.facts_position = 0
         self.static_ok: Mask
@@ -487,10 +487,16 @@ class FastEngine:
         return total
 
     def _score_changed(self, entry: Entry, rows: Rows) -> None:
-        """Ask about many changed nodes. Most are other templates' nodes or full by now, which is quickly seen."""
+        """Ask about many changed nodes. Most are other templates' nodes, or full by now: the scarcest amount tells."""
         rows = rows[entry.static_ok[rows]]
-        nodes, charge = self.cluster.rows, entry.charge
-        worth = [row for row in rows.tolist() if nodes[row].fits_idle(charge) or nodes[row].unsettled]
+        nodes, worth = self.cluster.rows, rows.tolist()
+        if entry.charge:
+            column, least = entry.charge[0]
+            worth = [
+                row
+                for row in worth
+                if (node := nodes[row]).allocatable[column] - node.used[column] >= least or node.unsettled
+            ]
         entry.total[rows] = _NEVER
         if len(worth) > _FEW:
             self._score_rows(entry, np.array(worth, dtype=np.intp))

@@ -314,7 +314,11 @@ class Session:
 
     def pre_refusal(self, task: TaskInfo) -> Verdict | None:
         """Why no node can do for the task, if that is known without asking nodes."""
-        return dispatch.first_refusal(self._pre_predicates, task)
+        for fn in self._pre_predicates:
+            verdict = fn(task)
+            if verdict is not None:
+                return verdict
+        return None
 
     def overused(self, queue: QueueInfo) -> Verdict | None:
         """Why the queue gets nothing more in this action."""
@@ -338,7 +342,10 @@ class Session:
 
     def is_ready(self, job: JobInfo) -> bool:
         """Whether what was placed of the job may be committed."""
-        return all(fn(job) for fn in self._ready)
+        for fn in self._ready:  # noqa: SIM110 - asked for every placement; a generator costs twice as much
+            if not fn(job):
+                return False
+        return True
 
     def is_pipelined(self, job: JobInfo) -> bool:
         """Whether the job may wait for room being freed."""

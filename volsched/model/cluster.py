@@ -117,17 +117,23 @@ class Cluster:
         self.totals: list[int] = []
         self.total_used: list[int] = []
         self._observers: tuple[Observer, ...] = ()
+        self._movers: tuple[Observer, ...] = ()
         self._queue_versions = 0
 
     # -- observers ------------------------------------------------------------------------------------------------
 
     def observe(self, observer: Observer) -> None:
         """Tell ``observer`` of every later change. What stands already is its own to read."""
-        self._observers = (*self._observers, observer)
+        self._set_observers((*self._observers, observer))
 
     def ignore(self, observer: Observer) -> None:
         """Stop telling ``observer``."""
-        self._observers = tuple(o for o in self._observers if o is not observer)
+        self._set_observers(tuple(o for o in self._observers if o is not observer))
+
+    def _set_observers(self, observers: tuple[Observer, ...]) -> None:
+        """Keep the observers, and apart from them those that follow moves, of which there are many."""
+        self._observers = observers
+        self._movers = tuple(o for o in observers if type(o).task_moved is not Observer.task_moved)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -240,7 +246,7 @@ class Cluster:
         self.standing += 1
         if node_before is not None:
             self.relief += 1
-        for observer in self._observers:
+        for observer in self._movers:
             observer.task_moved(task, before, node_before)
 
     def nominate(self, task: TaskInfo, node: str, *, sent: bool) -> None:
@@ -268,15 +274,16 @@ class Cluster:
             job.counts[status] += 1
             job.version += 1
             self.touched[job.key] = job
-        for observer in self._observers:
+        for observer in self._movers:
             observer.task_moved(task, before, task.node)
 
     def _charge(self, node: NodeInfo, task: TaskInfo, status: TaskStatus, by: int) -> None:
         if HOLDS_ROOM[status]:
             used, total = node.used, self.total_used
             for column, amount in task.charge:
-                used[column] += by * amount
-                total[column] += by * amount
+                change = by * amount
+                used[column] += change
+                total[column] += change
             if status is TaskStatus.RELEASING:
                 self._promise(node, node.releasing, task, by)
         elif status is TaskStatus.PIPELINED:
@@ -414,5 +421,5 @@ def _add(account: dict[str, int], amounts: Mapping[str, int], by: int) -> None:
         left = account.get(resource, 0) + by * amount
         if left:
             account[resource] = left
-        else:
-            account.pop(resource, None)
+        elif resource in account:
+            del account[resource]
