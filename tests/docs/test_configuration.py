@@ -15,7 +15,7 @@ from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks, codes, headings, 
 from volsched.cli import volsched
 from volsched.framework.arguments import Argument
 from volsched.framework.configuration import SWITCHES
-from volsched.framework.loading import DEFAULT_CONFIGURATION, ConfigurationError
+from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, ConfigurationError
 from volsched.registry import ACTIONS, PLUGINS, load_configuration, load_profile
 from volsched.simulation.manifests import read_documents, take_stock
 
@@ -62,10 +62,16 @@ def default_of(argument: Argument) -> str:
 
 
 def test_every_action_is_documented() -> None:
-    documented = {next(codes(name)): arguments for name, _, arguments in rows(section(PAGE, "Actions"))}
+    listed = rows(section(PAGE, "Actions"))
+    documented = [next(codes(cells[0])) for cells in listed if len(cells) == 2]
+    arguments = {(next(codes(c[0])), next(codes(c[1]))): (c[2], c[3]) for c in listed if len(c) == 5}
 
     assert sorted(documented) == sorted(ACTIONS.names())
-    assert {name: "none" for name in ACTIONS.names() if not ACTIONS.schema(name)} == documented
+    assert arguments == {
+        (name, argument.key): (type_of(argument), default_of(argument))
+        for name in ACTIONS.names()
+        for argument in ACTIONS.schema(name) or ()
+    }
 
 
 def test_every_switch_is_documented_with_its_default() -> None:
@@ -169,6 +175,12 @@ def test_examples_that_are_wrong_on_purpose_are_refused_as_the_page_says() -> No
                 assert str(refused.value) == after.text.strip(), str(block)
                 seen += 1
     assert seen
+
+
+def test_configuration_in_kube_schedulers_place_is_shown() -> None:
+    (block,) = [block for block in blocks(PAGE) if block.word("built-in") == "default-scheduler"]
+
+    assert load_configuration(block.text) == load_configuration(IN_KUBE_SCHEDULERS_PLACE)
 
 
 def test_first_example_is_the_built_in_one_but_for_the_arguments_of_binpack() -> None:

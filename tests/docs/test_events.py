@@ -7,6 +7,7 @@ import pkgutil
 from collections import defaultdict
 from types import SimpleNamespace
 
+import actions.eviction
 import plugins.predicates
 from plugins.predicates.nodes import tolerates_taints
 from tests.docs.pages import DOCS, codes, headings, rows, section
@@ -50,6 +51,20 @@ def test_words_about_taints_and_resources_are_those_of_the_code() -> None:
 
     assert verdict is not None
     assert (verdict.message, verdict.resolvable) == (UNTOLERATED, False)
+
+
+def test_every_word_about_evictions_that_do_not_help_is_explained() -> None:
+    text = " ".join(PAGE.read_text().split())
+    said = [
+        value
+        for value in vars(actions.eviction).values()
+        if isinstance(value, str) and value.count(" ") in range(3, 20)
+    ]
+    words = [sentence for sentence in said if "\n" not in sentence]
+
+    assert len(words) >= 4
+    for sentence in words:
+        assert f"`{sentence}`" in text, sentence
 
 
 def _constant_verdicts() -> list[Verdict]:
