@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from actions.job_order import Turns, considered
+from actions.job_order import Turns, considered, promote_all
 from actions.placement import Attempt, place
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
@@ -23,6 +23,8 @@ class AllocateAction:
 
     def execute(self, session: Session) -> None:
         """Let queues take turns until no job is left that could go on."""
+        if not session.configuration.has_enqueue:
+            promote_all(session)
         attempts = _attempts(session)
         turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
         while turns.queues:

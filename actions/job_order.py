@@ -32,25 +32,29 @@ class Turns:
 def considered(
     session: Session, worth_a_look: Callable[[JobInfo], bool], also: Iterable[JobInfo] = ()
 ) -> Iterator[JobInfo]:
-    """Jobs with waiting tasks (and others named) that are worth a look, admitted, complete and in a queue.
-
-    Without an enqueue action a Pending job is admitted here (Volcano does so in allocate).
-    """
+    """Jobs with waiting tasks (and others named) that are worth a look, admitted, complete and in a queue."""
     cluster = session.cluster
     named = {**cluster.waiting, **{job.key: job for job in also}}
     for job in [job for job in named.values() if worth_a_look(job)]:
         if job.queue not in cluster.queues or not (job.has_group or job.implicit):
             continue
-        if job.phase in ("", PENDING):
-            if session.configuration.has_enqueue and not job.implicit:
-                continue
-            session.promote(job)
+        if job.phase in ("", PENDING) and not job.implicit:
+            continue
         refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.invalidity(job)
         if refusal is None:
             yield job
         else:
             session.refuse_job(job, refusal)
             job.parked_at = cluster.relief
+
+
+def promote_all(session: Session) -> None:
+    """Admit every PodGroup, pods or none: without an enqueue action allocate does so (as Volcano's)."""
+    queues = session.cluster.queues
+    for job in sorted(session.cluster.unadmitted.values(), key=lambda job: job.key):
+        queue = queues.get(job.queue)
+        if job.has_group and queue is not None and queue.is_open:
+            session.promote(job)
 
 
 def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:

@@ -85,7 +85,7 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
 
 def note_conditions(session: Session) -> None:
     """Say on every PodGroup that changed whether its gang can start."""
-    for job in list(session.cluster.touched.values()):
+    for job in sorted(session.cluster.touched.values(), key=lambda job: job.key):
         if not job.has_group or not job.tasks:
             continue
         if is_ready(job):

@@ -44,11 +44,14 @@ tiers:
   - name: conformance
 - plugins:
   - name: overcommit
+  - name: drf
+    enablePreemptable: false
   - name: predicates
+  - name: proportion
   - name: nodeorder
   - name: binpack
 """
-"""What applies when no configuration is given: Volcano's default, without what is not in this version."""
+"""What applies when no configuration is given: the default of Volcano's Helm chart."""
 
 IN_KUBE_SCHEDULERS_PLACE: Final = """\
 actions: "allocate, preempt, backfill"
