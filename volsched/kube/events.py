@@ -65,23 +65,23 @@ Key: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class _Said:
-    """The Event in which something was said last: how often, and when (monotonic); `pending` repeats are untold."""
+    """The Event in which something was said last: how often, and when (on the monotonic clock)."""
 
     path: str
     message: str
     count: int
     at: float
     interval: float
-    pending: int = 0
 
 
 @dataclass(slots=True)
 class _Talk:
-    """What is to be told: made into one Event of a fixed name, so that sending it twice does no harm."""
+    """What is to be told, `times` over: made into one Event of a fixed name, so that sending it twice does no harm."""
 
     tell: Tell
     told_at: str
     name: str
+    times: int = 1
     attempts: int = 0
     not_before: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
@@ -133,15 +133,16 @@ class Events:
 
     def _tell_if_new(self, talk: _Talk) -> None:
         key = _key(talk.tell)
-        said = self._said.get(key)
-        if said is not None and said.message == talk.tell.message:
-            said.pending += 1
         before = self._waiting.get(key)
-        if before is not None:
-            self.suppressed += 1
-        talk.not_before = time.monotonic() + SETTLE_SECONDS if before is None else before.not_before
         self._waiting[key] = talk
-        self._route(key)
+        if before is None:
+            talk.not_before = time.monotonic() + SETTLE_SECONDS
+            self._route(key)
+            return
+        self.suppressed += 1
+        talk.not_before = before.not_before
+        if before.tell.message == talk.tell.message:
+            talk.times += before.times
 
     def cancel(self, uid: str) -> None:
         """Do not tell why a pod waits any more: it is being bound."""
@@ -261,10 +262,10 @@ class Events:
             before = self._said.get(key)
             fresh = before is None or time.monotonic() - before.at > QUIET_SECONDS
             interval = FIRST_INTERVAL_SECONDS if before is None or fresh else before.interval * 2
-            self._remember(key, f"{path}/{talk.name}", talk, 1, interval)
+            self._remember(key, f"{path}/{talk.name}", talk, talk.times, interval)
 
     async def _count_up(self, key: Key, said: _Said, talk: _Talk) -> None:
-        count, said.pending = said.count + max(1, said.pending), 0
+        count = said.count + talk.times
         body = msgspec.json.encode({"count": count, "lastTimestamp": talk.told_at})
         try:
             await self._request("PATCH", said.path, body, MERGE_PATCH)
@@ -326,7 +327,7 @@ class Events:
             "reason": tell.reason,
             "message": truncated(tell.message),
             "action": tell.action,
-            "count": 1,
+            "count": talk.times,
             "firstTimestamp": talk.told_at,
             "lastTimestamp": talk.told_at,
             "source": {"component": COMPONENT},

@@ -78,8 +78,6 @@ def watched(*, need_groups: bool) -> tuple[Resource, ...]:
         Resource("CSIDriver", storage, "csidrivers", api.CSIDriver),
         Resource("CSIStorageCapacity", storage, "csistoragecapacities", api.CSIStorageCapacity, optional=True),
         Resource("VolumeAttachment", storage, "volumeattachments", api.VolumeAttachment),
-        Resource(
-            "PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", api.PodDisruptionBudget, optional=True
-        ),
+        Resource("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", api.PodDisruptionBudget, optional=True),
         Resource("Pod", "v1", "pods", api.Pod, keep=keep_pod),
     )

@@ -1,0 +1,490 @@
+"""The executor against a real API server: what came of each write is known, whatever the answer was."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import MakeNodes
+from volsched.kube import events as events_module
+from volsched.kube.binder import PrebindError
+from volsched.kube.client import Api
+from volsched.kube.credentials import Source
+from volsched.kube.executor import ClusterExecutor
+from volsched.kube.fence import Fence
+from volsched.kube.informer import Informer
+from volsched.kube.resources import watched
+from volsched.kube.views import Views
+from volsched.kube.volumes import Volumes
+from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
+from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, VolumeWrite, WritePodCondition
+from volsched.testing.controlplane import ControlPlane, a_pod
+from volsched.testing.controlplane.faults import (
+    BlackHole,
+    Fault,
+    FaultProxy,
+    Latency,
+    Reset,
+    Respond,
+    conflict,
+    server_error,
+    too_many_requests,
+)
+
+BINDING = "/api/v1/namespaces/*/pods/*/binding"
+Json = dict[str, Any]
+
+
+class Harness:
+    """An executor with informers behind a proxy, and the pods of one namespace."""
+
+    def __init__(self, control_plane: ControlPlane, namespace: str, api: Api, fence: Fence) -> None:
+        self.control_plane = control_plane
+        self.namespace = namespace
+        self.path = f"/api/v1/namespaces/{namespace}/pods"
+        self.fence = fence
+        self.changes: list[Change] = []
+        self.views = Views(on_gone=self._forget)
+        self.volumes = Volumes(api, fence, self.views, bound_within=20.0)
+        self.executor = ClusterExecutor(api, fence, self.views, self.changes.append, prebinder=self.volumes)
+        wanted = ("Node", "Pod", "PersistentVolumeClaim")
+        self.informers = [
+            Informer(api, resource, self.views.observe)
+            for resource in watched(need_groups=False)
+            if resource.kind in wanted
+        ]
+        self.tasks = [asyncio.ensure_future(informer.run()) for informer in self.informers]
+
+    def _forget(self, uid: str) -> None:
+        self.executor.forget(uid)
+
+    async def ready(self) -> None:
+        await self.until(lambda: all(informer.listed for informer in self.informers))
+
+    async def until(self, condition: Callable[[], object], within: float = 15.0) -> None:
+        deadline = time.monotonic() + within
+        while not condition():
+            assert time.monotonic() < deadline, self.changes
+            await asyncio.sleep(0.02)
+
+    def make(self, name: str, **keywords: Any) -> Json:
+        return self.control_plane.api.create(self.path, a_pod(name, scheduler="nobody", **keywords))
+
+    def get(self, name: str) -> Json | None:
+        return self.control_plane.api.find(f"{self.path}/{name}")
+
+    def bind(self, pod: Json, node: str, **keywords: Any) -> Bind:
+        meta = pod["metadata"]
+        return Bind(meta["uid"], meta["namespace"], meta["name"], node, **keywords)
+
+    async def do(self, *steps: Step, changes: int = 1, within: float = 15.0) -> list[Change]:
+        """Execute steps and return what was reported, once so many changes have come."""
+        self.changes.clear()
+        self.executor.execute(steps)
+        await self.until(lambda: len(self.changes) >= changes, within)
+        return list(self.changes)
+
+
+@pytest.fixture
+async def harness(control_plane: ControlPlane, namespace: str, fault_proxy: FaultProxy) -> AsyncIterator[Harness]:
+    api = await Api.connect(Source(kubeconfig=str(fault_proxy.kubeconfig())))
+    made = Harness(control_plane, namespace, api, Fence.always_open())
+    await made.ready()
+    yield made
+    for task in made.tasks:
+        task.cancel()
+    await asyncio.gather(*made.tasks, return_exceptions=True)
+    await made.executor.stop()
+    await api.close()
+
+
+@pytest.fixture
+def node(make_nodes: MakeNodes) -> str:
+    [name] = make_nodes(1)
+    return name
+
+
+async def test_a_binding_carries_its_annotations(harness: Harness, node: str) -> None:
+    pod = harness.make("one", annotations={"kept": "yes", "replaced": "old"})
+    annotations = {"replaced": 'new "quoted" \u00fc', "volsched.io/cards": "0,1"}
+
+    [change] = await harness.do(harness.bind(pod, node, annotations=annotations))
+
+    assert change == Bound(pod["metadata"]["uid"], node)
+    there = harness.get("one")
+    assert there is not None
+    assert there["spec"]["nodeName"] == node
+    assert there["metadata"]["annotations"] == {"kept": "yes", **annotations}
+
+
+FAULTS: dict[str, tuple[Fault, int]] = {
+    "never answered": (BlackHole(), 1),
+    "never answered, yet done": (BlackHole(after=True), 1),
+    "reset": (Reset(), 2),
+    "reset, yet done": (Reset(after=True), 1),
+    "a server error": (server_error(), 3),
+    "a server error, yet done": (server_error(after=True), 1),
+    "a conflict": (conflict(), 2),
+    "a conflict, yet done": (conflict(after=True), 1),
+    "put off": (too_many_requests(1), 2),
+    "a page": (Respond(503, "<html>", content_type="text/html"), 2),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+async def test_a_binding_that_was_not_confirmed_ends_as_bound_once(
+    harness: Harness, node: str, fault_proxy: FaultProxy, fault: tuple[Fault, int]
+) -> None:
+    trouble, times = fault
+    pod = harness.make("one")
+    fault_proxy.inject(trouble, method="POST", path="/binding$", times=times)
+
+    changes = await harness.do(harness.bind(pod, node), within=25)
+
+    assert changes == [Bound(pod["metadata"]["uid"], node)]
+    assert fault_proxy.counts.count("create", BINDING, status=201) == 1
+
+
+async def test_what_cannot_be_bound_until_it_changes_is_said_to_be_so(harness: Harness, make_nodes: MakeNodes) -> None:
+    here, there = make_nodes(2)
+    gated = harness.make("gated", spec={"schedulingGates": [{"name": "example.com/gate"}]})
+    elsewhere = harness.make("elsewhere", spec={"nodeName": there})
+    gone = harness.make("gone")
+    harness.control_plane.api.delete(f"{harness.path}/gone", grace_seconds=0)
+    harness.make("gone")
+    deleted = harness.make("deleted")
+    harness.control_plane.api.patch(f"{harness.path}/deleted", {"metadata": {"finalizers": ["example.com/keep"]}})
+    harness.control_plane.api.delete(f"{harness.path}/deleted", grace_seconds=0)
+
+    await harness.until(lambda: harness.views.node_exists(here))
+    steps = [harness.bind(pod, here) for pod in (gated, elsewhere, gone, deleted)]
+    changes = await harness.do(*steps, changes=4)
+    harness.control_plane.api.patch(f"{harness.path}/deleted", {"metadata": {"finalizers": None}})
+
+    said = {change.uid: change for change in changes if isinstance(change, BindFailed)}
+    assert len(said) == 4
+    assert all(change.retry_at is None for change in said.values())
+    assert "gated by example.com/gate" in said[gated["metadata"]["uid"]].message
+    assert there in said[elsewhere["metadata"]["uid"]].message
+    assert "made again" in said[gone["metadata"]["uid"]].message
+    assert "being deleted" in said[deleted["metadata"]["uid"]].message
+
+
+async def test_a_refused_pod_comes_back_later_each_time_and_others_do_not_wait(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    denied = Respond(422, '{"kind":"Status","reason":"Invalid","message":"denied by a policy"}')
+    rule = fault_proxy.inject(denied, method="POST", path="/pods/refused/binding$")
+    refused = harness.bind(harness.make("refused"), node)
+
+    waits = []
+    for _ in range(5):
+        [change] = await harness.do(refused)
+        assert isinstance(change, BindFailed)
+        assert change.retry_at is not None
+        assert "denied by a policy" in change.message
+        waits.append(change.retry_at - time.time())
+    rule.remove()
+
+    for wait, longest in zip(waits, (1, 2, 4, 8, 10), strict=True):
+        assert longest / 2 - 0.2 <= wait <= longest
+    assert await harness.do(refused) == [Bound(refused.uid, node)]
+
+
+async def test_no_binding_is_sent_to_a_node_that_is_gone_or_another_one(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    pod = harness.make("one")
+
+    first = await harness.do(harness.bind(pod, "never-was"))
+    second = await harness.do(harness.bind(pod, node, node_uid="of-an-earlier-one"))
+
+    assert [type(change) for change in first + second] == [BindFailed, BindFailed]
+    assert fault_proxy.counts.count("create", BINDING, forwarded=None) == 0
+
+
+async def test_nothing_is_written_behind_a_closed_fence(harness: Harness, node: str, fault_proxy: FaultProxy) -> None:
+    fault_proxy.inject(Latency(0.3), method="POST", path="/binding$")
+    pods = [harness.make(f"p{i}") for i in range(80)]
+    harness.executor.execute([harness.bind(pod, node) for pod in pods])
+    await harness.until(lambda: harness.changes)
+
+    harness.fence.close()
+    written = len(harness.changes)
+    harness.executor.execute([Tell("Pod", "v1", harness.namespace, "p0", "u", "Warning", "Test", "text")])
+    await asyncio.sleep(1.0)
+
+    bound = fault_proxy.counts.count("create", BINDING, status=201)
+    assert bound <= written + 2 * 32
+    assert harness.executor.binder.dropped == 80 - bound
+    assert fault_proxy.counts.count("create", "/events") == 0
+
+
+async def test_a_victim_is_marked_then_deleted_and_only_itself(harness: Harness) -> None:
+    """Its node does not exist, so that nobody but the executor touches it."""
+    spec = {"nodeName": f"nowhere-{harness.namespace}", "terminationGracePeriodSeconds": 7}
+    victim = harness.make("victim", spec=spec)
+    step = Evict(victim["metadata"]["uid"], harness.namespace, "victim", "preempt", "ns/preemptor", "")
+
+    harness.executor.execute([step])
+    await harness.until(lambda: (harness.get("victim") or {})["metadata"].get("deletionTimestamp"))
+
+    there = harness.get("victim")
+    assert there is not None
+    assert there["metadata"]["deletionGracePeriodSeconds"] == 7
+    [condition] = [c for c in there["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+    assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+    assert "ns/preemptor" in condition["message"]
+    harness.control_plane.api.delete(f"{harness.path}/victim", grace_seconds=0)
+    namesake = harness.make("namesake")
+    harness.executor.execute([Evict("other-uid", harness.namespace, "namesake", "preempt", "p", "")])
+    await asyncio.sleep(0.5)
+    there = harness.get("namesake")
+    assert there is not None
+    assert there["metadata"]["uid"] == namesake["metadata"]["uid"]
+    assert "deletionTimestamp" not in there["metadata"]
+
+
+async def test_a_victim_that_cannot_be_deleted_is_reported(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    victim = harness.make("victim", spec={"nodeName": node})
+    fault_proxy.inject(Respond(403, '{"kind":"Status","message":"protected"}'), method="DELETE", path="/victim$")
+
+    changes = await harness.do(Evict(victim["metadata"]["uid"], harness.namespace, "victim", "reclaim", "p", "because"))
+
+    assert changes == [EvictFailed(victim["metadata"]["uid"], "protected")]
+
+
+async def test_a_gate_is_lifted_and_others_stay(harness: Harness) -> None:
+    gates = [{"name": "example.com/a"}, {"name": "example.com/b"}]
+    pod = harness.make("gated", spec={"schedulingGates": gates})
+
+    harness.executor.execute([LiftGate(pod["metadata"]["uid"], harness.namespace, "gated", "example.com/a")])
+
+    await harness.until(lambda: (harness.get("gated") or {})["spec"]["schedulingGates"] == gates[1:])
+
+
+def condition_of(pod: Json | None) -> Json:
+    assert pod is not None
+    found = [c for c in pod["status"].get("conditions") or () if c["type"] == "PodScheduled"]
+    return found[0] if found else {}
+
+
+async def test_a_pod_condition_is_written_once_for_each_change_and_keeps_its_time(
+    harness: Harness, fault_proxy: FaultProxy
+) -> None:
+    pod = harness.make("waits")
+    shape = "/pods/*/status"
+
+    def step(message: str, nominated: str = "") -> WritePodCondition:
+        return WritePodCondition(
+            pod["metadata"]["uid"], harness.namespace, "waits", "Unschedulable", message, nominated
+        )
+
+    harness.executor.execute([step("first")])
+    await harness.until(lambda: condition_of(harness.get("waits")).get("message") == "first")
+    first = condition_of(harness.get("waits"))
+    assert first["lastTransitionTime"]
+    harness.executor.execute([step("first")])
+    harness.executor.execute([step("first")])
+    await asyncio.sleep(1.5)
+    assert fault_proxy.counts.count("patch", shape) == 1
+
+    harness.executor.execute([step("second", nominated="n1")])
+    await harness.until(lambda: condition_of(harness.get("waits")).get("message") == "second")
+    there = harness.get("waits")
+    assert there is not None
+    assert there["status"]["nominatedNodeName"] == "n1"
+    assert condition_of(there)["lastTransitionTime"] == first["lastTransitionTime"]
+    harness.executor.execute([step("second")])
+    await harness.until(lambda: "nominatedNodeName" not in (harness.get("waits") or {})["status"])
+    assert fault_proxy.counts.count("patch", shape) == 3
+
+
+async def test_a_pod_that_is_bound_at_once_is_never_called_unschedulable(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    pod = harness.make("quick")
+    uid = pod["metadata"]["uid"]
+    why = Tell("Pod", "v1", harness.namespace, "quick", uid, "Warning", "FailedScheduling", "for a moment")
+
+    harness.executor.execute([WritePodCondition(uid, harness.namespace, "quick", "Unschedulable", "x"), why])
+    await asyncio.sleep(0.2)
+    await harness.do(harness.bind(pod, node))
+    await asyncio.sleep(1.5)
+
+    assert fault_proxy.counts.count("patch", "/pods/*/status") == 0
+    assert condition_of(harness.get("quick"))["status"] == "True"
+    reasons = [event["reason"] for event in harness.control_plane.api.items(f"{harness.path[:-5]}/events")]
+    assert reasons.count("FailedScheduling") == 0
+
+
+async def test_events_are_told_once_counted_up_and_spaced(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_module, "FIRST_INTERVAL_SECONDS", 0.5)
+    monkeypatch.setattr(events_module, "SETTLE_SECONDS", 0.0)
+    path = f"/api/v1/namespaces/{harness.namespace}/events"
+
+    def tell(message: str) -> None:
+        harness.executor.execute(
+            [Tell("Pod", "v1", harness.namespace, "p" * 250, "uid-1", "Warning", "FailedScheduling", message)]
+        )
+
+    tell("ü" * 2000)
+    await harness.until(lambda: len(harness.control_plane.api.items(path)) == 1)
+    [event] = harness.control_plane.api.items(path)
+    assert len(event["message"].encode()) <= 1000
+    assert event["metadata"]["name"].startswith("p" * 200)
+    for _ in range(50):
+        tell("ü" * 2000)
+    await harness.until(lambda: harness.control_plane.api.items(path)[0]["count"] > 40)
+    assert len(harness.control_plane.api.items(path)) == 1
+    for index in range(20):
+        tell(f"other words {index}")
+        await asyncio.sleep(0.01)
+    await harness.until(lambda: len(harness.control_plane.api.items(path)) == 2)
+    assert "other words 19" in {event["message"] for event in harness.control_plane.api.items(path)}
+    assert harness.executor.events.suppressed >= 19
+
+
+async def test_when_there_is_too_much_to_tell_where_pods_went_is_left_out_and_refusals_are_not(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "LANE_LIMIT", 50)
+    monkeypatch.setattr(events_module, "SETTLE_SECONDS", 0.0)
+    lane = harness.executor.events
+
+    def tell(index: int, reason: str) -> Tell:
+        kind = "Normal" if reason == "Scheduled" else "Warning"
+        return Tell("Pod", "v1", harness.namespace, f"p{index}", f"uid-{index}", kind, reason, "text")
+
+    for index in range(500):
+        lane.tell(tell(index, "Scheduled"))
+        lane.tell(tell(index, "FailedScheduling"))
+    await harness.until(lambda: lane.depth == 0, within=40)
+    await asyncio.sleep(0.5)
+
+    reasons = [e["reason"] for e in harness.control_plane.api.items(f"/api/v1/namespaces/{harness.namespace}/events")]
+    assert reasons.count("FailedScheduling") == 500
+    assert lane.dropped == 500 - reasons.count("Scheduled")
+    assert lane.dropped > 300
+
+
+# --- volumes --------------------------------------------------------------------------------------------------------
+
+
+def a_claim(name: str, storage_class: str) -> Json:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+
+
+def a_volume(name: str, storage_class: str) -> Json:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "storageClassName": storage_class,
+        "hostPath": {"path": "/tmp/none"},  # noqa: S108 - no kubelet is there
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def storage_class(control_plane: ControlPlane, namespace: str) -> Any:
+    name = f"class-{namespace}"
+    body = {
+        "metadata": {"name": name},
+        "provisioner": "example.com/made-by-the-test",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    control_plane.api.create("/apis/storage.k8s.io/v1/storageclasses", body)
+    yield name
+    control_plane.api.delete(f"/apis/storage.k8s.io/v1/storageclasses/{name}")
+
+
+async def test_a_volume_is_reserved_for_its_claim_and_bound_before_the_pod_is(
+    harness: Harness, node: str, storage_class: str
+) -> None:
+    api, claims = harness.control_plane.api, f"{harness.path[:-5]}/persistentvolumeclaims"
+    volume = f"v-{harness.namespace}"
+    api.create("/api/v1/persistentvolumes", a_volume(volume, storage_class))
+    api.create(claims, a_claim("data", storage_class))
+    pod = harness.make("one")
+    await harness.until(lambda: f"{harness.namespace}/data" in harness.views.claims)
+    write = VolumeWrite("static", f"{harness.namespace}/data", volume, node)
+
+    [change] = await harness.do(harness.bind(pod, node, volumes=(write,)), within=40)
+
+    assert change == Bound(pod["metadata"]["uid"], node)
+    claim = api.get(f"{claims}/data")
+    assert claim["spec"]["volumeName"] == volume
+    assert claim["status"]["phase"] == "Bound"
+    there = api.get(f"/api/v1/persistentvolumes/{volume}")
+    assert there["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] == "yes"
+    assert there["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
+    api.delete(f"/api/v1/persistentvolumes/{volume}")
+
+
+async def test_a_claim_is_provisioned_on_its_node_or_the_pod_comes_back(
+    harness: Harness, make_nodes: MakeNodes, storage_class: str
+) -> None:
+    """The test is the provisioner: it refuses the first node by taking the annotation away."""
+    api, claims = harness.control_plane.api, f"{harness.path[:-5]}/persistentvolumeclaims"
+    first, second = make_nodes(2)
+    api.create(claims, a_claim("data", storage_class))
+    pod = harness.make("one")
+    await harness.until(lambda: f"{harness.namespace}/data" in harness.views.claims)
+    selected = "volume.kubernetes.io/selected-node"
+
+    def annotation() -> str | None:
+        found = api.get(f"{claims}/data")["metadata"].get("annotations") or {}
+        value: str | None = found.get(selected)
+        return value
+
+    harness.executor.execute(
+        [harness.bind(pod, first, volumes=(VolumeWrite("dynamic", f"{harness.namespace}/data", "", first),))]
+    )
+    await harness.until(lambda: annotation() == first)
+    assert harness.executor.binder.preparing == 1
+    api.patch(f"{claims}/data", {"metadata": {"annotations": {selected: None}}})
+    await harness.until(lambda: harness.changes)
+    [refused] = harness.changes
+    assert isinstance(refused, BindFailed)
+    assert "cannot make its volume on node" in refused.message
+    assert refused.retry_at is not None
+
+    harness.changes.clear()
+    harness.executor.execute(
+        [harness.bind(pod, second, volumes=(VolumeWrite("dynamic", f"{harness.namespace}/data", "", second),))]
+    )
+    await harness.until(lambda: annotation() == second)
+    volume = a_volume(f"made-{harness.namespace}", storage_class)
+    volume["spec"]["claimRef"] = {"namespace": harness.namespace, "name": "data"}
+    api.create("/api/v1/persistentvolumes", volume)
+    await harness.until(lambda: harness.changes, within=40)
+
+    assert harness.changes == [Bound(pod["metadata"]["uid"], second)]
+    api.delete(f"/api/v1/persistentvolumes/made-{harness.namespace}")
+
+
+async def test_a_volume_that_another_claim_has_is_not_taken(harness: Harness, node: str, storage_class: str) -> None:
+    api, claims = harness.control_plane.api, f"{harness.path[:-5]}/persistentvolumeclaims"
+    volume = a_volume(f"v-{harness.namespace}", storage_class)
+    volume["spec"]["claimRef"] = {"namespace": harness.namespace, "name": "other"}
+    api.create("/api/v1/persistentvolumes", volume)
+    api.create(claims, a_claim("data", storage_class))
+    pod = harness.make("one")
+    await harness.until(lambda: f"{harness.namespace}/data" in harness.views.claims)
+    write = VolumeWrite("static", f"{harness.namespace}/data", volume["metadata"]["name"], node)
+
+    with pytest.raises(PrebindError, match="was taken by"):
+        await harness.volumes.prepare(harness.bind(pod, node, volumes=(write,)))
+
+    api.delete(f"/api/v1/persistentvolumes/v-{harness.namespace}")
