@@ -45,7 +45,10 @@ def test_every_own_action_can_be_made(name: str) -> None:
 def test_the_built_in_configuration_can_be_built() -> None:
     profile = registry.build(registry.default_configuration())
     names = [[option.name for option, _ in tier] for tier in profile.plugins]
-    assert names == [["priority", "gang", "conformance"], ["overcommit", "predicates", "nodeorder", "binpack"]]
+    assert names == [
+        ["priority", "gang", "conformance"],
+        ["overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack"],
+    ]
 
 
 @pytest.mark.parametrize("name", set(ABSENT_PLUGINS) - set(plugins.BUILDERS))

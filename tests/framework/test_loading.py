@@ -51,8 +51,10 @@ PLUGINS = Shelf(
         "predicates": (),
         "nodeorder": (),
         "binpack": BINPACK,
+        "drf": (),
+        "proportion": (),
     },
-    {"drf": "is not in this version", "proportion": "is not in this version"},
+    {"mgpu": "is not in this version", "crossquota": "is not in this version"},
 )
 ACTIONS = Shelf(
     {"enqueue": (), "allocate": (Argument("cache", "bool", True, ""),), "backfill": ()},
@@ -149,7 +151,7 @@ WRONG = [
         "the name of a plugin, not 7",
     ),
     ("actions: allocate\ntiers:\n- plugins:\n  - name: gnag", 4, "tiers[0].plugins[0].name", "did you mean gang?"),
-    ("actions: allocate\ntiers:\n- plugins:\n  - name: drf", 4, "tiers[0].plugins[0].name", "is not in this version"),
+    ("actions: allocate\ntiers:\n- plugins:\n  - name: mgpu", 4, "tiers[0].plugins[0].name", "is not in this version"),
     ("actions: allocate\ntiers:\n- plugins:\n  - name: broken", 4, "tiers[0].plugins[0].name", "someone 1.0"),
     (
         "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enablePreemptible: true",
@@ -235,6 +237,11 @@ def test_drf_with_hierarchy_and_proportion_contradict_each_other_in_one_tier_onl
     apart = problems(f"actions: allocate\ntiers: [{{plugins: [{drf}]}}, {{plugins: [{proportion}]}}]")
     assert any("contradict each other" in message for _, _, message in together)
     assert not any("contradict each other" in message for _, _, message in apart)
+
+
+def test_drf_over_a_hierarchy_is_refused_rather_than_ignored() -> None:
+    found = problems("actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}]}]")
+    assert [message for _, _, message in found] == ["drf over a hierarchy is not in this version of volsched"]
 
 
 def test_texts_that_grow_when_read_are_stopped() -> None:

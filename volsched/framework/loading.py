@@ -379,6 +379,7 @@ class _Reader:
             seen.setdefault(name, path)
             if name == "drf" and switches.get("enableHierarchy"):
                 hierarchy = f"{path}.enableHierarchy", entries["enableHierarchy"][0]
+                self._problems.at("NotSupported", *hierarchy, "drf over a hierarchy is not in this version of volsched")
             proportion = proportion or name == "proportion"
             schema = self._schema("plugin", self._plugins, name, f"{path}.name", at)
             if schema is not None:
