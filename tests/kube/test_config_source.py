@@ -1,0 +1,131 @@
+"""Configurations that come, change and go wrong: what is in force, and what is said about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from volsched.kube.config_source import FileSource, Verdicts, text_hash
+from volsched.kube.metrics import ConfigState
+from volsched.model import api
+from volsched.model.errors import ConfigError
+from volsched.model.plan import Tell
+
+
+class Used:
+    """Remembers what was used and told; texts that begin with "bad" do not hold."""
+
+    def __init__(self) -> None:
+        self.used: list[str] = []
+        self.told: list[Tell] = []
+        self.state = ConfigState()
+        self.verdicts = Verdicts(self._parse, self.used.append, self.state, self.told.append)
+
+    @staticmethod
+    def _parse(text: str) -> str:
+        if text.startswith("bad"):
+            raise ConfigError("tiers[0]", f"{text} does not hold")
+        return text.upper()
+
+
+@pytest.fixture
+def used() -> Used:
+    return Used()
+
+
+def test_the_last_good_one_stays_and_everybody_can_see_it(used: Used) -> None:
+    meta = api.ObjectMeta(name="c", namespace="ns", uid="u")
+    used.verdicts.target = api.ConfigMap(metadata=meta)
+
+    assert used.verdicts.offer("one") is None
+    error = used.verdicts.offer("bad")
+    assert isinstance(error, ConfigError)
+    assert (used.state.valid, used.state.hash) == (False, text_hash("one"))
+    assert "tiers[0]" in used.state.problem
+    assert used.verdicts.offer("two") is None
+
+    assert used.used == ["ONE", "TWO"]
+    assert (used.state.valid, used.state.hash, used.state.problem) == (True, text_hash("two"), "")
+    assert [tell.reason for tell in used.told] == [
+        "ConfigurationLoaded",
+        "ConfigurationRefused",
+        "ConfigurationLoaded",
+    ]
+    assert text_hash("one") in used.told[1].message
+
+
+def test_the_same_text_again_is_no_news(used: Used) -> None:
+    used.verdicts.offer("one")
+    used.verdicts.offer("one")
+
+    assert used.used == ["ONE"]
+
+
+async def wait_for(used: Used, count: int) -> None:
+    for _ in range(300):
+        if len(used.used) >= count:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(used.used)
+
+
+async def test_a_file_is_followed_through_writes_renames_and_links(used: Used, tmp_path: Path) -> None:
+    """A mounted ConfigMap is a link to a link that is switched."""
+    path = tmp_path / "conf"
+    path.write_text("one")
+    source = FileSource(str(path), used.verdicts, poll=0.02)
+    await source.first()
+    following = asyncio.ensure_future(source.follow())
+
+    path.write_text("two")
+    await wait_for(used, 2)
+    (tmp_path / "other").write_text("six")  # as long as before
+    os.replace(tmp_path / "other", path)
+    await wait_for(used, 3)
+    path.unlink()
+    await asyncio.sleep(0.1)
+    for number in ("4", "5"):
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "conf").write_text(f"number {number}")
+    (tmp_path / "data").symlink_to(tmp_path / "4")
+    path.symlink_to(tmp_path / "data" / "conf")
+    await wait_for(used, 4)
+    (tmp_path / "new").symlink_to(tmp_path / "5")
+    os.replace(tmp_path / "new", tmp_path / "data")
+    await wait_for(used, 5)
+    following.cancel()
+
+    assert used.used == ["ONE", "TWO", "SIX", "NUMBER 4", "NUMBER 5"]
+
+
+async def test_a_file_that_does_not_hold_at_the_start_is_an_error(used: Used, tmp_path: Path) -> None:
+    path = tmp_path / "conf"
+    with pytest.raises(ConfigError, match="cannot read"):
+        await FileSource(str(path), used.verdicts).first()
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot read"):
+        await FileSource(str(path), used.verdicts).first()
+    path.write_text("bad")
+    with pytest.raises(ConfigError, match="does not hold"):
+        await FileSource(str(path), used.verdicts).first()
+
+
+async def test_a_file_that_becomes_unreadable_leaves_the_last_good_one(used: Used, tmp_path: Path) -> None:
+    path = tmp_path / "conf"
+    path.write_text("one")
+    source = FileSource(str(path), used.verdicts, poll=0.02)
+    await source.first()
+    following = asyncio.ensure_future(source.follow())
+
+    path.write_bytes(b"\xff\xfe\xff")
+    for _ in range(200):
+        if not used.state.valid:
+            break
+        await asyncio.sleep(0.01)
+    assert not used.state.valid
+    path.write_text("two")
+    await wait_for(used, 2)
+    following.cancel()

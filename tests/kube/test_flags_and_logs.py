@@ -1,0 +1,131 @@
+"""The flags of `volsched run`, and one format for all log lines."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import pytest
+import structlog
+from click.testing import CliRunner
+
+from volsched import logs
+from volsched.cli.run import Duration, options_from, run
+from volsched.runner import Options
+
+
+def parsed(*arguments: str) -> Options:
+    context = run.make_context("run", list(arguments))
+    found = options_from(context.params)
+    assert isinstance(found, Options)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("15s", 15), ("1m30s", 90), ("500ms", 0.5), ("1h", 3600), ("2", 2), ("1.5", 1.5), ("1.5s", 1.5)],
+)
+def test_durations_as_go_writes_them(text: str, seconds: float) -> None:
+    assert Duration().convert(text, None, None) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "s", "15 s", "15x", "-1s", "1s2"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(click.UsageError):
+        Duration().convert(text, None, None)
+
+
+def test_volcanos_flags_are_understood() -> None:
+    options = parsed(
+        "--scheduler-name=volcano",
+        "--scheduler-name=volsched",
+        "--schedule-period=3s",
+        "--leader-elect=false",
+        "--kube-api-qps=2000",
+        "--kube-api-burst=2000",
+        "--default-queue=team",
+        "--node-worker-threads=20",
+        "--enable-metrics=true",
+        "--enable-healthz",
+        "--logtostderr",
+        "-v=3",
+    )
+
+    assert options.scheduler_names == ("volcano", "volsched")
+    assert (options.schedule_period, options.leader_elect, options.qps, options.burst) == (3.0, False, 2000.0, 2000)
+    assert options.default_queue == "team"
+
+
+def test_plain_pods_are_scheduled_directly_in_kube_schedulers_place() -> None:
+    assert not parsed().is_direct
+    assert parsed("--scheduler-name", "default-scheduler").is_direct
+    assert not parsed("--scheduler-name", "default-scheduler", "--plain-pods", "podgroup").is_direct
+    assert parsed("--plain-pods", "direct").is_direct
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--scheduler-conf", "f", "--scheduler-configmap", "a/b"), "exclude"),
+        (("--scheduler-configmap", "just-a-name"), "NAMESPACE/NAME"),
+        (("--leader-elect-renew-deadline", "20s"), "renew deadline"),
+        (("--schedule-period", "0"), "positive"),
+        (("--no-such-flag",), "--no-such-flag"),
+    ],
+)
+def test_contradictions_end_with_status_two(arguments: tuple[str, ...], said: str) -> None:
+    result = CliRunner().invoke(run, list(arguments))
+
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    found = io.StringIO()
+    root, handlers, level = logging.getLogger(), logging.getLogger().handlers[:], logging.getLogger().level
+    yield found
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_ours_and_libraries_lines_have_one_form(stream: io.StringIO) -> None:
+    logs.setup("info", "json", stream)
+
+    structlog.get_logger("volsched.test").info("pod bound", pod="ns/p", node="n1")
+    logging.getLogger("aiohttp.server").error("odd %s", "request", extra={"peer": "x"})
+
+    ours, theirs = lines(stream)
+    assert (ours["event"], ours["pod"], ours["node"], ours["level"]) == ("pod bound", "ns/p", "n1", "info")
+    assert (theirs["event"], theirs["logger"], theirs["level"]) == ("odd request", "aiohttp.server", "error")
+    assert ours["time"].endswith("Z")
+
+
+def test_the_level_changes_while_running(stream: io.StringIO) -> None:
+    logs.setup("warning", "json", stream)
+    log = structlog.get_logger("volsched.test")
+    log.info("not seen")
+    logs.set_level("debug")
+    log.debug("seen")
+
+    assert [line["event"] for line in lines(stream)] == ["seen"]
+    assert logs.level_name() == "debug"
+    with pytest.raises(ValueError, match="no log level"):
+        logs.set_level("loud")
+
+
+def test_a_terminal_gets_text(stream: io.StringIO) -> None:
+    logs.setup("info", "console", stream)
+
+    structlog.get_logger("volsched.test").info("pod bound", pod="ns/p")
+
+    assert "pod bound" in stream.getvalue()
+    assert not stream.getvalue().startswith("{")

@@ -1,0 +1,338 @@
+"""Parts of `volsched.kube` that need no API server: waits, limits, the fence, the inbox, views, bodies, addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from volsched.kube.backoff import Backoff
+from volsched.kube.binder import binding_body, disruption_body, gate_body
+from volsched.kube.client import RateLimiter, parsed
+from volsched.kube.elector import LeaseSettings
+from volsched.kube.errors import ApiError, FenceError, KubeSetupError
+from volsched.kube.events import _event_name
+from volsched.kube.fence import Fence
+from volsched.kube.http import parse_address
+from volsched.kube.inbox import Inbox
+from volsched.kube.resources import Resource, keep_pod, watched
+from volsched.kube.statuses import condition_body, merged_conditions
+from volsched.kube.views import Refusal, Views
+from volsched.model import api
+from volsched.model.changes import Bound, Gone, Put
+from volsched.model.job import Condition
+from volsched.model.plan import Bind, Evict, LiftGate, WritePodCondition
+
+A_CHANGE = Bound("uid", "node")
+
+
+# --- waits and limits -----------------------------------------------------------------------------------------------
+
+
+def test_waits_double_up_to_the_longest_and_begin_anew() -> None:
+    backoff = Backoff(1.0, 10.0)
+
+    waits = [backoff.next() for _ in range(6)]
+    backoff.reset()
+
+    for wait, most in zip(waits, (1, 2, 4, 8, 10, 10), strict=True):
+        assert most / 2 <= wait <= most
+    assert backoff.next() <= 1
+
+
+def test_a_back_off_of_a_thousand_failures_is_still_a_number() -> None:
+    backoff = Backoff(0.1, 5.0)
+
+    assert max(backoff.next() for _ in range(1000)) <= 5.0
+
+
+async def test_requests_under_a_limit_are_spread() -> None:
+    limiter = RateLimiter(qps=100, burst=5)
+    began = time.monotonic()
+
+    await asyncio.gather(*(limiter.take() for _ in range(25)))
+
+    assert 0.15 <= time.monotonic() - began <= 1.0
+
+
+async def test_no_limit_is_no_limit() -> None:
+    limiter = RateLimiter(qps=0, burst=1)
+    began = time.monotonic()
+
+    for _ in range(10_000):
+        await limiter.take()
+
+    assert time.monotonic() - began < 1.0
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "transient", "doubtful", "gone"),
+    [
+        (ApiError(0, "Timeout", ""), True, True, False),
+        (ApiError(0, "Unreachable", ""), True, False, False),
+        (ApiError(404, "NotFound", ""), False, False, True),
+        (ApiError(409, "Conflict", "the object has been modified"), True, False, False),
+        (ApiError(409, "Conflict", "the UID in the precondition (a) does not match"), True, False, True),
+        (ApiError(422, "Invalid", "metadata.uid: Invalid value: field is immutable"), False, False, True),
+        (ApiError(422, "Invalid", "spec.x: Invalid value"), False, False, False),
+        (ApiError(429, "TooManyRequests", ""), True, False, False),
+        (ApiError(403, "Forbidden", ""), False, False, False),
+        (ApiError(500, "InternalError", ""), True, True, False),
+        (ApiError(503, "ServiceUnavailable", ""), True, True, False),
+    ],
+)
+def test_what_an_error_means(error: ApiError, transient: bool, doubtful: bool, gone: bool) -> None:
+    assert (error.is_transient, error.may_have_happened, error.is_gone) == (transient, doubtful, gone)
+
+
+def test_an_answer_that_is_no_json_is_an_error_of_ours() -> None:
+    with pytest.raises(ApiError, match="not JSON"):
+        parsed(b"<html>")
+
+
+# --- the fence ------------------------------------------------------------------------------------------------------
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_fence_is_open_until_its_time_is_over() -> None:
+    clock = _Clock()
+    fence = Fence(clock)
+    assert not fence.is_open
+    fence.prolong(110.0, 115.0)
+    fence.check()
+    assert fence.limit(30.0) == 15.0
+    assert fence.limit(2.0) == 2.0
+    clock.now = 110.0
+    with pytest.raises(FenceError):
+        fence.check()
+    assert fence.limit(30.0) == 5.0
+    clock.now = 120.0
+    assert fence.limit(30.0) == 0.0
+
+
+def test_a_closed_fence_stays_closed() -> None:
+    fence = Fence.always_open()
+    assert fence.is_open
+    assert fence.limit(30.0) == 30.0
+    fence.close()
+    fence.prolong(math.inf, math.inf)
+    assert not fence.is_open
+
+
+def test_lease_times_must_fit() -> None:
+    assert not LeaseSettings("ns", "name").problem()
+    assert LeaseSettings("ns", "name", 10, 15).problem()
+
+
+# --- the inbox ------------------------------------------------------------------------------------------------------
+
+
+def test_changes_come_out_in_order() -> None:
+    inbox = Inbox()
+    first, second, third = (Bound(str(i), "n") for i in range(3))
+    inbox.put((first, second))
+    inbox.put((third,))
+
+    assert inbox.wait(1.0)
+    assert inbox.take() == [first, second, third]
+    assert inbox.take() == []
+    assert not inbox.wait(0.01)
+
+
+def test_a_quiet_change_wakes_nobody_and_is_taken_along() -> None:
+    inbox = Inbox()
+    inbox.put((A_CHANGE,), wake=False)
+    assert not inbox.wait(0.02)
+
+    inbox.wake()
+
+    assert inbox.wait(0.02)
+    assert inbox.take() == [A_CHANGE]
+
+
+def test_a_burst_is_taken_at_once_and_a_stream_does_not_put_it_off() -> None:
+    inbox = Inbox(quiet=0.01, longest=0.1)
+    stop = threading.Event()
+
+    def stream() -> None:
+        while not stop.is_set():
+            inbox.put((A_CHANGE,))
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=stream)
+    thread.start()
+    began = time.monotonic()
+    inbox.wait(5.0)
+    waited = time.monotonic() - began
+    stop.set()
+    thread.join()
+
+    assert 0.05 < waited < 0.5
+    assert len(inbox.take()) > 5
+
+
+# --- views ----------------------------------------------------------------------------------------------------------
+
+
+def a_pod(version: str, *, message: str = "", node: str = "", phase: str = "Pending") -> api.Pod:
+    conditions: tuple[api.Condition, ...] = ()
+    if message:
+        conditions = (api.Condition(type="PodScheduled", status="False", reason="Unschedulable", message=message),)
+    return api.Pod(
+        metadata=api.ObjectMeta(name="p", namespace="ns", uid="u", resource_version=version),
+        spec=api.PodSpec(node_name=node),
+        status=api.PodStatus(phase=phase, conditions=conditions),
+    )
+
+
+def a_node(uid: str) -> api.Node:
+    return api.Node(metadata=api.ObjectMeta(name="n", uid=uid))
+
+
+def test_an_older_event_does_not_hide_what_was_written() -> None:
+    views = Views()
+    views.observe([Put(a_pod("5", message="old"))])
+    views.wrote_refusal("u", Refusal("Unschedulable", "new"), "7")
+
+    views.observe([Put(a_pod("6", message="between"))])
+    assert views.refusal("u").message == "new"
+    views.observe([Put(a_pod("8", message="somebody else"))])
+    assert views.refusal("u").message == "somebody else"
+    views.observe([Put(a_pod("9", node="n"))])
+    assert views.refusal("u") == Refusal()
+
+
+def test_a_node_that_came_back_is_another_one() -> None:
+    views = Views()
+    views.observe([Put(a_node("1"))])
+    assert views.node_exists("n", "1")
+    assert views.node_exists("n")
+    views.observe([Gone("Node", "", "n", "1"), Put(a_node("2"))])
+    assert not views.node_exists("n", "1")
+    views.observe([Gone("Node", "", "n", "1")])
+    assert views.node_exists("n", "2")
+
+
+def test_pods_and_groups_that_are_gone_are_told() -> None:
+    told: list[str] = []
+    views = Views(on_gone=told.append)
+
+    views.observe([Gone("Pod", "ns", "p", "u"), Gone("Node", "", "n", "1"), Gone("PodGroup", "ns", "g", "w")])
+
+    assert told == ["u", "w"]
+
+
+# --- bodies ---------------------------------------------------------------------------------------------------------
+
+
+def decoded(body: bytes) -> Any:
+    return msgspec.json.decode(body)
+
+
+def test_a_binding_says_whose_it_is() -> None:
+    assert decoded(binding_body(Bind("u", "ns", "p", "n1", {"a": "1"}))) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": {"a": "1"}},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+def test_patches_name_the_uid_so_that_a_namesake_is_safe() -> None:
+    evict = decoded(disruption_body(Evict("u", "ns", "p", "reclaim", "ns/q", "")))
+    gate = decoded(gate_body(LiftGate("u", "ns", "p", "g")))
+    condition = decoded(condition_body(WritePodCondition("u", "ns", "p", "R", "m"), Refusal()))
+
+    assert {evict["metadata"]["uid"], gate["metadata"]["uid"], condition["metadata"]["uid"]} == {"u"}
+    assert gate["spec"] == {"schedulingGates": [{"$patch": "delete", "name": "g"}]}
+    assert "nominatedNodeName" not in condition["status"]
+    assert "lastTransitionTime" in condition["status"]["conditions"][0]
+
+
+def test_a_condition_that_was_false_before_keeps_its_time_and_a_nomination_is_taken_back() -> None:
+    known = Refusal("Unschedulable", "before", "n1")
+
+    status = decoded(condition_body(WritePodCondition("u", "ns", "p", "Unschedulable", "now"), known))["status"]
+
+    assert "lastTransitionTime" not in status["conditions"][0]
+    assert status["nominatedNodeName"] is None
+
+
+def test_conditions_keep_their_times_unless_they_change_and_strangers_stay() -> None:
+    stranger = api.Condition(type="Custom", status="True", transition_id="t0")
+    same = api.Condition(type="Scheduled", status="True", reason="r", transition_id="t1", last_transition_time="2001")
+    other = api.Condition(type="Unschedulable", status="True", reason="r", message="old", transition_id="t2")
+    wanted = [Condition("Scheduled", "True", "r", ""), Condition("Unschedulable", "True", "r", "new")]
+
+    merged = merged_conditions([same, other, stranger], wanted)
+
+    assert merged[0] is stranger
+    assert merged[1] is same
+    assert merged[2].message == "new"
+    assert merged[2].transition_id not in ("", "t2")
+    assert [c.type for c in merged_conditions([same, other, stranger], wanted[:1])] == ["Custom", "Scheduled"]
+
+
+def test_an_event_is_named_after_its_object() -> None:
+    assert _event_name("pod-1").startswith("pod-1.")
+    assert len(_event_name("x" * 253)) <= 253
+    assert ".." not in _event_name("x" * 229 + ".y")
+
+
+# --- resources and addresses ----------------------------------------------------------------------------------------
+
+
+def test_paths_of_core_and_grouped_and_narrowed_kinds() -> None:
+    by_plural = {resource.plural: resource.path for resource in watched(need_groups=True)}
+    assert by_plural["pods"] == "/api/v1/pods"
+    assert by_plural["podgroups"] == "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+    one = Resource("ConfigMap", "v1", "configmaps", api.ConfigMap, namespace="ns", field_selector="metadata.name=x")
+    assert one.query(watch="1") == "/api/v1/namespaces/ns/configmaps?watch=1&fieldSelector=metadata.name%3Dx"
+
+
+def test_groups_are_needed_unless_pods_are_scheduled_by_themselves() -> None:
+    assert {r.plural for r in watched(need_groups=False)} == {r.plural for r in watched(need_groups=True)}
+    assert not any(r.optional for r in watched(need_groups=True) if r.plural in ("podgroups", "queues"))
+
+
+def test_finished_pods_are_of_interest_only_in_a_group() -> None:
+    member = msgspec.structs.replace(
+        a_pod("1", phase="Succeeded"),
+        metadata=api.ObjectMeta(name="p", annotations={"scheduling.k8s.io/group-name": "g"}),
+    )
+    assert keep_pod(member)
+    assert keep_pod(a_pod("1"))
+    assert not keep_pod(a_pod("1", phase="Failed"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (":8080", ("", 8080)),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:80", ("::1", 80)),
+    ],
+)
+def test_addresses(text: str, expected: tuple[str, int]) -> None:
+    assert parse_address(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "8080", "host:", "host:x", ":70000"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(KubeSetupError):
+        parse_address(text)
