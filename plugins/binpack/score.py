@@ -57,11 +57,15 @@ class BinpackScore:
         total = np.zeros(len(rows))
         fits = np.ones(len(rows), dtype=np.bool_)
         for column, request, weight in parts:
-            capacity = columns.allocatable[column, rows]
-            after = columns.used[column, rows] + request
-            has = capacity != 0
-            fits &= ~has | (after <= capacity)
-            total += np.where(has, after * weight / np.where(has, capacity, 1), 0.0)
+            capacity = columns.allocatable[column][rows]
+            after = columns.used[column][rows] + request
+            if np.count_nonzero(capacity) == len(rows):
+                fits &= after <= capacity
+                total += after * weight / capacity
+            else:
+                has = capacity != 0
+                fits &= ~has | (after <= capacity)
+                total += np.where(has, after * weight / np.where(has, capacity, 1), 0.0)
         found: Floats = np.where(fits, total / divisor * self._scale, 0.0)
         return found
 

@@ -34,15 +34,6 @@ GPU = "nvidia.com/gpu"
 Whole = npt.NDArray[np.int64]
 
 
-def _upright(values: list[int]) -> Whole:
-    """Make a column, which meets rows of nodes in every place."""
-    return np.array(values, dtype=np.int64).reshape(-1, 1)
-
-
-_CPU_MEMORY = _upright([CPU, MEMORY])
-_NONZERO = _upright([NONZERO_CPU, NONZERO_MEMORY])
-
-
 @dataclass(slots=True)
 class _Asked:
     """What the scores need of a template."""
@@ -52,10 +43,6 @@ class _Asked:
     memory: int
     balanced: tuple[tuple[int, int], ...]
     """Column and request of the resources that are balanced; empty when the pod asks for none of them."""
-    nonzero: Whole
-    columns: Whole
-    amounts: Whole
-    """The same once more, as columns of arrays."""
 
 
 class UsageScore:
@@ -82,10 +69,7 @@ class UsageScore:
                 balanced.append((self._columns.column(GPU), request.amount(GPU)))
             if not self._balance or not any(amount for _, amount in balanced):
                 balanced = []
-            cpu, memory = template.nonzero_cpu, template.nonzero_memory
-            columns, amounts = [column for column, _ in balanced], [amount for _, amount in balanced]
-            arrays = _upright([cpu, memory]), _upright(columns), _upright(amounts)
-            found = _Asked(template, cpu, memory, tuple(balanced), *arrays)
+            found = _Asked(template, template.nonzero_cpu, template.nonzero_memory, tuple(balanced))
             self._known[template.id] = found
         return found
 
@@ -118,17 +102,18 @@ class UsageScore:
         columns = engine.columns
         total: Whole = np.zeros(len(rows), dtype=np.int64)
         if self._least or self._most:
-            capacity = columns.allocatable[_CPU_MEMORY, rows]
-            requested = columns.used[_NONZERO, rows] + asked.nonzero
+            cpu, memory = columns.allocatable[CPU][rows], columns.allocatable[MEMORY][rows]
+            by_cpu = columns.used[NONZERO_CPU][rows] + asked.cpu
+            by_memory = columns.used[NONZERO_MEMORY][rows] + asked.memory
             if self._least:
-                total += self._least * _mean(_free_shares(capacity, requested), capacity)
+                total += self._least * _mean(_free_share(cpu, by_cpu), _free_share(memory, by_memory), cpu, memory)
             if self._most:
-                total += self._most * _mean(_used_shares(capacity, requested), capacity)
+                total += self._most * _mean(_used_share(cpu, by_cpu), _used_share(memory, by_memory), cpu, memory)
         if asked.balanced:
-            capacity = columns.allocatable[asked.columns, rows]
-            used = columns.used[asked.columns, rows]
-            before, after = _balances(np.stack((used, used + asked.amounts)), capacity)
-            total += self._balance * (50 + (50 + after - before) // 2)
+            capacities = [columns.allocatable[column][rows] for column, _ in asked.balanced]
+            used = [columns.used[column][rows] for column, _ in asked.balanced]
+            after = [amounts + amount for amounts, (_, amount) in zip(used, asked.balanced, strict=True)]
+            total += self._balance * (50 + (50 + _balances(after, capacities) - _balances(used, capacities)) // 2)
         found: Floats = total.astype(np.float64)
         return found
 
@@ -186,45 +171,46 @@ def _divisors(capacity: Whole) -> Whole:
     return found
 
 
-def _free_shares(capacity: Whole, requested: Whole) -> Whole:
-    found: Whole = np.where(requested > capacity, 0, (capacity - requested) * 100 // _divisors(capacity))
+def _free_share(capacity: Whole, requested: Whole) -> Whole:
+    found: Whole = (capacity - requested) * 100 // _divisors(capacity) * (requested <= capacity)
     return found
 
 
-def _used_shares(capacity: Whole, requested: Whole) -> Whole:
+def _used_share(capacity: Whole, requested: Whole) -> Whole:
     found: Whole = np.minimum(requested, capacity) * 100 // _divisors(capacity)
     return found
 
 
-def _mean(shares: Whole, capacity: Whole) -> Whole:
+def _mean(cpu: Whole, memory: Whole, cpus: Whole, memories: Whole) -> Whole:
     """The mean of two shares; the share of what a node does not have is 0 and does not count."""
-    total: Whole = shares[0] + shares[1]
-    found: Whole = np.where(capacity.all(axis=0), total >> 1, total)
+    total = cpu + memory
+    found: Whole = total >> ((cpus != 0) & (memories != 0))
     return found
 
 
-def _balances(used: Whole, capacity: Whole) -> Whole:
-    """``_balance`` for many nodes; ``used`` is (case, resource, node), ``capacity`` (resource, node)."""
-    shares: Floats = np.where(used < capacity, used / _divisors(capacity), 1.0)
-    has = capacity != 0
-    if len(capacity) == 2:
-        return _pair_balances(shares[:, 0], shares[:, 1], has.all(axis=0))
-    mean = (shares[:, 0] + shares[:, 1] + shares[:, 2]) / 3
-    first, second, third = shares[:, 0] - mean, shares[:, 1] - mean, shares[:, 2] - mean
+def _balances(used: list[Whole], capacities: list[Whole]) -> Whole:
+    """``_balance`` for many nodes; what a node does not have is left out of its shares."""
+    shares = [np.minimum(taken / _divisors(capacity), 1.0) for taken, capacity in zip(used, capacities, strict=True)]
+    complete = all(np.count_nonzero(capacity) == len(capacity) for capacity in capacities)
+    if len(shares) == 2:
+        found = _pair_balance(*shares)
+        return found if complete else np.where((capacities[0] != 0) & (capacities[1] != 0), found, 100)
+    mean = (shares[0] + shares[1] + shares[2]) / 3
+    first, second, third = shares[0] - mean, shares[1] - mean, shares[2] - mean
     deviation = np.sqrt((first * first + second * second + third * third) / 3)
-    found: Whole = ((1 - deviation) * 100.0).astype(np.int64)
-    return found if has.all() else np.where(has.all(axis=0), found, _balances_without_some(shares, has))
+    found = ((1 - deviation) * 100.0).astype(np.int64)
+    return found if complete else _balances_without_some(found, shares, [capacity != 0 for capacity in capacities])
 
 
-def _balances_without_some(shares: Floats, has: npt.NDArray[np.bool_]) -> Whole:
-    """The balances of nodes that lack one resource of three or more."""
-    found: Whole = np.full((len(shares), has.shape[1]), 100, dtype=np.int64)
+def _balances_without_some(found: Whole, shares: list[Floats], has: list[npt.NDArray[np.bool_]]) -> Whole:
+    """Correct the balances of nodes that lack some of three resources."""
+    result: Whole = np.where(has[0] & has[1] & has[2], found, 100)
     for one, other, absent in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):
         both = has[one] & has[other] & ~has[absent]
-        found = np.where(both, _pair_balances(shares[:, one], shares[:, other], both), found)
-    return found
+        result = np.where(both, _pair_balance(shares[one], shares[other]), result)
+    return result
 
 
-def _pair_balances(one: Floats, other: Floats, both: npt.NDArray[np.bool_]) -> Whole:
-    found: Whole = np.where(both, ((1 - np.abs((one - other) / 2)) * 100.0).astype(np.int64), 100)
+def _pair_balance(one: Floats, other: Floats) -> Whole:
+    found: Whole = ((1 - np.abs((one - other) / 2)) * 100.0).astype(np.int64)
     return found

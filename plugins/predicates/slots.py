@@ -21,6 +21,6 @@ def has_slot(_: TaskInfo, node: NodeInfo) -> Verdict | None:
 def slot_rows(_: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
     """Answer as ``has_slot``, for many nodes at once."""
     columns = engine.columns
-    left = columns.allocatable[PODS, rows] - columns.used[PODS, rows] - columns.pipelined[PODS, rows]
+    left = columns.allocatable[PODS][rows] - columns.used[PODS][rows] - columns.pipelined[PODS][rows]
     found: Mask = left >= 1
     return found

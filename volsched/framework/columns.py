@@ -75,17 +75,17 @@ class NodeColumns:
         fits = np.ones(len(rows), dtype=np.bool_)
         unsettled = bool(self.cluster.unsettled)
         for column, amount in charge:
-            idle = self.allocatable[column, rows] - self.used[column, rows]
+            idle = self.allocatable[column][rows] - self.used[column][rows]
             fits &= idle >= amount
             if unsettled:
-                fits &= idle + self.releasing[column, rows] - self.pipelined[column, rows] >= amount
+                fits &= idle + self.releasing[column][rows] - self.pipelined[column][rows] >= amount
         return fits
 
     def future_idle(self, column: int, rows: Rows) -> Amounts:
         """What will be free of one resource: idle + releasing - pipelined."""
-        future: Amounts = self.allocatable[column, rows] - self.used[column, rows]
-        future += self.releasing[column, rows]
-        future -= self.pipelined[column, rows]
+        future: Amounts = self.allocatable[column][rows] - self.used[column][rows]
+        future += self.releasing[column][rows]
+        future -= self.pipelined[column][rows]
         return future
 
 
