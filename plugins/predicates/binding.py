@@ -104,7 +104,7 @@ class VolumeBinding(Observer):
         for _, volume in needs.assumed:
             if volume.affinity is not None:
                 mask &= selector_mask(volume.affinity, facts)
-        if needs.selected or any(named or self._open.any_of(wish.storage_class) for wish, named in needs.wishes):
+        if needs.selected or not self._can_be_seen_apart(needs):
             places = np.flatnonzero(mask[rows])
             if needs.selected:
                 only = engine.cluster.nodes.get(needs.selected[0][1])
@@ -114,9 +114,18 @@ class VolumeBinding(Observer):
                 result[place] = not isinstance(self._find(needs, engine.cluster.rows[rows[place]]), Verdict)
             return result
         for wish, _ in needs.wishes:
-            mask &= self._provision_mask(wish, facts)
+            served = self._provision_mask(wish, facts)
+            if self._open.any_of(wish.storage_class):
+                served = served | self._open.reach(wish, self._taken, facts)
+            mask &= served
         found: Mask = mask[rows]
         return found
+
+    def _can_be_seen_apart(self, needs: _Needs) -> bool:
+        """Whether no volume names a claim, and at most one claim may get any of the open ones."""
+        if any(named is not None for _, named in needs.wishes):
+            return False
+        return sum(1 for wish, _ in needs.wishes if self._open.any_of(wish.storage_class)) <= 1
 
     def _provision_mask(self, wish: Wish, facts: FactColumns) -> Mask:
         provision = self._provision_of(wish)
@@ -148,8 +157,11 @@ class VolumeBinding(Observer):
             rest.append(Wish.of(key, self._storage.claims[key]))
         taken = dict(self._taken)
         for wish, named in needs.wishes:
-            best = named if named is not None and named.name not in taken else self._open.smallest(wish, node, taken)
-            if best is None or not best.reaches(node):
+            if named is not None and named.name not in taken:
+                best = named if named.reaches(node) else None
+            else:
+                best = self._open.smallest(wish, node, taken)
+            if best is None:
                 rest.append(wish)
             else:
                 taken[best.name] = wish.key

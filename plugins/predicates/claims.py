@@ -54,14 +54,17 @@ def refusal(storage: Storage, task: TaskInfo) -> Verdict | None:
     template = task.template
     if not template.claims:
         return None
-    immediate = False
+    immediate = []
     for name, key in zip(template.claims, keys_of(template), strict=True):
         claim = storage.claims.get(key)
         fault = _absence(task, name) if claim is None else _fault(storage, task, name, claim)
         if fault:
             return pod_refusal(fault)
-        immediate |= claim is not None and not is_bound(claim) and not is_delayed(claim, storage)
-    return pod_refusal("pod has unbound immediate PersistentVolumeClaims") if immediate else None
+        if claim is not None and not is_bound(claim) and not is_delayed(claim, storage):
+            immediate.append(name)
+    if not immediate:
+        return None
+    return pod_refusal(f"pod has unbound immediate PersistentVolumeClaims: {', '.join(immediate)}")
 
 
 def _absence(task: TaskInfo, name: str) -> str:

@@ -6,10 +6,15 @@ each node would be what takes the time. So volumes whose affinity demands values
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from plugins.predicates.claims import class_of, size_of
+from volsched.framework.callbacks import Mask
+from volsched.framework.columns import FactColumns
+from volsched.framework.nodeterms import selector_mask
 from volsched.model import api
 from volsched.model.errors import FieldError
 from volsched.model.node import NodeInfo
@@ -32,8 +37,8 @@ class Volume:
     access_modes: frozenset[str]
     labels: Mapping[str, str]
     affinity: NodeSelector | None
-    open: bool
-    """Whether any claim may have it; otherwise only the one that it names."""
+    only_label: tuple[str, tuple[str, ...]] | None
+    """The label, and its values, that say exactly which nodes reach it; None when it takes more, or less, to say."""
 
     @property
     def order(self) -> tuple[int, str]:
@@ -74,6 +79,11 @@ class Wish:
             frozenset(spec.access_modes),
             selector,
         )
+
+    @property
+    def shape(self) -> Hashable:
+        """What it asks for, whoever asks."""
+        return self.size, self.mode, self.attributes_class, self.access_modes, self.selector
 
     def accepts_named(self, volume: Volume) -> bool:
         """Say whether a volume that names this claim will do."""
@@ -124,20 +134,99 @@ class _Shelf:
         return iter(self._sorted)
 
 
+class _Fitting:
+    """The volumes of a class that will do for claims of one shape: how many for each label, and those not so told."""
+
+    def __init__(self, wish: Wish, volumes: Iterable[Volume]) -> None:
+        self._wish = wish
+        self.counts: dict[str, dict[str, int]] = {}
+        self.others: dict[str, Volume] = {}
+        for volume in volumes:
+            self.follow(volume, 1)
+
+    def follow(self, volume: Volume, by: int) -> None:
+        """Follow a volume that came (1) or went (-1)."""
+        if not self._wish.accepts(volume):
+            return
+        label = volume.only_label
+        if label is None:
+            if by > 0:
+                self.others[volume.name] = volume
+            else:
+                del self.others[volume.name]
+            return
+        counts = self.counts.setdefault(label[0], {})
+        for value in label[1]:
+            left = counts.get(value, 0) + by
+            if left:
+                counts[value] = left
+            else:
+                del counts[value]
+
+    def reach(self, taken: Iterable[Volume], facts: FactColumns) -> Mask:
+        """Mark the rows of nodes that reach any of them but those that are taken."""
+        gone: dict[tuple[str, str], int] = {}
+        names_gone = set()
+        for volume in taken:
+            names_gone.add(volume.name)
+            if volume.only_label is not None and self._wish.accepts(volume):
+                key, values = volume.only_label
+                for value in values:
+                    gone[key, value] = gone.get((key, value), 0) + 1
+        mask = _mask_of((v for v in self.others.values() if v.name not in names_gone), facts)
+        for key, counts in self.counts.items():
+            path = ("label", key)
+            names = facts.names(path)
+            found = np.zeros(len(names) + 1, dtype=np.bool_)
+            left = [value for value in counts if counts[value] > gone.get((key, value), 0)] if gone else counts
+            found[[names[value] for value in left if value in names]] = True
+            mask |= found[facts.ids(path)]
+        return mask
+
+
 class _Class:
     """The open volumes of one storage class."""
 
+    SHAPES = 64
+
     def __init__(self) -> None:
-        self.size = 0
+        self.volumes: dict[str, Volume] = {}
         self._anywhere = _Shelf()
         self._by_label: dict[str, dict[str, _Shelf]] = {}
+        self._fitting: dict[Hashable, _Fitting] = {}
 
-    def shelves_of(self, volume: Volume) -> list[_Shelf]:
+    def put(self, volume: Volume) -> None:
+        """Take a volume in."""
+        self.volumes[volume.name] = volume
+        for shelf in self._shelves_of(volume):
+            shelf.put(volume)
+        for fitting in self._fitting.values():
+            fitting.follow(volume, 1)
+
+    def take(self, volume: Volume) -> None:
+        """Let a volume go."""
+        del self.volumes[volume.name]
+        for shelf in self._shelves_of(volume):
+            shelf.take(volume.name)
+        for fitting in self._fitting.values():
+            fitting.follow(volume, -1)
+
+    def _shelves_of(self, volume: Volume) -> list[_Shelf]:
         label = _label_of(volume.affinity)
         if label is None:
             return [self._anywhere]
         values = self._by_label.setdefault(label[0], {})
         return [values.setdefault(value, _Shelf()) for value in label[1]]
+
+    def reach(self, wish: Wish, taken: Iterable[str], facts: FactColumns) -> Mask:
+        """Mark the rows of nodes that reach an open volume that will do and is not taken."""
+        shape = wish.shape
+        fitting = self._fitting.get(shape)
+        if fitting is None:
+            if len(self._fitting) >= self.SHAPES:
+                self._fitting.clear()
+            fitting = self._fitting[shape] = _Fitting(wish, self.volumes.values())
+        return fitting.reach([self.volumes[name] for name in taken if name in self.volumes], facts)
 
     def near(self, node: NodeInfo) -> list[_Shelf]:
         """Return the shelves with volumes that the node may reach."""
@@ -155,6 +244,24 @@ def _label_of(affinity: NodeSelector | None) -> tuple[str, tuple[str, ...]] | No
         return None
     wanted = next((r for r in affinity.terms[0].labels if r.operator == IN), None)
     return None if wanted is None else (wanted.key, wanted.values)
+
+
+def _only_label_of(affinity: NodeSelector | None) -> tuple[str, tuple[str, ...]] | None:
+    label = _label_of(affinity)
+    if label is None or affinity is None or affinity.terms is None or affinity.labels:
+        return None
+    term = affinity.terms[0]
+    return label if len(term.labels) == 1 and not term.names and not term.not_names else None
+
+
+def _mask_of(volumes: Iterable[Volume], facts: FactColumns) -> Mask:
+    mask = np.zeros(len(facts.cluster.rows), dtype=np.bool_)
+    for volume in volumes:
+        if volume.affinity is None:
+            mask[:] = True
+            break
+        mask |= selector_mask(volume.affinity, facts)
+    return mask
 
 
 class OpenVolumes:
@@ -190,6 +297,7 @@ class OpenVolumes:
         reference, phase = found.spec.claim_ref, found.status.phase
         if found.metadata.deletion_timestamp is not None or (reference is None and phase not in ("Available", "")):
             return
+        affinity = affinity_of(found)
         volume = Volume(
             name,
             amount_of("storage", found.spec.capacity.get("storage", 0)),
@@ -198,18 +306,15 @@ class OpenVolumes:
             found.spec.volume_attributes_class_name or "",
             frozenset(found.spec.access_modes),
             found.metadata.labels,
-            affinity_of(found),
-            reference is None,
+            affinity,
+            _only_label_of(affinity),
         )
         self._volumes[name] = volume
         if reference is not None:
             key = self._claim_of[name] = f"{reference.namespace}/{reference.name}"
             self._named.setdefault(key, {})[name] = volume
             return
-        group = self._classes.setdefault(volume.storage_class, _Class())
-        group.size += 1
-        for shelf in group.shelves_of(volume):
-            shelf.put(volume)
+        self._classes.setdefault(volume.storage_class, _Class()).put(volume)
 
     def _drop(self, name: str) -> None:
         volume = self._volumes.pop(name, None)
@@ -221,10 +326,7 @@ class OpenVolumes:
             if not self._named[key]:
                 del self._named[key]
             return
-        group = self._classes[volume.storage_class]
-        group.size -= 1
-        for shelf in group.shelves_of(volume):
-            shelf.take(name)
+        self._classes[volume.storage_class].take(volume)
 
     def get(self, name: str) -> Volume | None:
         """Return a volume that is not bound."""
@@ -243,7 +345,12 @@ class OpenVolumes:
     def any_of(self, storage_class: str) -> bool:
         """Say whether a class has any open volume."""
         group = self._classes.get(storage_class)
-        return group is not None and group.size > 0
+        return group is not None and bool(group.volumes)
+
+    def reach(self, wish: Wish, taken: Iterable[str], facts: FactColumns) -> Mask:
+        """Mark the rows of nodes for which ``smallest`` finds a volume."""
+        group = self._classes.get(wish.storage_class)
+        return np.zeros(len(facts.cluster.rows), dtype=np.bool_) if group is None else group.reach(wish, taken, facts)
 
     def smallest(self, wish: Wish, node: NodeInfo, taken: Mapping[str, object]) -> Volume | None:
         """Return the smallest open volume that will do on a node and that is not taken."""

@@ -117,10 +117,10 @@ def test_missing_claim_is_named() -> None:
             'persistentvolumeclaim "data" bound to non-existent persistentvolume "pv"',
         ),
         ({"meta": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, 'persistentvolumeclaim "data" is being deleted'),
-        ({"storage_class": "now"}, "pod has unbound immediate PersistentVolumeClaims"),
-        ({"storage_class": None}, "pod has unbound immediate PersistentVolumeClaims"),
-        ({"storage_class": "unknown"}, "pod has unbound immediate PersistentVolumeClaims"),
-        ({"volumeName": "pv"}, "pod has unbound immediate PersistentVolumeClaims"),
+        ({"storage_class": "now"}, "pod has unbound immediate PersistentVolumeClaims: data"),
+        ({"storage_class": None}, "pod has unbound immediate PersistentVolumeClaims: data"),
+        ({"storage_class": "unknown"}, "pod has unbound immediate PersistentVolumeClaims: data"),
+        ({"volumeName": "pv"}, "pod has unbound immediate PersistentVolumeClaims: data"),
         ({"bound_to": "gone"}, 'persistentvolume "gone" of persistentvolumeclaim "data" not found'),
         ({}, None),
         ({"bound_to": "pv"}, None),
@@ -466,7 +466,7 @@ changes = st.lists(
     st.one_of(
         st.tuples(st.just("bind"), st.sampled_from(CLAIMS), st.sampled_from(["", *VOLUMES])),
         st.tuples(st.just("lose"), st.sampled_from(CLAIMS)),
-        st.tuples(st.just("volume"), st.sampled_from(VOLUMES), st.sampled_from(["h1", "h2"]), st.integers(1, 3)),
+        st.tuples(st.just("volume"), st.sampled_from(VOLUMES), st.sampled_from(["h1", "h2"]), st.integers(0, 2)),
         st.tuples(st.just("drop"), st.sampled_from(VOLUMES)),
         st.tuples(st.just("attach"), st.sampled_from(["x", "y"]), st.sampled_from(VOLUMES), st.integers(0, 1)),
         st.tuples(st.just("detach"), st.sampled_from(["x", "y"])),
@@ -499,8 +499,10 @@ class StorageHistory:
     def lose(self, claim: str) -> None:
         self.world.storage.drop("PersistentVolumeClaim", "default", claim)
 
-    def volume(self, name: str, handle: str, size: int) -> None:
-        self.world.volume(name, size=f"{size}Gi", csi={"driver": DRIVER, "volumeHandle": handle})
+    def volume(self, name: str, handle: str, node: int) -> None:
+        """Make a volume that is reached from one node, or (2) from all."""
+        where = on(HOST, f"n{node}") if node < 2 else {}
+        self.world.volume(name, csi={"driver": DRIVER, "volumeHandle": handle}, **where)
 
     def drop(self, name: str) -> None:
         self.world.storage.drop("PersistentVolume", "", name)
