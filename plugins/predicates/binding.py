@@ -46,6 +46,7 @@ LOST_VOLUME = node_refusal(
 )
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 EVERYWHERE = NodeSelector()
+PLACED_NOW = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 
 @dataclass(slots=True)
@@ -261,11 +262,13 @@ class VolumeBinding(Observer):
     # -- what placed pods take ------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """Note what a pod that was just placed is about to take."""
+        """Note what a pod that was just placed is about to take; one that comes back from an eviction is not refused."""
         if not task.template.claims or task.node is None:
             return None
         found = self._find(self._needs_of(task), task.node)
         if isinstance(found, Verdict):
+            if task.status not in PLACED_NOW:
+                return None
             return pod_refusal(f'volumes of pod "{task.key}" on node "{task.node.name}": {found.message}')
         task.bind_volumes = tuple(found)
         for write in found:

@@ -384,6 +384,25 @@ def test_failed_binding_gives_the_volume_back() -> None:
     assert first.bind_volumes == ()
 
 
+def test_running_pod_is_taken_back_whatever_became_of_its_volume() -> None:
+    world = Store()
+    world.node("n1")
+    world.volume("pv")
+    world.claim("data", bound_to="pv")
+    task = world.user("p", "data", on="n1")
+    binding = world.accounts.get("predicates.binding", VolumeBinding) if world.session else None
+    assert isinstance(binding, VolumeBinding)
+    world.storage.drop("PersistentVolume", "", "pv")
+    statement = world.session.statement()
+
+    statement.evict(task, "a try")
+    assert binding.allocate(task) is None
+    statement.discard()
+
+    assert task.status is TaskStatus.RUNNING
+    assert task.node is world.cluster.nodes["n1"]
+
+
 def test_what_came_true_is_no_longer_assumed() -> None:
     world = Store()
     world.node("n1")
