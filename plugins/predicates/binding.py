@@ -262,7 +262,7 @@ class VolumeBinding(Observer):
     # -- what placed pods take ------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """Note what a pod that was just placed is about to take; one that comes back from an eviction is not refused."""
+        """Note what a pod just placed is about to take; one that comes back from an eviction is not refused."""
         if not task.template.claims or task.node is None:
             return None
         found = self._find(self._needs_of(task), task.node)
