@@ -33,7 +33,7 @@ from volsched.model.task import TaskInfo
 from volsched.model.verdict import NodeRefusals, Verdict
 
 _NEVER = -np.inf
-_FEW = 24
+_FEW = 40
 """Up to so many changed rows the plain functions are quicker than NumPy."""
 _BLOCK = 256
 _UNKNOWN = -2
@@ -203,7 +203,7 @@ class FastEngine:
             return self._best_with_care(task, entry)
         batches = self._batches(task)
         if not batches:
-            row = self._first_best(entry)
+            row = entry.best if entry.best != _UNKNOWN else self._first_best(entry)
             return self.cluster.rows[row] if row >= 0 else self._best_of(task, entry, self._future_rows(entry), [])
         rows = np.flatnonzero(entry.total > _NEVER)
         if len(rows):
@@ -431,15 +431,14 @@ class FastEngine:
         end = log.end
         if entry.position == end:
             return
-        if entry.position == end - 1:
-            self._score_row(entry, log.rows[-1])
-        elif (rows := log.since(entry.position)) is None:
+        changed = log.rows[entry.position - end :]
+        if entry.position < log.start:
             self._score_all(entry)
-        elif len(rows) <= _FEW:
-            for row in rows:
+        elif len(changed) <= _FEW:
+            for row in dict.fromkeys(changed):
                 self._score_row(entry, row)
         else:
-            self._score_changed(entry, np.array(rows, dtype=np.intp))
+            self._score_changed(entry, np.frombuffer(changed, dtype=np.int64))
         entry.position = end
 
     def _score_row(self, entry: Entry, row: int) -> None:
@@ -489,7 +488,7 @@ class FastEngine:
     def _score_changed(self, entry: Entry, rows: Rows) -> None:
         """Ask about many changed nodes. Most are other templates' nodes, or full by now: the scarcest amount tells."""
         rows = rows[entry.static_ok[rows]]
-        nodes, worth = self.cluster.rows, rows.tolist()
+        nodes, worth = self.cluster.rows, list(dict.fromkeys(rows.tolist()))
         if entry.charge:
             column, least = entry.charge[0]
             worth = [

@@ -7,6 +7,7 @@ keeps answers about nodes catches up by asking only about the rows that changed.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping
 
 from volsched.model.budget import Budget
@@ -52,7 +53,7 @@ class RowLog:
     KEPT = 1 << 18
 
     def __init__(self) -> None:
-        self.rows: list[int] = []
+        self.rows = array("q")
         self.start = 0
 
     @property
