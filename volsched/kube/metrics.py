@@ -8,6 +8,7 @@ Labels are bounded: queues, reasons, actions, plugins, kinds, verbs and codes; n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -93,6 +94,8 @@ class Metrics:
     plugins: dict[str, Histogram] = field(default_factory=dict)
     placed: int = 0
     evicted: int = 0
+    hunts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    victims: Counter[tuple[str, str]] = field(default_factory=Counter)
     gauges: list[Gauge] = field(default_factory=list)
     _registry: CollectorRegistry | None = None
 
@@ -107,6 +110,8 @@ class Metrics:
             self.plugins.setdefault(name, Histogram()).add(seconds)
         self.placed += report.placed
         self.evicted += report.evicted
+        self.hunts.update(report.hunts)
+        self.victims.update(report.victims)
 
     def add(
         self,
@@ -155,6 +160,8 @@ class Metrics:
         last = self.last
         yield _counter("volsched_pods_placed", "Pods for which a node was decided", self.placed)
         yield _counter("volsched_pods_evicted", "Pods whose eviction was decided", self.evicted)
+        yield _by_queue("volsched_preemption_attempts", "Searches for pods that could be evicted", self.hunts)
+        yield _by_queue("volsched_preemption_victims", "Pods evicted, by the queue that needed the room", self.victims)
         waiting = GaugeMetricFamily(
             "volsched_pods_unschedulable", "Pods that wait, by queue and why", labels=("queue", "reason")
         )
@@ -191,6 +198,13 @@ def _histogram(name: str, help_: str, labels: tuple[str, ...], values: Histogram
 
 def _counter(name: str, help_: str, value: float) -> Metric:
     return CounterMetricFamily(name, help_, value=value)
+
+
+def _by_queue(name: str, help_: str, counts: Mapping[tuple[str, str], int]) -> Metric:
+    family = CounterMetricFamily(name, help_, labels=("action", "queue"))
+    for labels, count in sorted(dict(counts).items()):
+        family.add_metric(labels, count)
+    return family
 
 
 def _family(gauge: Gauge) -> Metric:
