@@ -52,7 +52,7 @@ class AllocateAction:
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(attempt.job):
             attempt.job.parked_at = session.cluster.relief
-        return statement is not None and attempt.moved and bool(attempt.tasks)
+        return statement is not None and bool(attempt.tasks)
 
 
 def _attempts(session: Session) -> dict[str, Attempt]:

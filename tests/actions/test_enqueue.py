@@ -1,0 +1,219 @@
+"""enqueue: which PodGroups are admitted, and in which order they are asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actions.rigs import conf, cycle, decide, events, least_allocated_first, no, phases, rig
+from volsched.framework.callbacks import PERMIT, Ballot, Vote
+from volsched.framework.session import Session
+from volsched.model.job import JobInfo
+from volsched.model.verdict import Step
+from volsched.testing.builders import ClusterBuilder, a_cluster
+
+ENQUEUE = conf("enqueue", "priority gang", "overcommit")
+PLAIN = conf("enqueue", "priority")
+
+
+def needs(cpu: Any) -> dict[str, Any]:
+    return {"minResources": {"cpu": str(cpu)}}
+
+
+class Votes:
+    """A plugin that rejects some jobs, notes who was asked and who was admitted."""
+
+    def __init__(self, *rejected: str) -> None:
+        self.rejected = rejected
+        self.asked: list[str] = []
+        self.admitted: list[str] = []
+
+    def __call__(self, session: Session) -> None:
+        session.add_job_enqueueable_fn("test", self._vote)
+        session.add_job_enqueued_fn("test", lambda job: self.admitted.append(job.name))
+
+    def _vote(self, job: JobInfo) -> Ballot:
+        self.asked.append(job.name)
+        return Ballot(Vote.REJECT, no("not now", Step.ENQUEUE)) if job.name in self.rejected else PERMIT
+
+
+@pytest.mark.parametrize(
+    ("phase", "after"),
+    [("", "Inqueue"), ("Pending", "Inqueue"), ("Inqueue", "Inqueue"), ("Unknown", "Pending"), ("Running", "Pending")],
+)
+def test_groups_that_nobody_has_admitted_are_and_others_are_not_asked(phase: str, after: str) -> None:
+    votes = Votes()
+    decision = decide(a_cluster().group("g", phase=phase, **needs(1)), PLAIN, votes)
+
+    assert phases(decision) == {"g": after}
+    assert votes.asked == (["g"] if after == "Inqueue" and phase != "Inqueue" else [])
+
+
+def test_a_group_without_a_minimum_of_resources_is_admitted_unasked() -> None:
+    votes = Votes("g")
+
+    decision = decide(a_cluster().group("g", phase="Pending"), PLAIN, votes)
+
+    assert (phases(decision), votes.asked, votes.admitted) == ({"g": "Inqueue"}, [], ["g"])
+
+
+def test_a_reject_holds_nobody_else_up_and_is_not_asked_again_in_the_session() -> None:
+    votes = Votes("a")
+    world = a_cluster()
+    for name in "abc":
+        world.group(name, phase="Pending", **needs(1))
+
+    decision = decide(world, PLAIN, votes)
+
+    assert phases(decision) == {"a": "Pending", "b": "Inqueue", "c": "Inqueue"}
+    assert (votes.asked, votes.admitted) == (["a", "b", "c"], ["b", "c"])
+
+
+def test_pods_need_not_exist_and_are_not_looked_at() -> None:
+    """A controller makes them once the group is Inqueue; whether there are enough is asked later."""
+    world = (
+        a_cluster().group("none", minimum=3, phase="Pending").group("few", minimum=3, phase="Pending").pod("p", "few")
+    )
+
+    assert phases(decide(world, ENQUEUE)) == {"none": "Inqueue", "few": "Inqueue"}
+
+
+def test_the_best_job_of_the_best_queue_is_asked_first_and_queues_take_turns() -> None:
+    votes = Votes()
+    world = a_cluster().queue("q1").queue("q2")
+    for queue in ("q1", "q2"):
+        for number in (1, 2):
+            world.group(f"{queue}-{number}", queue, phase="Pending", priorityClassName=f"c{number}", **needs(1))
+    world.add({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "c2"}, "value": 2})
+    turns = {"q1": 0, "q2": 0}
+
+    def count(job: JobInfo) -> None:
+        turns[job.queue] += 1
+
+    decide(
+        world,
+        PLAIN,
+        votes,
+        lambda s: s.add_queue_order_fn("test", lambda queue: turns.get(queue.name, 0)),
+        lambda s: s.add_job_enqueued_fn("test", count),
+    )
+
+    assert votes.asked == ["q1-2", "q2-2", "q1-1", "q2-1"]
+
+
+def test_without_an_order_of_queues_the_oldest_is_drained_first() -> None:
+    votes = Votes()
+    world = a_cluster().queue("b").queue("a")
+    for name in ("a1", "b1", "a2", "b2"):
+        world.group(name, name[0], phase="Pending", created="2026-01-01T00:00:00Z", **needs(1))
+
+    decide(world, PLAIN, votes, least_allocated_first)
+
+    assert votes.asked == ["b1", "b2", "a1", "a2"]
+
+
+def test_a_group_of_a_queue_that_is_not_there_waits_and_is_told() -> None:
+    decision = decide(a_cluster().group("g", "nowhere", phase="Pending").pod("p", "g"), ENQUEUE)
+
+    assert phases(decision) == {"g": "Pending"}
+    assert ("PodGroup/g", "Unschedulable", 'queue "nowhere" of PodGroup "default/g" does not exist') in events(decision)
+
+
+@pytest.mark.parametrize(
+    ("state", "after"), [("Open", "Inqueue"), ("", "Inqueue"), ("Closed", "Pending"), ("Closing", "Pending")]
+)
+def test_a_closed_queue_admits_nobody(state: str, after: str) -> None:
+    world = a_cluster().group("g", "q", phase="Pending")
+    world.add(
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": "q", "uid": "q"},
+            "status": {"state": state},
+        }
+    )
+
+    decision = decide(world, ENQUEUE)
+
+    assert phases(decision) == {"g": after}
+    told = [reason for what, reason, _ in events(decision) if what == "PodGroup/g"]
+    assert told == ([] if after == "Inqueue" else ["QueueClosed"])
+
+
+def of_cpu(*cores: int) -> ClusterBuilder:
+    world = a_cluster()
+    for number, cpu in enumerate(cores):
+        world.node(f"n{number}", cpu=cpu)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("factor", "minimum", "admitted"),
+    [
+        (1.2, None, True),
+        (1.2, "2", True),
+        (1.2, "7200m", True),
+        (1.2, "7201m", False),
+        (1.2, "20", False),
+        (0.8, "7200m", True),  # below 1 counts as 1.2
+        (1.0, "6", True),
+        (1.0, "6001m", False),
+        (2, "12", True),
+    ],
+)
+def test_overcommit_admits_somewhat_more_than_the_cluster_has(
+    factor: float, minimum: str | None, admitted: bool
+) -> None:
+    configuration = ENQUEUE + f"\n    arguments: {{overcommit-factor: {factor}}}"
+    world = of_cpu(2, 4).group("g", phase="Pending", **(needs(minimum) if minimum else {}))
+
+    assert phases(decide(world, configuration)) == {"g": "Inqueue" if admitted else "Pending"}
+
+
+def test_what_was_admitted_before_and_in_this_session_counts_and_what_holds_room_counts_once() -> None:
+    """10 cores, factor 1.2: 12. Running holds 2 of its 3, so 1 more is reserved; Inqueue reserves 4; 5 are left."""
+    world = of_cpu(10).group("run", minimum=1, phase="Running", **needs(3)).pod("r", "run", on="n0", cpu=2)
+    world.group("in", phase="Inqueue", **needs(4)).group("idle", phase="Completed", **needs(50))
+    for number, cpu in enumerate((3, 3, 2)):
+        world.group(f"g{number}", phase="Pending", **needs(cpu))
+
+    decision = decide(world, ENQUEUE)
+
+    assert {name: phase for name, phase in phases(decision).items() if name[0] == "g"} == {
+        "g0": "Inqueue",
+        "g1": "Pending",
+        "g2": "Inqueue",
+    }
+    assert [message for what, _, message in events(decision) if what == "PodGroup/g1"] == [
+        "resource in cluster is overused: overused cpu (cpu: requested 3, used and admitted 10, limit 12)"
+    ]
+
+
+def test_a_group_that_was_refused_is_not_asked_again_until_something_helps() -> None:
+    votes = Votes("g")
+    on = rig(of_cpu(1).group("g", phase="Pending", **needs(1)), PLAIN, votes)
+
+    cycle(on)
+    cycle(on)
+    assert votes.asked == ["g"]
+
+    cycle(on, *of_cpu(2).changes())
+    assert votes.asked == ["g", "g"]
+
+    votes.rejected = ()
+    decision = cycle(on, *a_cluster().queue("new").changes())
+    assert (votes.asked, phases(decision)) == (["g"] * 3, {"g": "Inqueue"})
+
+
+def test_admission_takes_the_refusal_back() -> None:
+    votes = Votes("g")
+    on = rig(of_cpu(1).group("g", phase="Pending", **needs(1)), PLAIN, votes)
+    cycle(on)
+    job = on.cluster.jobs["default/g"]
+    assert job.refusal is not None
+
+    votes.rejected = ()
+    cycle(on, *of_cpu(2).changes())
+
+    assert job.refusal is None
