@@ -247,9 +247,9 @@ def test_the_base_plugins_keep_their_promises_on_a_small_cluster() -> None:
 @pytest.mark.parametrize("broken", ["_score_row", "_score_changed", "_take_facts"])
 def test_an_engine_that_forgets_to_ask_is_found(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = a_cluster()
-    for number in range(40):
+    for number in range(60):
         world.node(f"n{number:02}", cpu="1")
-    world.job("j", tasks=40, cpu="1").job("k", tasks=2, cpu="1", memory="1Gi")
+    world.job("j", tasks=60, cpu="1").job("k", tasks=2, cpu="1", memory="1Gi")
     stage = Stage(
         world,
         lambda s: s.add_predicate_fn("test", lambda t, n: no() if "x" in n.labels else None, scope="static"),
@@ -260,7 +260,7 @@ def test_an_engine_that_forgets_to_ask_is_found(broken: str, monkeypatch: pytest
     if broken == "_take_facts":
         stage.apply(*a_cluster().node("n03", cpu="1", labels={"x": ""}).changes())
     elif broken == "_score_changed":
-        for number in range(5, 40):
+        for number in range(5, 60):
             stage.cluster.move(stage.task(f"j-{number}"), stage.task("j-0").status, stage.cluster.rows[number])
     monkeypatch.setattr(FastEngine, broken, lambda *_: None)
 

@@ -159,11 +159,11 @@ def test_more_changed_rows_than_a_few_are_asked_by_vector() -> None:
 
     stage.best("j-60")
     by_row.take()
-    for number in range(30):
+    for number in range(50):
         stage.apply(finished(stage, f"j-{number}"))
     stage.best("j-60")
 
-    assert (by_vector, by_row.take()) == ([100, 30], [])
+    assert (by_vector, by_row.take()) == ([100, 50], [])
 
 
 # -- scopes -----------------------------------------------------------------------------------------------------------
