@@ -265,12 +265,16 @@ def go_build(
     stamps: Mapping[str, str],
     step: str,
     report: Report,
+    verb: Sequence[str] = ("build",),
 ) -> None:
-    """Build one package into `target`, which appears only when it is whole; say every ten seconds that it goes on."""
+    """Build one package into `target`, which appears only when it is whole; say every ten seconds that it goes on.
+
+    `verb` is ``build`` for a program, ``test -c`` for a package's tests.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     flags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in stamps.items())])
-    command = [str(go), "build", "-ldflags", flags, "-o", str(unfinished), package]
+    command = [str(go), *verb, "-ldflags", flags, "-o", str(unfinished), package]
     log = source / f"{target.name}.log"
     began = time.monotonic()
     try:
