@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
-from volsched.framework.reporter import gang_message
+from volsched.framework.reporter import about_group, gang_message
 from volsched.framework.session import Session
 from volsched.model.job import Condition, JobInfo
 from volsched.model.status import TaskStatus
@@ -89,6 +89,8 @@ def note_conditions(session: Session) -> None:
         if not job.has_group or not job.tasks:
             continue
         if is_ready(job):
+            if READY not in job.conditions:
+                session.tell(about_group(job, "Normal", SCHEDULED, "pod group is ready"))
             session.set_conditions(
                 job, (*(c for c in job.conditions if c.type not in (UNSCHEDULABLE, SCHEDULED)), READY)
             )

@@ -76,10 +76,11 @@ class _Needs:
 
 
 class VolumeBinding(Observer):
-    """The rule, and what placed pods are about to take."""
+    """The rule, and what placed pods are about to take. A binding waits ``bind_within`` seconds for its volumes."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, bind_within: float = 600.0) -> None:
         self._storage = cluster.storage
+        self._bind_within = bind_within
         self._seen = cluster.storage.version
         self._open = OpenVolumes(cluster.storage)
         self._needs: dict[int, _Needs] = {}
@@ -150,7 +151,7 @@ class VolumeBinding(Observer):
         for key, volume in needs.assumed:
             if not volume.reaches(node):
                 return NO_VOLUME
-            writes.append(VolumeWrite("static", key, volume.name, node.name))
+            writes.append(VolumeWrite("static", key, volume.name, node.name, self._bind_within))
         rest: list[Wish] = []
         for key, name in needs.selected:
             if name != node.name:
@@ -166,12 +167,12 @@ class VolumeBinding(Observer):
                 rest.append(wish)
             else:
                 taken[best.name] = wish.key
-                writes.append(VolumeWrite("static", wish.key, best.name, node.name))
+                writes.append(VolumeWrite("static", wish.key, best.name, node.name, self._bind_within))
         for wish in rest:
             refusal = self._refuse_provision(wish, node)
             if refusal is not None:
                 return refusal
-            writes.append(VolumeWrite("dynamic", wish.key, "", node.name))
+            writes.append(VolumeWrite("dynamic", wish.key, "", node.name, self._bind_within))
         return writes
 
     def _refuse_provision(self, wish: Wish, node: NodeInfo) -> Verdict | None:

@@ -30,6 +30,8 @@ def _switch(key: str, rule: str) -> Argument:
     return Argument(f"predicate.{key}", "bool", True, f"Whether {rule} is checked.")
 
 
+BIND_TIMEOUT = "volumebinding.bindTimeoutSeconds"
+
 ARGUMENTS: tuple[Argument, ...] = (
     _switch("NodeAffinityEnable", "node affinity (and the node selector)"),
     _switch("NodePortsEnable", "that host ports are free"),
@@ -44,7 +46,7 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("predicate.ProportionalEnable", "bool", False, "Taken from Volcano; not supported, must be false."),
     Argument("predicate.resources", "names", (), "Taken from Volcano; belongs to predicate.ProportionalEnable."),
     Argument("predicate.resources.*", "float", 1.0, "Taken from Volcano; belongs to predicate.ProportionalEnable."),
-    Argument("volumebinding.bindTimeoutSeconds", "int", 600, "How long a bind waits for its volumes.", minimum=1),
+    Argument(BIND_TIMEOUT, "int", 600, "Seconds that a binding waits for its volumes.", minimum=1),
     Argument("volumebinding.weight", "int", 1, "Taken from Volcano; its score needs an alpha feature."),
 )
 
@@ -62,6 +64,8 @@ class PredicatesArguments:
     pod_topology_spread: bool = True
     volume_binding: bool = True
     dynamic_resource_allocation: bool = True
+    bind_within: int = 600
+    """Seconds that a binding waits for its volumes."""
 
 
 def build(arguments: Mapping[str, Any]) -> PredicatesPlugin:
@@ -69,10 +73,11 @@ def build(arguments: Mapping[str, Any]) -> PredicatesPlugin:
     if arguments.get("predicate.ProportionalEnable", False):
         message = "is not supported: leave it out or set it to false"
         raise ConfigError("arguments.predicate.ProportionalEnable", f"predicate.ProportionalEnable {message}")
-    values = {}
+    values: dict[str, Any] = {"bind_within": arguments.get(BIND_TIMEOUT, 600)}
     for field in fields(PredicatesArguments):
-        key = f"predicate.{field.name.title().replace('_', '')}Enable"
-        values[field.name] = bool(arguments.get(key, True))
+        if field.name not in values:
+            key = f"predicate.{field.name.title().replace('_', '')}Enable"
+            values[field.name] = bool(arguments.get(key, True))
     return PredicatesPlugin(PredicatesArguments(**values))
 
 
@@ -133,7 +138,7 @@ class PredicatesPlugin:
         wanted = self._arguments
         uses = session.account("predicates.uses", ClaimUses)
         limits = session.account("predicates.limits", lambda cluster: VolumeLimits(cluster, uses))
-        binding = session.account("predicates.binding", VolumeBinding)
+        binding = session.account("predicates.binding", lambda cluster: VolumeBinding(cluster, wanted.bind_within))
         rules = ClaimRules(
             session.cluster.storage,
             uses,

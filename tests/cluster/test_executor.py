@@ -49,7 +49,7 @@ class Harness:
         self.fence = fence
         self.changes: list[Change] = []
         self.views = Views(on_gone=self._forget)
-        self.volumes = Volumes(api, fence, self.views, bound_within=20.0)
+        self.volumes = Volumes(api, fence, self.views)
         self.executor = ClusterExecutor(api, fence, self.views, self.changes.append, prebinder=self.volumes)
         wanted = ("Node", "Pod", "PersistentVolumeClaim")
         self.informers = [
@@ -418,7 +418,7 @@ async def test_a_volume_is_reserved_for_its_claim_and_bound_before_the_pod_is(
     api.create(claims, a_claim("data", storage_class))
     pod = harness.make("one")
     await harness.until(lambda: f"{harness.namespace}/data" in harness.views.claims)
-    write = VolumeWrite("static", f"{harness.namespace}/data", volume, node)
+    write = VolumeWrite("static", f"{harness.namespace}/data", volume, node, 20.0)
 
     [change] = await harness.do(harness.bind(pod, node, volumes=(write,)), within=40)
 
@@ -449,7 +449,7 @@ async def test_a_claim_is_provisioned_on_its_node_or_the_pod_comes_back(
         return value
 
     harness.executor.execute(
-        [harness.bind(pod, first, volumes=(VolumeWrite("dynamic", f"{harness.namespace}/data", "", first),))]
+        [harness.bind(pod, first, volumes=(VolumeWrite("dynamic", f"{harness.namespace}/data", "", first, 20.0),))]
     )
     await harness.until(lambda: annotation() == first)
     assert harness.executor.binder.preparing == 1
@@ -462,7 +462,7 @@ async def test_a_claim_is_provisioned_on_its_node_or_the_pod_comes_back(
 
     harness.changes.clear()
     harness.executor.execute(
-        [harness.bind(pod, second, volumes=(VolumeWrite("dynamic", f"{harness.namespace}/data", "", second),))]
+        [harness.bind(pod, second, volumes=(VolumeWrite("dynamic", f"{harness.namespace}/data", "", second, 20.0),))]
     )
     await harness.until(lambda: annotation() == second)
     volume = a_volume(f"made-{harness.namespace}", storage_class)
@@ -482,7 +482,7 @@ async def test_a_volume_that_another_claim_has_is_not_taken(harness: Harness, no
     api.create(claims, a_claim("data", storage_class))
     pod = harness.make("one")
     await harness.until(lambda: f"{harness.namespace}/data" in harness.views.claims)
-    write = VolumeWrite("static", f"{harness.namespace}/data", volume["metadata"]["name"], node)
+    write = VolumeWrite("static", f"{harness.namespace}/data", volume["metadata"]["name"], node, 20.0)
 
     with pytest.raises(PrebindError, match="was taken by"):
         await harness.volumes.prepare(harness.bind(pod, node, volumes=(write,)))

@@ -25,7 +25,7 @@ from volsched.model.selectors import LabelSelector
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import TemplateTable
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import BINDER, Scope, Step, Verdict
 
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
 FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
@@ -565,7 +565,7 @@ class Mirror:
             return
         self.cluster.move(task, TaskStatus.PENDING, None)
         message = f'binding to node "{change.node}" failed: {change.message}'
-        task.refusal = Verdict(Step.PREDICATE, "", Scope.POD, "FailedScheduling", message)
+        task.refusal = Verdict(Step.PREDICATE, BINDER, Scope.POD, "FailedScheduling", message)
         task.held = True
         self._pods.failed[task.uid] = task
         if change.retry_at is not None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-"""Who answers to this name alone stands in kube-scheduler's place: its Lease, its way with plain pods and preemption."""
+"""Who answers to this name alone stands in kube-scheduler's place: its Lease, its plain pods, its preemption."""
 
 _UNITS: Final = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
@@ -77,9 +77,9 @@ def _take_harmless(command: Any) -> Any:
     """Add the flags that have no effect here, out of sight of `--help`."""
     for name in _HARMLESS:
         destination = "ignored_" + name.replace("-", "_")
-        dashes = "-" if len(name) == 1 else "--"
+        spellings = [f"-{name}", f"--{name}"] if len(name) == 1 else [f"--{name}"]
         option = click.option(
-            dashes + name, destination, type=_Harmless(), hidden=True, is_flag=False, flag_value="true", default=None
+            *spellings, destination, type=_Harmless(), hidden=True, is_flag=False, flag_value="true", default=None
         )
         command = option(command)
     return command

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from volsched.model.job import JobInfo
 from volsched.model.plan import Tell, WritePodCondition
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Step, Verdict, truncated
+from volsched.model.verdict import BINDER, Step, Verdict, truncated
 
 POD_GROUP_VERSION = "scheduling.volcano.sh/v1beta1"
 UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
 _SILENT = (Step.GATED,)
 
 
@@ -41,10 +42,11 @@ def about_nomination(task: TaskInfo) -> WritePodCondition:
 
 
 def condition_of(task: TaskInfo, verdict: Verdict) -> WritePodCondition:
-    """``PodScheduled=False``. The reason is always Unschedulable: autoscalers know no other."""
-    return WritePodCondition(
-        task.uid, task.namespace, task.name, UNSCHEDULABLE, verdict.short_message(), task.nominated
-    )
+    """``PodScheduled=False``: Unschedulable, the only reason that autoscalers act on, unless the binding failed."""
+    message = verdict.short_message()
+    if verdict.plugin == BINDER:
+        return WritePodCondition(task.uid, task.namespace, task.name, SCHEDULER_ERROR, message, task.nominated)
+    return WritePodCondition(task.uid, task.namespace, task.name, UNSCHEDULABLE, message, task.nominated)
 
 
 def about_job(job: JobInfo) -> Iterator[Tell | WritePodCondition]:

@@ -25,8 +25,7 @@ from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
-from volsched.model.plan import Bind, Evict, LiftGate, Tell, WritePodCondition
-from volsched.model.verdict import truncated
+from volsched.model.plan import Bind, Evict, LiftGate, Tell
 
 IN_FLIGHT: Final = 32
 WRITE_TIMEOUT_SECONDS: Final = 10.0
@@ -102,7 +101,7 @@ class Binder:
         fence: Fence,
         views: Views,
         report: Callable[[Change], None],
-        tell: Callable[[Tell | WritePodCondition], None],
+        tell: Callable[[Tell], None],
         under_way: Callable[[str], Awaitable[object] | None],
         *,
         prebinder: Prebinder | None = None,
@@ -228,9 +227,6 @@ class Binder:
             return
         backoff = self._refusals.setdefault(step.uid, Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS))
         self._failed(step, message, time.time() + backoff.next())
-        text = f"binding to node {step.node} failed: {message}"
-        self._tell(_about(step, "Warning", "FailedScheduling", text, "Binding"))
-        self._tell(WritePodCondition(step.uid, step.namespace, step.name, "SchedulerError", truncated(text)))
 
     def _failed(self, step: Bind, message: str, retry_at: float | None) -> None:
         self.refused += 1

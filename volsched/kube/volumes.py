@@ -28,7 +28,6 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
-BOUND_WITHIN_SECONDS: Final = 600.0
 POLL_SECONDS: Final = 0.25
 """How often the claims that the informer knows are looked at; no request is made for it."""
 
@@ -39,13 +38,10 @@ _WRITE_TIMEOUT_SECONDS: Final = 10.0
 class Volumes:
     """A `Prebinder`: makes the writes of `Bind.volumes` and waits for what they ask for."""
 
-    def __init__(
-        self, api_server: Api, fence: Fence, views: Views, *, bound_within: float = BOUND_WITHIN_SECONDS
-    ) -> None:
+    def __init__(self, api_server: Api, fence: Fence, views: Views) -> None:
         self._api = api_server
         self._fence = fence
         self._views = views
-        self._bound_within = bound_within
 
     def is_needed(self, step: Bind) -> bool:
         """Whether a pod has volumes that are not bound yet."""
@@ -128,14 +124,15 @@ class Volumes:
     async def _until_bound(self, written: Iterable[tuple[VolumeWrite, int]]) -> None:
         """Wait for all claims; raises PrebindError when one can no longer become bound here, or takes too long."""
         waiting = list(written)
-        deadline = time.monotonic() + self._bound_within
+        within = max(write.within for write, _ in waiting)
+        deadline = time.monotonic() + within
         while True:
             waiting = [(write, version) for write, version in waiting if not self._is_bound(write, version)]
             if not waiting:
                 return
             if time.monotonic() > deadline:
                 claims = ", ".join(write.claim for write, _ in waiting)
-                raise PrebindError(f"not bound within {self._bound_within:g}s: {claims}")
+                raise PrebindError(f"not bound within {within:g}s: {claims}")
             self._fence.check()
             await asyncio.sleep(POLL_SECONDS)
 

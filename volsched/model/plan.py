@@ -28,6 +28,8 @@ class VolumeWrite(msgspec.Struct, frozen=True, gc=False):
     """``namespace/name``"""
     volume: str
     node: str
+    within: float = 600.0
+    """Seconds in which the claim must become bound."""
 
 
 class Bind(msgspec.Struct, frozen=True, gc=False):

@@ -14,6 +14,9 @@ LONGEST_MESSAGE: Final = 1000
 
 COMMONEST: Final = 3
 
+BINDER: Final = "binder"
+"""In the place of a plugin's name: the API server refused what had been decided."""
+
 
 class Step(StrEnum):
     """Where on its way a job or pod was stopped; the words of `volsched simulate`."""
