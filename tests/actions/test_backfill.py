@@ -1,0 +1,157 @@
+"""backfill: pods that ask for nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actions.rigs import (
+    conf,
+    cycle,
+    decide,
+    least_allocated_first,
+    leaving,
+    no,
+    order_of,
+    phases,
+    rig,
+)
+from volsched.framework.session import Session
+from volsched.model.plan import Tell, WritePodCondition
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Verdict
+from volsched.testing.builders import ClusterBuilder, a_cluster
+
+BACKFILL = conf("backfill")
+BOTH = conf("allocate, backfill")
+
+
+def world(**node: Any) -> ClusterBuilder:
+    return a_cluster().node("n1", **node)
+
+
+def test_pods_that_ask_for_nothing_go_where_the_predicates_let_them_though_nothing_is_free() -> None:
+    given = world(cpu=1).pod("full", on="n1", cpu=1).node("n2", cpu=0, taints=[{"key": "k", "effect": "NoSchedule"}])
+
+    assert decide(given.job("j", 2), BACKFILL).bindings == {"j-0": "n1", "j-1": "n1"}
+
+
+def test_slots_are_counted() -> None:
+    decision = decide(world(pods=2).job("j", 3, 1), BACKFILL)
+
+    assert order_of(decision) == ["j-0", "j-1"]
+    assert decision.waiting["j-2"].startswith("0/1 nodes are available: 1 ")
+
+
+def test_a_slot_that_is_being_freed_is_not_free() -> None:
+    given = world(pods=1).add(leaving("old", "n1")).job("j")
+
+    assert decide(given, BACKFILL).bindings == {}
+
+
+def test_pods_that_ask_for_something_are_not_touched() -> None:
+    assert decide(world().job("j", cpu=1), BACKFILL).bindings == {}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "phase", "bound", "after"),
+    [
+        (BACKFILL, "Inqueue", True, "Inqueue"),
+        (BACKFILL, "Pending", False, "Pending"),
+        (BOTH, "Pending", True, "Inqueue"),  # allocate admits where no enqueue action does
+        (conf("enqueue, backfill"), "Pending", True, "Inqueue"),
+        (conf("backfill, enqueue"), "Pending", False, "Inqueue"),
+    ],
+)
+def test_groups_have_to_be_admitted_where_an_action_admits(
+    configuration: str, phase: str, bound: bool, after: str
+) -> None:
+    decision = decide(world().group("j", phase=phase).pod("j-0", "j"), configuration)
+
+    assert (bool(decision.bindings), phases(decision)) == (bound, {"j": after})
+
+
+def test_a_queue_is_drained_before_the_next_and_jobs_and_tasks_go_in_their_order() -> None:
+    given = world().queue("q1").queue("q2")
+    given.add({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9})
+    for queue in ("q1", "q2"):
+        given.group(f"{queue}a", queue).group(f"{queue}b", queue, priorityClassName="high")
+        for job in "ab":
+            for number in (1, 2):
+                given.pod(f"{queue}-{job}-{number}", f"{queue}{job}", spec={"priority": number})
+
+    order = order_of(decide(given, BACKFILL, least_allocated_first))
+
+    assert order == ["q1-b-2", "q1-b-1", "q1-a-2", "q1-a-1", "q2-b-2", "q2-b-1", "q2-a-2", "q2-a-1"]
+
+
+def gang(minimum: int, idle: int, busy: int, cpu: Any = 4) -> ClusterBuilder:
+    """A gang of pods that ask for nothing and of pods that ask for 2 cores each."""
+    given = world(cpu=cpu).group("g", minimum=minimum)
+    for number in range(busy):
+        given.pod(f"g-busy-{number}", "g", cpu=2)
+    for number in range(idle):
+        given.pod(f"g-idle-{number}", "g")
+    return given
+
+
+@pytest.mark.parametrize(
+    ("minimum", "idle", "busy", "bound"),
+    [
+        (2, 2, 0, ["g-idle-0", "g-idle-1"]),
+        (3, 2, 0, []),
+        (3, 1, 2, ["g-busy-0", "g-busy-1", "g-idle-0"]),  # an idle member that waits counts as ready
+        (4, 1, 3, []),  # room for two of three: nobody
+        (3, 1, 3, ["g-busy-0", "g-busy-1", "g-idle-0"]),
+        (1, 1, 3, ["g-busy-0", "g-busy-1", "g-idle-0"]),
+    ],
+)
+def test_idle_members_start_with_their_gang(minimum: int, idle: int, busy: int, bound: list[str]) -> None:
+    assert order_of(decide(gang(minimum, idle, busy), BOTH)) == bound
+
+
+def test_an_idle_member_of_a_gang_that_waits_takes_its_place_in_the_session_only() -> None:
+    seen: list[TaskStatus] = []
+
+    def look(session: Session) -> None:
+        tasks = session.cluster.tasks.values()
+        session.add_close_fn("t", lambda: seen.extend(t.status for t in tasks if t.name == "g-idle-0"))
+
+    on = rig(gang(4, 1, 3), BOTH, look)
+    decision = cycle(on)
+
+    assert (decision.bindings, seen) == ({}, [TaskStatus.ALLOCATED])
+    assert decision.waiting["g-idle-0"] == ('gang of PodGroup "default/g" waits: 4 of its pods have to start together')
+
+
+def test_an_idle_member_is_bound_when_its_gang_becomes_ready_after_it() -> None:
+    decision = decide(gang(2, 1, 1), conf("backfill, allocate"))
+
+    assert sorted(order_of(decision)) == ["g-busy-0", "g-idle-0"]
+    told = [s for s in decision.steps if isinstance(s, Tell) and s.kind == "Pod"]
+    assert told == [], "what it waited for in between is nobody's business"
+    assert not any(isinstance(step, WritePodCondition) for step in decision.steps)
+
+
+def test_a_placement_that_a_handler_refuses_is_not_tried_again_in_the_session() -> None:
+    heard: list[str] = []
+
+    class Slots:
+        def allocate(self, task: TaskInfo) -> Verdict | None:
+            heard.append(task.name)
+            return no("no slot") if task.name == "j-0" else None
+
+        def deallocate(self, task: TaskInfo) -> None:
+            pass
+
+    decision = decide(world().job("j", 2, 1), BACKFILL, lambda s: s.add_event_handler("test", Slots()))
+
+    assert (decision.bindings, heard) == ({"j-1": "n1"}, ["j-0", "j-1"])
+    assert decision.waiting == {"j-0": "no slot"}
+
+
+@pytest.mark.parametrize("spec", [{"schedulingGates": [{"name": "g"}]}, {"schedulerName": "other"}])
+def test_pods_that_are_not_to_be_placed_are_not(spec: dict[str, Any]) -> None:
+    assert decide(world().group("j", minimum=0).pod("p", "j", spec=spec), BACKFILL).bindings == {}

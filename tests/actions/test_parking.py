@@ -1,0 +1,180 @@
+"""A job that nothing can help is not tried again until something happens that could."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.actions.rigs import Tries, conf, cycle, echo, finished, gone, leaving, no, quota, rig
+from volsched.framework.session import Session
+from volsched.model.changes import BindFailed, Change, Gone
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster
+
+ALLOCATE = conf("allocate")
+
+
+def world() -> ClusterBuilder:
+    """One node of 4 cores: a running pod takes 2, a small job fits, a big gang does not."""
+    given = a_cluster().node("n1", cpu=4).queue("q").group("run", phase="Running").pod("r", "run", on="n1", cpu=2)
+    return given.job("big", 2, cpu=2).job("small", 1, cpu=1)
+
+
+def started(given: ClusterBuilder | None = None, *registers: Callable[[Session], object]) -> tuple[Rig, Tries]:
+    tries = Tries()
+    on = rig(given or world(), ALLOCATE, tries, *registers)
+    cycle(on)
+    return on, tries
+
+
+def test_a_hopeless_job_is_not_tried_again() -> None:
+    on, tries = started()
+    assert tries.take() == ["big-0", "big-1", "small-0"]
+
+    cycle(on)
+    cycle(on)
+
+    assert tries.take() == []
+
+
+RELIEF: dict[str, Callable[[Rig], list[Change]]] = {
+    "a node comes": lambda on: a_cluster().node("n2", cpu=1).changes(),
+    "a node changes": lambda on: a_cluster().node("n1", cpu=3).changes(),
+    "a pod finishes": lambda on: [finished(on, "r")],
+    "a pod goes": lambda on: [gone(on, "r")],
+    "a queue changes": lambda on: a_cluster().queue("q", weight=2).changes(),
+    "its group changes": lambda on: a_cluster().group("big", minimum=1).changes(),
+    "another group goes": lambda on: [api_gone("PodGroup", "small")],
+    "a member comes": lambda on: a_cluster().pod("big-2", "big", cpu=1).changes(),
+    "a member asks for less": lambda on: a_cluster().pod("big-1", "big", cpu=1).changes(),
+    "a member's labels change": lambda on: a_cluster().pod("big-1", "big", cpu=2, labels={"a": "b"}).changes(),
+}
+
+
+def api_gone(kind: str, name: str) -> Change:
+    return Gone(kind, "default", name, "")
+
+
+@pytest.mark.parametrize("what", RELIEF)
+def test_it_is_tried_again_when_something_happened_that_could_help(what: str) -> None:
+    on, tries = started()
+    tries.take()
+
+    cycle(on, *RELIEF[what](on))
+
+    assert "big-0" in tries.take()
+    cycle(on)
+    assert tries.take() == []
+
+
+NO_RELIEF: dict[str, Callable[[Rig], list[Change]]] = {
+    "another pod comes": lambda on: a_cluster().pod("other", "run", cpu=1).changes(),
+    "the bound pod starts": lambda on: a_cluster().pod("small-0", "small", on="n1", cpu=1).changes(),
+    "a running pod is shown again": lambda on: a_cluster().pod("r", "run", on="n1", cpu=2).changes(),
+    "a foreign pod takes room": lambda on: a_cluster().pod("x", on="n1", cpu=1, spec={"schedulerName": "o"}).changes(),
+}
+
+
+@pytest.mark.parametrize("what", NO_RELIEF)
+def test_it_is_left_alone_when_nothing_that_happened_could_help(what: str) -> None:
+    on, tries = started()
+    tries.take()
+
+    cycle(on, *NO_RELIEF[what](on))
+
+    assert not [name for name in tries.take() if name.startswith("big")]
+
+
+def test_relief_lets_the_job_in() -> None:
+    on, _ = started()
+
+    assert cycle(on).bindings == {}
+    assert cycle(on, finished(on, "r")).bindings == {}, "one of two fits beside the small pod: the gang waits on"
+    assert sorted(cycle(on, *a_cluster().node("n2", cpu=2).changes()).bindings) == ["big-0", "big-1"]
+
+
+def test_the_rest_of_a_gang_that_runs_is_parked_too() -> None:
+    on, tries = started(a_cluster().node("n1", cpu=2).job("j", 4, 2, cpu=1))
+    assert tries.take() == ["j-0", "j-1", "j-2", "j-3"]
+
+    cycle(on)
+
+    assert tries.take() == []
+
+
+def test_a_job_that_waits_for_room_being_freed_keeps_trying_for_it() -> None:
+    """Its promise ends with the session; it has to be made again, or others would take the room."""
+    on, tries = started(a_cluster().node("n1", cpu=2).add(leaving("old", "n1", cpu="2")).job("j", cpu=1))
+    tries.take()
+
+    cycle(on)
+
+    assert tries.take() == ["j-0"]
+
+
+def test_a_job_over_its_quota_is_parked_until_quota_is_free() -> None:
+    given = a_cluster().node("n1", cpu=8).queue("q").group("run", "q", phase="Running")
+    given.pod("r", "run", on="n1", cpu=2).job("j", 1, 1, "q", cpu=2)
+    asked: list[str] = []
+
+    def count(session: Session) -> None:
+        session.add_allocatable_fn("test", lambda queue, task: asked.append(task.name))
+
+    on, _ = started(given, count, quota({"q": 3_000}))
+    cycle(on)
+    assert asked == ["j-0"]
+
+    assert cycle(on, finished(on, "r")).bindings == {"j-0": "n1"}
+
+
+def test_a_job_of_an_overused_queue_is_asked_about_in_every_session() -> None:
+    """The queue may have its due back without anything of the job's having changed: only plugins know."""
+    due = [True]
+    overused: Callable[[Session], None] = lambda s: s.add_overused_fn("t", lambda q: no() if due[0] else None)  # noqa: E731
+    on, tries = started(a_cluster().node("n1").job("j", cpu=1), overused)
+    assert tries.take() == []
+
+    due[0] = False
+
+    assert cycle(on).bindings == {"j-0": "n1"}
+
+
+def near(app: str) -> dict[str, Any]:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def test_a_pod_that_wants_to_be_near_another_is_tried_again_when_that_one_was_placed() -> None:
+    given = a_cluster().node("n1").node("n2").job("follower", cpu=1, spec=near("leader"))
+    on, _ = started(given)
+
+    leader = a_cluster().job("leader", cpu=1, labels={"app": "leader"})
+    assert list(cycle(on, *leader.changes()).bindings) == ["leader-0"]
+
+    assert list(cycle(on).bindings) == ["follower-0"]
+
+
+def test_what_was_written_and_comes_back_from_the_watch_wakes_nobody() -> None:
+    given = a_cluster().node("n1", cpu=2).job("big", 2, cpu=2)
+    tries = Tries()
+    on = rig(given, ALLOCATE, tries)
+    decision = cycle(on)
+    assert {type(step).__name__ for step in decision.steps} == {"WriteGroupStatus", "WritePodCondition", "Tell"}
+    tries.take()
+
+    for _ in range(3):
+        decision = cycle(on, *echo(on, given, decision))
+        assert (decision.steps, tries.take()) == ([], [])
+
+
+def test_a_pod_whose_binding_failed_is_tried_again_and_its_gang_with_it() -> None:
+    on, tries = started(a_cluster().node("n1", cpu=2).job("j", 2, cpu=1))
+    tries.take()
+
+    decision = cycle(on, BindFailed("pod-default-j-0", "n1", "conflict", on.clock.now() + 5))
+    assert tries.take() == []
+    assert decision.waiting == {"j-0": 'binding to node "n1" failed: conflict'}
+
+    on.clock.time += 5
+    assert cycle(on).bindings == {"j-0": "n1"}
