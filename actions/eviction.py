@@ -71,7 +71,8 @@ class Hunt:
             self.failures = NodeRefusals()
             if any(self._make_room(node, keeping=keeping) for node in nodes):
                 return True
-        self.failures.add(NO_USE, len(session.cluster.rows) - len(nodes))
+        if len(nodes) < len(session.cluster.rows):
+            self.failures.add(NO_USE, len(session.cluster.rows) - len(nodes))
         _explain(session, task, self.failures)
         return False
 

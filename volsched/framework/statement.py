@@ -153,10 +153,10 @@ class Statement:
     def _hold_promises(self) -> None:
         """What was pipelined is not written anywhere, so its room is kept until the session ends."""
         promises = [o for o in self.operations if o.kind == "pipeline"]
-        evicting = any(o.kind == "evict" for o in self.operations)
+        made_room = any(o.kind in ("evict", "displace") for o in self.operations)
         self.operations = []
         for operation in promises:
-            self._session.promise(operation.task, nominate=evicting)
+            self._session.promise(operation.task, nominate=made_room)
         if promises:
             rest = Statement(self._session)
             rest.operations = promises
