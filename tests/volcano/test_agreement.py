@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from volsched.framework.engine import FastEngine
 from volsched.framework.session import Session
 from volsched.model import api
 from volsched.model.changes import Put
-from volsched.model.plan import Bind
+from volsched.model.plan import Bind, Evict
 from volsched.model.status import TaskStatus
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
@@ -59,30 +60,40 @@ def decide(world: World, engine: Any) -> dict[str, frozenset[str]]:
     return {
         "bound": frozenset(step.name for step in recorder.steps if isinstance(step, Bind)),
         "pipelined": frozenset(witness.pipelined),
+        "evicted": frozenset(step.name for step in recorder.steps if isinstance(step, Evict)),
         "pending": frozenset(job.name for job in mirror.cluster.jobs.values() if job.phase == "Pending"),
+    }
+
+
+def recorded(world: World) -> dict[str, frozenset[str]]:
+    """What Volcano decided."""
+    return {
+        "bound": world.bound,
+        "pipelined": world.pipelined,
+        "evicted": world.evicted,
+        "pending": world.pending,
     }
 
 
 @pytest.mark.parametrize("engine", [FastEngine, NaiveEngine])
 @pytest.mark.parametrize("world", [pytest.param(world, id=world.id) for world in WORLDS if world.id not in OURS])
-def test_the_same_pods_are_bound_and_promised_room_and_the_same_groups_stay_pending(world: World, engine: Any) -> None:
-    assert decide(world, engine) == {"bound": world.bound, "pipelined": world.pipelined, "pending": world.pending}
+def test_the_same_pods_are_bound_promised_room_and_evicted_and_the_same_groups_stay_pending(
+    world: World, engine: Any
+) -> None:
+    assert decide(world, engine) == recorded(world)
 
 
 def test_a_world_that_is_listed_as_different_is_different() -> None:
     listed = [world for world in WORLDS if world.id in OURS]
-    same = [
-        world.id
-        for world in listed
-        if decide(world, FastEngine) == {"bound": world.bound, "pipelined": world.pipelined, "pending": world.pending}
-    ]
+    same = [world.id for world in listed if decide(world, FastEngine) == recorded(world)]
 
     assert same == []
 
 
 def test_there_are_enough_worlds_of_every_kind() -> None:
-    assert len(WORLDS) >= 120
+    assert Counter(world.kind for world in WORLDS) == {"base": 120, "fair": 80, "evict": 80}
     assert set(OURS) <= {world.id for world in WORLDS}
-    assert sum(bool(world.bound) for world in WORLDS) > 60
-    assert sum(bool(world.pipelined) for world in WORLDS) > 10
-    assert sum(bool(world.pending) for world in WORLDS) > 10
+    assert sum(bool(world.bound) for world in WORLDS) > 200
+    assert sum(bool(world.pipelined) for world in WORLDS) > 100
+    assert sum(bool(world.evicted) for world in WORLDS) > 20
+    assert sum(bool(world.pending) for world in WORLDS) > 100

@@ -6,10 +6,13 @@ objects agree in is left out::
     conf    actions, then tiers of plugins
     nodes   name: [cpu, memory, pods]
     classes name: value of a PriorityClass
-    queues  name: [created, weight, reclaimable, priority or null]
+    queues  name: [created, weight, reclaimable, priority or null, capability if it has one]
     groups  name: [created, queue, minMember, phase, class or null, minResources or null, minTaskMember or null]
-    pods    name: [created, group, phase, requests, node or null, role or null, class or null, deleted at or null]
-    bound, pipelined, pending    what Volcano did: pods by node, and PodGroups that stayed Pending
+    pods    name: [created, group, phase, requests, node or null, role or null, class or null, deleted at or null,
+                   the annotation volcano.sh/preemptable if it has one]
+    bound, pipelined, evicted, pending    what Volcano did: pods, and PodGroups that stayed Pending
+
+Names begin with ``vc-base``, ``vc-fair`` (drf and proportion too) or ``vc-evict`` (preempt and reclaim too).
 
 The facts were recorded with Volcano's scheduler (development version of August 2026), each world eight times alike.
 Nodes of a world are equal or single, so that its random choice among the best nodes plays no part.
@@ -28,6 +31,7 @@ FILE = Path(__file__).with_name("worlds.jsonl")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 GROUP = "scheduling.k8s.io/group-name"
 ROLE = "volcano.sh/task-spec"
+PREEMPTABLE = "volcano.sh/preemptable"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,13 @@ class World:
     objects: tuple[dict[str, Any], ...]
     bound: frozenset[str]
     pipelined: frozenset[str]
+    evicted: frozenset[str]
     pending: frozenset[str]
+
+    @property
+    def kind(self) -> str:
+        """Which plugins and actions it is about: base, fair or evict."""
+        return self.id.split("-")[1]
 
 
 def worlds() -> list[World]:
@@ -55,7 +65,7 @@ def _world(raw: Mapping[str, Any]) -> World:
         *(_group(name, *rest) for name, rest in raw["groups"].items()),
         *(_pod(name, raw["classes"], *rest) for name, rest in raw["pods"].items()),
     ]
-    said = (frozenset(raw[what]) for what in ("bound", "pipelined", "pending"))
+    said = (frozenset(raw.get(what, ())) for what in ("bound", "pipelined", "evicted", "pending"))
     return World(raw["id"], _configuration(*raw["conf"]), tuple(objects), *said)
 
 
@@ -92,12 +102,19 @@ def _class(name: str, value: int) -> dict[str, Any]:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
 
 
-def _queue(name: str, created: int, weight: int, reclaimable: bool, priority: int | None) -> dict[str, Any]:
+def _queue(
+    name: str,
+    created: int,
+    weight: int,
+    reclaimable: bool,
+    priority: int | None,
+    capability: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
         "metadata": {"name": name, "uid": name, "creationTimestamp": _stamp(created)},
-        "spec": _given(weight=weight, reclaimable=reclaimable, priority=priority),
+        "spec": _given(weight=weight, reclaimable=reclaimable, priority=priority, capability=capability),
         "status": {"state": "Open"},
     }
 
@@ -135,6 +152,7 @@ def _pod(  # noqa: PLR0917 - the columns of the file
     role: str | None,
     of_class: str | None,
     deleted: int | None,
+    preemptable: str | None = None,
 ) -> dict[str, Any]:
     container: dict[str, Any] = {"name": "c", "image": "i"}
     if requests:
@@ -148,7 +166,7 @@ def _pod(  # noqa: PLR0917 - the columns of the file
             uid=name,
             creationTimestamp=_stamp(created),
             deletionTimestamp=None if deleted is None else _stamp(deleted),
-            annotations={GROUP: group, **({ROLE: role} if role else {})},
+            annotations=_given(**{GROUP: group, ROLE: role or None, PREEMPTABLE: preemptable}),
         ),
         "spec": _given(
             schedulerName="volcano",
