@@ -31,8 +31,10 @@ IDLE_SESSION_SECONDS: Final = 30.0
 """A session is run this often even if nothing has changed; a guard, not a need."""
 
 BUSY_BACKLOG: Final = 64
-BUSY_PAUSE_SECONDS: Final = 0.1
-"""While more bindings than this wait, another session would only make the queue longer, so it waits this long."""
+BINDINGS_PER_SECOND: Final = 4000
+LONGEST_PAUSE_SECONDS: Final = 0.5
+"""While more bindings than this wait, another session would only make the queue longer: it waits as long as a fast API
+server would need for them, within a limit."""
 
 ORPHAN_GRACE_SECONDS: Final = 2.0
 """A pod may be without its PodGroup this long before that is told: a controller may be about to make it."""
@@ -156,8 +158,9 @@ class SchedulingThread:
 
     def _wait_seconds(self) -> float:
         """Until the next look: the period, or sooner when something is due at a known time."""
-        if self._backlog() > BUSY_BACKLOG:
-            time.sleep(BUSY_PAUSE_SECONDS)
+        backlog = self._backlog()
+        if backlog > BUSY_BACKLOG:
+            self._stopping.wait(min(LONGEST_PAUSE_SECONDS, backlog / BINDINGS_PER_SECOND))
         due = self._due_at()
         if due is None:
             return self._period

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -28,6 +29,7 @@ async def api(fault_proxy: FaultProxy) -> AsyncIterator[Api]:
     made = await Api.connect(Source(kubeconfig=str(fault_proxy.kubeconfig())))
     yield made
     await made.close()
+    await asyncio.sleep(0.05)  # the proxy sees it before it stops
 
 
 async def test_success_and_refusal_are_counted(api: Api) -> None:

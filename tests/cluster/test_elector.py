@@ -53,6 +53,7 @@ async def direct(control_plane: ControlPlane) -> AsyncIterator[Api]:
     api = await Api.connect(Source(kubeconfig=str(control_plane.kubeconfig)))
     yield api
     await api.close()
+    await asyncio.sleep(0.05)  # the proxy sees it before it stops
 
 
 @pytest.fixture
@@ -60,6 +61,7 @@ async def proxied(fault_proxy: FaultProxy) -> AsyncIterator[Api]:
     api = await Api.connect(Source(kubeconfig=str(fault_proxy.kubeconfig())))
     yield api
     await api.close()
+    await asyncio.sleep(0.05)  # the proxy sees it before it stops
 
 
 def lease(control_plane: ControlPlane, namespace: str) -> dict[str, object]:

@@ -100,6 +100,7 @@ async def harness(control_plane: ControlPlane, namespace: str, fault_proxy: Faul
     await asyncio.gather(*made.tasks, return_exceptions=True)
     await made.executor.stop()
     await api.close()
+    await asyncio.sleep(0.05)  # the proxy sees it before it stops
 
 
 @pytest.fixture

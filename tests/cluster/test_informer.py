@@ -74,6 +74,7 @@ async def follow(fault_proxy: FaultProxy) -> AsyncIterator[Callable[..., Followe
         followed.task.cancel()
     await asyncio.gather(*(followed.task for followed in made), return_exceptions=True)
     await server.close()
+    await asyncio.sleep(0.05)  # the proxy sees it before it stops
 
 
 def config_maps(namespace: str) -> Resource:

@@ -24,6 +24,7 @@ from yarl import URL
 from volsched import __version__
 from volsched.kube.credentials import Credentials, Source
 from volsched.kube.errors import ApiError
+from volsched.kube.wire import Answer, Wire, WireError
 
 USER_AGENT: Final = f"volsched/{__version__}"
 
@@ -86,6 +87,9 @@ class Api:
         self._credentials = credentials
         self._limiter = limiter
         self._sessions: dict[Pool, aiohttp.ClientSession] = {}
+        self._wires: dict[Pool, Wire] = {}
+        self._authorization: str | None = None
+        self._head = ""
         self._base = ""
         self._tls: Any = None
         self.requests: Counter[tuple[str, str, str]] = Counter()
@@ -109,9 +113,12 @@ class Api:
 
     async def close(self) -> None:
         """Close all connections."""
-        for session in self._sessions.values():
+        sessions, self._sessions = self._sessions, {}
+        wires, self._wires = self._wires, {}
+        for wire in wires.values():
+            wire.close()
+        for session in sessions.values():
             await session.close()
-        self._sessions.clear()
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -179,7 +186,24 @@ class Api:
         return answer
 
     async def _attempt(self, call: _Call) -> tuple[int, bytes]:
-        headers = await self._headers()
+        await self._refresh()
+        wire = self._wires.get(call.pool)
+        answer = await (self._by_wire(call, wire) if wire is not None else self._by_aiohttp(call))
+        if 200 <= answer.status < 300:
+            return answer.status, answer.body
+        raise _refusal(answer)
+
+    async def _by_wire(self, call: _Call, wire: Wire) -> Answer:
+        content = f"Content-Type: {call.content_type}\r\n" if call.body is not None else ""
+        try:
+            return await wire.request(call.method, call.path, self._head + content, call.body, call.within)
+        except WireError as error:
+            reason = "Unreachable" if not error.sent else "Timeout" if error.late else "Broken"
+            raise ApiError(0, reason, str(error)) from error
+
+    async def _by_aiohttp(self, call: _Call) -> Answer:
+        """Send a request through the proxy that is configured."""
+        headers = self._headers()
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         try:
@@ -193,18 +217,16 @@ class Api:
                 server_hostname=self._credentials.server_name,
                 allow_redirects=False,
             ) as response:
-                answer = await response.read()
+                return _answer_of(response, await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(error) from error
-        if 200 <= response.status < 300:
-            return response.status, answer
-        raise _refusal(response, answer)
 
     async def _open_stream(self, path: str, read_timeout: float) -> aiohttp.ClientResponse:
+        await self._refresh()
         try:
             response = await self._sessions["watch"].get(
                 self._url(path),
-                headers=await self._headers(),
+                headers=self._headers(),
                 timeout=aiohttp.ClientTimeout(
                     total=None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=max(0.001, read_timeout)
                 ),
@@ -218,25 +240,35 @@ class Api:
                 answer = await response.content.read(1 << 16)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(error) from error
-        raise _refusal(response, answer)
+        raise _refusal(_answer_of(response, answer))
 
-    async def _headers(self) -> dict[str, str]:
-        if self._credentials.is_stale():
-            await self._credentials.reload()
-        if self._tls != self._credentials.tls or self._base != self._credentials.host:
-            await self._open()
+    def _headers(self) -> dict[str, str]:
         authorization = self._credentials.authorization
         return {"Authorization": authorization} if authorization else {}
 
+    async def _refresh(self) -> None:
+        """Take note of new credentials, and make new connections when those need other ones."""
+        credentials = self._credentials
+        if credentials.is_stale():
+            await credentials.reload()
+        if self._tls != credentials.tls or self._base != credentials.host:
+            await self._open()
+        if self._authorization != credentials.authorization:
+            self._authorization = credentials.authorization
+            lines = {"User-Agent": USER_AGENT, "Accept": JSON, **self._headers()}
+            self._head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+
     async def _open(self) -> None:
         """Make fresh connection pools, as at the start and when certificates changed."""
-        context = self._credentials.tls.context()
-        old, self._sessions = self._sessions, {}
+        credentials = self._credentials
+        context = credentials.tls.context()
+        await self.close()
         for pool, limit in _POOL_LIMITS.items():
-            self._sessions[pool] = _session(context, limit)
-        self._tls, self._base = self._credentials.tls, self._credentials.host
-        for session in old.values():
-            await session.close()
+            if pool == "watch" or credentials.proxy:
+                self._sessions[pool] = _session(context, limit)
+            else:
+                self._wires[pool] = Wire(credentials.host, context, credentials.server_name, limit)
+        self._tls, self._base = credentials.tls, credentials.host
 
     def _url(self, path: str) -> URL:
         return URL(self._base + path, encoded=True)
@@ -275,18 +307,23 @@ def _no_answer(error: BaseException) -> ApiError:
     return ApiError(0, "Broken", text)
 
 
-def _refusal(response: aiohttp.ClientResponse, answer: bytes) -> ApiError:
+def _answer_of(response: aiohttp.ClientResponse, body: bytes) -> Answer:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(response.status, response.reason or "", headers, body)
+
+
+def _refusal(answer: Answer) -> ApiError:
     """Read a Status object, or whatever a proxy sent in its place."""
     try:
-        status: Any = json.loads(answer)
+        status: Any = json.loads(answer.body)
     except ValueError:
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
-        text = answer[:200].decode(errors="replace").strip() or "empty answer"
-        status = {"reason": response.reason or "Unknown", "message": text}
+        text = answer.body[:200].decode(errors="replace").strip() or "empty answer"
+        status = {"reason": answer.phrase or "Unknown", "message": text}
     details = status.get("details") if isinstance(status.get("details"), dict) else {}
-    wait = _seconds(response.headers.get("Retry-After")) or _seconds(details.get("retryAfterSeconds"))
-    return ApiError(response.status, str(status.get("reason") or "Unknown"), str(status.get("message") or ""), wait)
+    wait = _seconds(answer.headers.get("retry-after")) or _seconds(details.get("retryAfterSeconds"))
+    return ApiError(answer.status, str(status.get("reason") or "Unknown"), str(status.get("message") or ""), wait)
 
 
 def _seconds(value: Any) -> float | None:
