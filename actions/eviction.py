@@ -97,6 +97,8 @@ class Hunt:
         if self.statement.pipeline(self.task, node) is not None:
             self.statement.rollback(before)
             return self._fail(NO_USE)
+        self._give_back(before, start, node)
+        self.statement.makes_room = True
         return True
 
     def _fail(self, why: str) -> bool:
@@ -123,6 +125,13 @@ class Hunt:
         for other in sorted(node.tasks.values(), key=lambda t: t.uid):
             if self._is_weaker(other):
                 self.statement.displace(other)
+
+    def _give_back(self, before: int, start: int, node: NodeInfo) -> None:
+        """Let weaker tasks keep their promises where there is room for both, the most important first."""
+        displaced = [operation.task for operation in self.statement.operations[before:start]]
+        for other in sorted(displaced, key=lambda t: (-t.priority, t.created, t.uid)):
+            if node.fits_future(self.session.cluster.columns.request(other.template)):
+                self.statement.undo(other)
 
     def _is_weaker(self, other: TaskInfo) -> bool:
         return self.session.was_promised_before(other) and other.priority < self.task.priority
@@ -261,7 +270,8 @@ def _reversed(left: tuple[Any, ...], right: tuple[Any, ...]) -> int:
 def starving(session: Session) -> list[JobInfo]:
     """Jobs that lack room, those left out for which this action found nobody when the cluster was as it is now."""
     action, changes = session.action, session.cluster.changes
-    jobs = considered(session, lambda job: job.hunted_at.get(action) != changes)
+    unhunted = [job for job in session.cluster.waiting.values() if job.hunted_at.get(action) != changes]
+    jobs = considered(session, unhunted)
     return [job for job in jobs if session.is_starving(job)]
 
 

@@ -38,11 +38,13 @@ class Operation(NamedTuple):
 class Statement:
     """The operations of one attempt."""
 
-    __slots__ = ("_session", "operations")
+    __slots__ = ("_session", "makes_room", "operations")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.operations: list[Operation] = []
+        self.makes_room = False
+        """Whether its promises are to outlive the session, as room is being made for them."""
 
     def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Put a task on a node that has room now; a plugin's refusal is returned and leaves no trace."""
@@ -153,10 +155,9 @@ class Statement:
     def _hold_promises(self) -> None:
         """What was pipelined is not written anywhere, so its room is kept until the session ends."""
         promises = [o for o in self.operations if o.kind == "pipeline"]
-        made_room = any(o.kind in ("evict", "displace") for o in self.operations)
         self.operations = []
         for operation in promises:
-            self._session.promise(operation.task, nominate=made_room)
+            self._session.promise(operation.task, nominate=self.makes_room)
         if promises:
             rest = Statement(self._session)
             rest.operations = promises
