@@ -238,8 +238,8 @@ def in_rounds(total: Amounts, claims: list[Claim], rounds: int = 200) -> dict[st
                 )
                 for name, part in parts.items()
             }
-            for name in now:
-                remaining[name] = max(0.0, remaining[name] - now[name] + before.get(name, 0.0))
+            for name, amount in now.items():
+                remaining[name] = max(0.0, remaining[name] - amount + before.get(name, 0.0))
             deserved[claim.queue.name] = now
             covered = all(now.get(name, 0.0) >= amount for name, amount in claim.request.items())
             if now != before and not covered:
