@@ -11,9 +11,10 @@ from typing import ClassVar
 from actions.job_order import Turns, considered, promote_all
 from actions.placement import Attempt, place
 from volsched.framework.session import Session
-from volsched.model.job import JobInfo
+from volsched.model.job import NOT_PARKED, Hopeless, JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope
 
 
 class AllocateAction:
@@ -52,19 +53,59 @@ class AllocateAction:
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(attempt.job):
             attempt.job.parked_at = session.cluster.relief
+            attempt.job.hopeless_as = _hopeless_template(session, attempt.job)
         return statement is not None and bool(attempt.tasks)
 
 
 def _attempts(session: Session) -> dict[str, Attempt]:
     """Jobs with tasks to place, those left out that failed when the cluster was no fuller than now."""
-    relief = session.cluster.relief
     attempts: dict[str, Attempt] = {}
     promised = _promised(session)
-    for job in considered(session, lambda job: job.parked_at != relief or job in promised, promised):
+    for job in considered(session, _worth_a_look(session), promised):
         tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
         if tasks:
             attempts[job.key] = Attempt(job, session.in_order(tasks)[::-1])
     return attempts
+
+
+def _worth_a_look(session: Session) -> list[JobInfo]:
+    """Jobs that something may have helped since they failed.
+
+    When all that a job waits for is room for one kind of pod, and there still is none, nothing has: thousands of jobs
+    may wait for the same, and it is asked once.
+    """
+    cluster, relief = session.cluster, session.cluster.relief
+    waiting = [job for job in cluster.waiting.values() if job.parked_at != relief]
+    if session.promised():  # a promise that is not taken up leaves room to others
+        return waiting
+    hopeless: dict[Hopeless, bool] = {}
+    found: list[JobInfo] = []
+    for job in waiting:
+        kind = job.hopeless_as
+        if kind is None or job.parked_at == NOT_PARKED:
+            found.append(job)
+            continue
+        if kind not in hopeless:
+            still = kind == (kind[0], cluster.layout) and session.engine.hopeless(next(iter(job.waiting.values())))
+            hopeless[kind] = still
+        if hopeless[kind]:
+            job.parked_at = relief
+        else:
+            found.append(job)
+    return found
+
+
+def _hopeless_template(session: Session, job: JobInfo) -> Hopeless | None:
+    """The template of all pods that a job waits to place, if it was nodes that had no room for it."""
+    tasks = list(job.waiting.values())
+    if not tasks:
+        return None
+    first = tasks[0]
+    alike = all(task.template is first.template and task.nominated == "" for task in tasks)
+    refused_by_nodes = any(task.refusal is not None and task.refusal.scope is Scope.NODE for task in tasks)
+    if alike and refused_by_nodes and session.engine.hopeless(first):
+        return first.template.id, session.cluster.layout
+    return None
 
 
 def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:

@@ -23,7 +23,8 @@ class BackfillAction:
     def execute(self, session: Session) -> None:
         """Go through queues and jobs in their order."""
         promised = _promised(session)
-        found = considered(session, lambda job: job.pending_best_effort > 0 or job in promised, promised)
+        wanting = [job for job in session.cluster.waiting.values() if job.pending_best_effort]
+        found = considered(session, wanting, promised)
         waiting = {job.key: tasks for job in found if (tasks := _best_effort(session, job, promised.get(job, [])))}
         turns = Turns.of(session, [session.cluster.jobs[key] for key in waiting])
         while turns.queues:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from actions.job_order import considered
+from volsched.framework.arguments import Argument
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.budget import Budget
@@ -28,6 +29,15 @@ from volsched.model.verdict import NodeRefusals
 EVICTABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
 
 KEEP_BUDGETS = "respectDisruptionBudgets"
+ARGUMENTS = (
+    Argument(
+        KEEP_BUDGETS,
+        "bool",
+        False,
+        "Never evict a pod whose PodDisruptionBudget allows no more disruptions; otherwise such pods go last.",
+    ),
+)
+"""What both evicting actions can be told."""
 
 NOBODY = "No preemption victims found for incoming pod"
 PROTECTED = "pods that may not be evicted for it"

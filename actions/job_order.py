@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from volsched.framework.ordering import Heap
@@ -29,13 +29,10 @@ class Turns:
         return cls(queues, heaps)
 
 
-def considered(
-    session: Session, worth_a_look: Callable[[JobInfo], bool], also: Iterable[JobInfo] = ()
-) -> Iterator[JobInfo]:
-    """Jobs with waiting tasks (and others named) that are worth a look, admitted, complete and in a queue."""
+def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo] = ()) -> Iterator[JobInfo]:
+    """Those of the jobs (and of others) that are admitted, complete and in a queue."""
     cluster = session.cluster
-    named = {**cluster.waiting, **{job.key: job for job in also}}
-    for job in [job for job in named.values() if worth_a_look(job)]:
+    for job in dict.fromkeys((*jobs, *also)):
         if job.queue not in cluster.queues or not (job.has_group or job.implicit):
             continue
         if job.phase in ("", PENDING) and not job.implicit:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from actions.eviction import KEEP_BUDGETS, Hunt, can_go, note_hunted, preemptors, starving, takes_on
+from actions.eviction import ARGUMENTS, KEEP_BUDGETS, Hunt, can_go, note_hunted, preemptors, starving, takes_on
 from volsched.framework.arguments import Argument
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session
@@ -23,14 +23,7 @@ class PreemptAction:
     """Evict less important pods of the same queue."""
 
     name: ClassVar[str] = "preempt"
-    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
-        Argument(
-            KEEP_BUDGETS,
-            "bool",
-            False,
-            "Never evict a pod whose PodDisruptionBudget allows no more disruptions; otherwise such pods go last.",
-        ),
-    )
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = ARGUMENTS
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._keeps_budgets = bool(arguments[KEEP_BUDGETS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from actions.eviction import KEEP_BUDGETS, Hunt, can_go, note_hunted, preemptors, starving
+from actions.eviction import ARGUMENTS, KEEP_BUDGETS, Hunt, can_go, note_hunted, preemptors, starving
 from actions.job_order import Turns
 from volsched.framework.arguments import Argument
 from volsched.framework.session import Session
@@ -20,14 +20,7 @@ class ReclaimAction:
     """Evict pods of other queues."""
 
     name: ClassVar[str] = "reclaim"
-    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
-        Argument(
-            KEEP_BUDGETS,
-            "bool",
-            False,
-            "Never evict a pod whose PodDisruptionBudget allows no more disruptions; otherwise such pods go last.",
-        ),
-    )
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = ARGUMENTS
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._keeps_budgets = bool(arguments[KEEP_BUDGETS])
