@@ -19,6 +19,7 @@ from volsched.framework.arguments import Argument
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.budget import Budget
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
@@ -56,7 +57,7 @@ class Hunt:
     ``may_go`` picks candidates among a node's tasks, ``lawful`` is the plugins' vote on them, ``allowed`` whether the
     task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
     ``keeps_budgets`` nobody goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
-    kube-scheduler).
+    kube-scheduler). ``quiet``: an earlier search for the task has said why it did not help.
     """
 
     session: Session
@@ -67,6 +68,7 @@ class Hunt:
     allowed: Callable[[], bool]
     needs_candidates: bool = False
     keeps_budgets: bool = False
+    quiet: bool = False
     failures: NodeRefusals = field(default_factory=NodeRefusals)
 
     def succeed(self) -> bool:
@@ -83,7 +85,8 @@ class Hunt:
                 return True
         if len(nodes) < len(session.cluster.rows):
             self.failures.add(NO_USE, len(session.cluster.rows) - len(nodes))
-        _explain(session, task, self.failures)
+        if not self.quiet:
+            _explain(session, task, self.failures)
         return False
 
     def _make_room(self, node: NodeInfo, *, keeping: bool) -> bool:
@@ -186,6 +189,43 @@ class Hunt:
         if broken:
             reason += f"; this breaks the disruption budget {', '.join(sorted(broken))}"
         self.statement.evict(victim, reason)
+        _departures(self.session).note(victim)
+
+
+class Departures:
+    """Evicted pods that the status of the budgets which protect them does not count yet.
+
+    A budget's status follows evictions with a delay. Until the API server has shown both that a victim is being deleted
+    and, after that, another status of the budget, the victim counts here.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._protected: dict[str, dict[str, Budget]] = {}
+
+    def note(self, victim: TaskInfo) -> None:
+        """Remember a victim with the budgets as they are now."""
+        protecting = {budget.key: budget for budget in self._cluster.budgets.values() if budget.protects(victim)}
+        if protecting:
+            self._protected[victim.uid] = protecting
+
+    def count(self, budget: Budget) -> int:
+        """How many victims a budget's status does not count yet."""
+        found = 0
+        for uid in list(self._protected):
+            task = self._cluster.tasks.get(uid)
+            if task is None or task.status is not TaskStatus.RELEASING:
+                del self._protected[uid]
+            elif not task.terminating:
+                self.note(task)
+                found += budget.protects(task)
+            else:
+                found += self._protected[uid].get(budget.key) is budget
+        return found
+
+
+def _departures(session: Session) -> Departures:
+    return session.account("eviction.departures", Departures)
 
 
 def _by_budget(session: Session, victims: Sequence[TaskInfo]) -> tuple[list[TaskInfo], list[TaskInfo]]:
@@ -193,20 +233,20 @@ def _by_budget(session: Session, victims: Sequence[TaskInfo]) -> tuple[list[Task
     budgets = session.cluster.budgets.values()
     if not budgets:
         return list(victims), []
-    left = {budget.key: _left(session, budget) for budget in budgets}
+    left: dict[str, int] = {}
     orderly: list[TaskInfo] = []
     broken: list[TaskInfo] = []
     for victim in victims:
-        protecting = [budget.key for budget in budgets if budget.protects(victim)]
-        for key in protecting:
-            left[key] -= 1
-        (broken if any(left[key] < 0 for key in protecting) else orderly).append(victim)
+        protecting = [budget for budget in budgets if budget.protects(victim)]
+        for budget in protecting:
+            left[budget.key] = (left[budget.key] if budget.key in left else _left(session, budget)) - 1
+        (broken if any(left[budget.key] < 0 for budget in protecting) else orderly).append(victim)
     return orderly, broken
 
 
 def _left(session: Session, budget: Budget) -> int:
-    """How many more pods of a budget may go, those counted that this session has chosen already."""
-    return budget.allowed - sum(1 for task in session.evicted.values() if budget.protects(task))
+    """How many more pods of a budget may go, those counted that were chosen already and are not in its status."""
+    return budget.allowed - _departures(session).count(budget)
 
 
 def _why_not(

@@ -89,4 +89,5 @@ class PreemptAction:
             session.preemptable,
             takes_on(session, queue, task),
             keeps_budgets=self._keeps_budgets,
+            quiet=inside,
         )
