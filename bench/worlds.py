@@ -138,3 +138,85 @@ def a_scheduler(
 def puts(objects: Iterable[Json]) -> Iterator[Change]:
     """Return objects as an informer would send them."""
     return (Put(api.decode_object(item)) for item in objects)
+
+
+def as_stored(pod: Json) -> Json:
+    """Return a pod as an API server sends it: 4.6 KB of what controllers, defaults and kubelets add."""
+    meta, spec = pod["metadata"], pod["spec"]
+    name, job = meta["name"], meta["annotations"][GROUP_NAME]
+    meta["labels"] = {
+        "app.kubernetes.io/name": "trainer",
+        "app.kubernetes.io/part-of": "vision",
+        "batch.kubernetes.io/job-name": job,
+        "batch.kubernetes.io/job-completion-index": name.rpartition("-")[2],
+    }
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-of-{job}", "controller": True}
+    meta["ownerReferences"] = [owner | {"blockOwnerDeletion": True}]
+    meta["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    meta["managedFields"] = [_managed(manager) for manager in ("kube-controller-manager", "kubelet")]
+    mount = {"name": "kube-api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
+    spec["containers"][0] |= {
+        "env": [{"name": f"SETTING_{number}", "value": f"value-{number}"} for number in range(12)],
+        "volumeMounts": [mount],
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+    }
+    token = {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}
+    certificate = {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
+    spec |= {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "serviceAccountName": "default",
+        "securityContext": {},
+        "priority": 0,
+        "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+        "volumes": [{"name": "kube-api-access", "projected": {"sources": [token, certificate], "defaultMode": 420}}],
+        "tolerations": [
+            {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            for key in ("not-ready", "unreachable")
+        ],
+    }
+    if "nodeName" in spec:
+        kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+        pod["status"] |= {
+            "conditions": [
+                {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": "2026-01-01T00:00:05Z"}
+                for kind in kinds
+            ],
+            "hostIP": "10.1.0.1",
+            "podIP": "10.64.0.1",
+            "podIPs": [{"ip": "10.64.0.1"}],
+            "startTime": "2026-01-01T00:00:05Z",
+            "qosClass": "Guaranteed",
+            "containerStatuses": [
+                {
+                    "name": "main",
+                    "state": {"running": {"startedAt": "2026-01-01T00:00:09Z"}},
+                    "lastState": {},
+                    "ready": True,
+                    "restartCount": 0,
+                    "image": "bench:1",
+                    "imageID": f"registry.invalid/bench@sha256:{'0' * 64}",
+                    "containerID": f"containerd://{'0' * 64}",
+                    "started": True,
+                }
+            ],
+        }
+    return pod
+
+
+def _managed(manager: str) -> Json:
+    fields = {
+        f"f:{part}": {f"f:{key}-{number}": {} for number in range(8)} for part in ("metadata", "spec") for key in "ab"
+    }
+    return {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": "v1",
+        "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }

@@ -75,6 +75,9 @@ class Engine(Protocol):
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether the task may go on this node, now or once it has room."""
 
+    def hopeless(self, task: TaskInfo) -> bool:
+        """Whether no node has room, now or later, for any task of this template, as far as that can be told."""
+
     def ranked(self, task: TaskInfo) -> list[NodeInfo]:
         """Nodes where the task could go if others left, best first: what refuses it there eviction can change."""
 
@@ -553,7 +556,9 @@ class FastEngine:
     # -- diagnosis ----------------------------------------------------------------------------------------------------
 
     def hopeless(self, task: TaskInfo) -> bool:
-        """Whether no node has room for the task, now or later; cheap once its template was asked."""
+        """Whether no node has room, now or later, for any task of this template; cheap once it was asked."""
+        if not speaks_for_template(self.callbacks, task):
+            return False
         entry = self._entry(task)
         return self._first_best(entry) < 0 and not len(self._future_rows(entry))
 
@@ -612,6 +617,16 @@ class FastEngine:
     def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
         """For each node the task could go on (of the group that is chosen from): each plugin's score."""
         return scores_of(self.cluster, self.callbacks, task)
+
+
+def speaks_for_template(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
+    """Whether what nodes say of a task depends on nothing but its template and them."""
+    asked: list[Predicate | NodeOrder] = [*callbacks.predicates, *callbacks.node_orders]
+    return not any(
+        callback.scope == "queue"
+        or (callback.scope == "domain" and (callback.key is None or callback.key(task) is not None))
+        for callback in asked
+    )
 
 
 def _queue_of(task: TaskInfo) -> str:

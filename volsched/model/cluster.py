@@ -141,25 +141,30 @@ class Cluster:
     def put_nodes(self, nodes: Iterable[tuple[NodeFacts, Mapping[str, int]]]) -> None:
         """Add or replace nodes: what each says of itself, and what pods may take there (amounts in project units)."""
         before: dict[str, NodeFacts | None] = {}
-        arrived = False
+        arrived = changed = False
         for facts, allocatable in nodes:
             node = self.nodes.get(facts.name)
             if node is None:
                 node = self.nodes[facts.name] = NodeInfo(facts, self.columns)
                 before[node.name] = None
+                self._set_allocatable(node, allocatable)
                 arrived = True
-            else:
-                if node.facts != facts:
-                    before.setdefault(node.name, node.facts)
-                    node.facts = facts
+                continue
+            says_more = node.facts != facts
+            if says_more:
+                before.setdefault(node.name, node.facts)
+                node.facts = facts
+            if self._set_allocatable(node, allocatable) or says_more:
                 self.facts_log.append(node.row)
-            self._set_allocatable(node, allocatable)
+                self.usage_log.append(node.row)
+                changed = True
         if arrived:
             self._number_rows()
         for name, facts_before in before.items():
             for observer in self._observers:
                 observer.node_changed(self.nodes[name], facts_before)
-        self.relief += 1
+        if changed:
+            self.relief += 1
 
     def remove_node(self, name: str) -> None:
         """Forget a node. Its tasks must have been moved or removed before."""
@@ -171,15 +176,18 @@ class Cluster:
         for observer in self._observers:
             observer.node_removed(node)
 
-    def _set_allocatable(self, node: NodeInfo, allocatable: Mapping[str, int]) -> None:
+    def _set_allocatable(self, node: NodeInfo, allocatable: Mapping[str, int]) -> bool:
+        """Set what pods may take on a node; whether that is anything new."""
         columns = {self.columns.column(name): amount for name, amount in allocatable.items()}
         self._widen()
+        changed = False
         for column, before in enumerate(node.allocatable):
             amount = columns.get(column, 0)
             if amount != before:
                 self.totals[column] += amount - before
                 node.allocatable[column] = amount
-        self.touch(node)
+                changed = True
+        return changed
 
     def _number_rows(self) -> None:
         self.rows = [self.nodes[name] for name in sorted(self.nodes)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from volsched.model.resources import Resources
 from volsched.model.status import IS_READY, IS_VALID, TaskStatus
@@ -17,6 +17,9 @@ PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running",
 """The phases of a PodGroup."""
 
 NOT_PARKED = -1
+
+Hopeless: TypeAlias = tuple[int, int]
+"""A template's id, and the cluster's layout, with which no node had room for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class JobInfo:
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
     ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the
     job was found to be hopeless, ``hunted_at`` for each action the cluster's changes at which it last sought victims.
+    ``hopeless_as`` says what it was parked for, when no node had room for any of its pods.
     """
 
     __slots__ = (
@@ -59,6 +63,7 @@ class JobInfo:
         "created",
         "group_uid",
         "has_group",
+        "hopeless_as",
         "hunted_at",
         "implicit",
         "key",
@@ -114,6 +119,7 @@ class JobInfo:
         self.pending_best_effort = 0
         self.refusal: Verdict | None = None
         self.parked_at = NOT_PARKED
+        self.hopeless_as: Hopeless | None = None
         self.hunted_at: dict[str, int] = {}
         self.version = 0
 

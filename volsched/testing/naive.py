@@ -13,6 +13,7 @@ from volsched.framework.engine import (
     refusal_of,
     refusals_of,
     scores_of,
+    speaks_for_template,
 )
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
@@ -58,6 +59,10 @@ class NaiveEngine:
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether the task may go on this node, now or once it has room."""
         return refusal_of(self.cluster, self.callbacks, task, node) == (None, [])
+
+    def hopeless(self, task: TaskInfo) -> bool:
+        """Whether no node has room, now or later, for any task of this template, as far as that can be told."""
+        return speaks_for_template(self.callbacks, task) and not candidates_of(self.cluster, self.callbacks, task)
 
     def ranked(self, task: TaskInfo) -> list[NodeInfo]:
         """Nodes where the task could go if others left, best first."""
