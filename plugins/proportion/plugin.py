@@ -6,7 +6,7 @@ resources gets nothing more, and one above its due may be reclaimed from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -30,7 +30,8 @@ class ProportionPlugin:
 
     def on_session_open(self, session: Session) -> None:
         """Share the cluster out, and register."""
-        books = Books(session.cluster, session.account(ACCOUNT, Demand))
+        last = session.account("proportion.last", LastClaims)
+        books = Books(session.cluster, session.account(ACCOUNT, Demand), last)
         session.add_queue_order_fn(self.name, books.order)
         session.add_reclaimable_fn(self.name, books.reclaimable)
         session.add_overused_fn(self.name, books.overused)
@@ -40,14 +41,37 @@ class ProportionPlugin:
         session.add_event_handler(self.name, books)
 
 
+class LastClaims:
+    """How the last session shared the cluster out: that holds while no figure that it was made from has changed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._made_from: Hashable = None
+        self._claims: dict[str, Claim] = {}
+
+    def claims(self, demand: Demand) -> dict[str, Claim]:
+        """Share the cluster out anew if something has changed."""
+        demands, cluster = demand.queues(), self._cluster
+        queues = tuple((name, queue.version) for name, queue in cluster.queues.items())
+        made_from = (demand.version, tuple(cluster.totals), queues)
+        if made_from != self._made_from:
+            self._claims, self._made_from = _claims(cluster, demands), made_from
+        return self._claims
+
+
 class Books:
     """What each queue deserves and may have; what it holds is read live."""
 
-    def __init__(self, cluster: Cluster, demand: Demand) -> None:
+    def __init__(self, cluster: Cluster, demand: Demand, last: LastClaims | None = None) -> None:
         self._cluster = cluster
         self._demand = demand
         self._promised: dict[str, dict[str, int]] = {}
-        self._claims = _claims(cluster, demand.queues())
+        self._orders: dict[str, tuple[int, tuple[int, Fraction]]] = {}
+        self._claims = (last or LastClaims(cluster)).claims(demand)
+        self._whole = {
+            name: {resource: int(due) for resource, due in claim.deserved.items()}
+            for name, claim in self._claims.items()
+        }
 
     # -- events of the session ----------------------------------------------------------------------------------------
 
@@ -70,7 +94,12 @@ class Books:
 
     def order(self, queue: QueueInfo) -> tuple[int, Fraction]:
         """Higher priority first, then the smaller part of its due."""
-        return -queue.priority, share(self._held(queue), self._deserved(queue))
+        known = self._orders.get(queue.name)
+        if known is not None and known[0] == queue.version and queue.name not in self._promised:
+            return known[1]
+        order = -queue.priority, share(self._held(queue), self._deserved(queue))
+        self._orders[queue.name] = queue.version, order
+        return order
 
     def overused(self, queue: QueueInfo) -> Verdict | None:
         """Say that a queue holds its due on all resources."""
@@ -151,11 +180,13 @@ class Books:
         return limits(queue, _total(self._cluster), _guaranteed(self._cluster))
 
     def _beyond_due(self, queue: QueueInfo, request: Mapping[str, int]) -> tuple[Shortfall, ...]:
-        held, deserved = self._held(queue), self._deserved(queue)
-        return tuple(
-            Shortfall(name, amount, held.get(name, 0), int(deserved.get(name, 0)))
-            for name, amount in request.items()
-            if held.get(name, 0) + amount > deserved.get(name, 0)
+        """What it would lack; whole amounts that are above a fraction are above its whole part."""
+        held, due = self._held(queue), self._whole.get(queue.name, {})
+        short = [name for name, amount in request.items() if held.get(name, 0) + amount > due.get(name, 0)]
+        return (
+            tuple(Shortfall(name, request[name], held.get(name, 0), due.get(name, 0)) for name in short)
+            if short
+            else ()
         )
 
 
