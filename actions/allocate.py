@@ -14,7 +14,7 @@ from volsched.framework.session import Session
 from volsched.model.job import NOT_PARKED, Hopeless, JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Scope
+from volsched.model.verdict import Scope, Verdict
 
 
 class AllocateAction:
@@ -36,12 +36,20 @@ class AllocateAction:
             overused = session.overused(queue)
             if overused is not None:
                 while jobs:
-                    session.refuse_job(jobs.pop(), overused)
+                    self._redeem_only(session, queue, attempts[jobs.pop().key], overused)
                 continue
             job = jobs.pop()
             if self._go_on(session, queue, attempts[job.key]):
                 jobs.push(job)
             turns.queues.push(queue)
+
+    def _redeem_only(self, session: Session, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
+        """A queue that has its due gets nothing more; what it was promised counts as held, and may be taken."""
+        attempt.tasks = [task for task in attempt.tasks if session.was_promised_before(task)]
+        if not attempt.tasks:
+            session.refuse_job(attempt.job, overused)
+        while attempt.tasks and self._go_on(session, queue, attempt):
+            pass
 
     def _go_on(self, session: Session, queue: QueueInfo, attempt: Attempt) -> bool:
         """Place what makes the job ready; whether there is more to place."""

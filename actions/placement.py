@@ -40,7 +40,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     statement = session.statement()
     while attempt.tasks:
         task = attempt.tasks.pop()
-        refusal = session.allocatable_refusal(queue, task)
+        refusal = _queue_refusal(session, queue, task)
         if refusal is not None:
             session.refuse_task(task, refusal)
             continue
@@ -67,6 +67,18 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     else:
         statement.discard()
     return None
+
+
+def _queue_refusal(session: Session, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+    """Why the queue may not take a task on; the room that the task itself was promised does not count against it."""
+    refusal = session.allocatable_refusal(queue, task)
+    if refusal is None or not session.was_promised_before(task):
+        return refusal
+    session.redeem(task)
+    refusal = session.allocatable_refusal(queue, task)
+    if refusal is not None:
+        session.give_up_nomination(task)
+    return refusal
 
 
 def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:

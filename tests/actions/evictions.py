@@ -10,7 +10,7 @@ from volsched.testing.builders import ClusterBuilder, Decision, Rig
 
 LEVELS = {"low": 10, "mid": 50, "high": 100, "top": 1000}
 PREEMPT = conf("allocate, preempt, backfill", "priority gang conformance", "predicates nodeorder")
-RECLAIM = conf("allocate, reclaim, backfill", "priority gang conformance", "predicates nodeorder proportion")
+RECLAIM = conf("allocate, reclaim, backfill", "priority gang conformance proportion", "predicates nodeorder")
 
 
 class World(ClusterBuilder):
@@ -72,11 +72,8 @@ class World(ClusterBuilder):
 
 def protected(text: str) -> str:
     """The configuration with budgets that are never broken."""
-    lines = [text, "configurations:"]
-    for action in ("preempt", "reclaim"):
-        if action in text:
-            lines.append(f"- {{name: {action}, arguments: {{respectDisruptionBudgets: true}}}}")
-    return "\n".join(lines)
+    told = [f"- {{name: {name}, arguments: {{respectDisruptionBudgets: true}}}}" for name in ("preempt", "reclaim")]
+    return "\n".join([text, "configurations:", *(line for line in told if line.split()[2].rstrip(",") in text)])
 
 
 def nominations(decision: Decision) -> dict[str, str]:
