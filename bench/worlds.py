@@ -21,6 +21,21 @@ from volsched.testing.builders import GROUP_NAME, HOSTNAME, Recorder, SteadyCloc
 
 Json = dict[str, Any]
 
+BASE = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: predicates
+  - name: nodeorder
+  - name: binpack
+"""
+"""The base plugins: no queue has a quota, so that what is measured is the engine."""
+
 CARD = "bench.volsched/card"
 CARDS = "nvidia.com/gpu"
 MODELS = ("a100", "h100", "h200", "l40s")
