@@ -28,6 +28,18 @@ GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 
 Json = dict[str, Any]
 
+CONFIGURATION = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: nodeorder
+"""
+"""What schedulers use unless a test says otherwise: no quota, so that a pod waits for a node and for nothing else."""
+
 
 class SchedulerProcess:
     """One `volsched run`. Its log is a file; its HTTP port is read from there."""
@@ -117,6 +129,10 @@ class Installed:
         """Start a scheduler with the rights that it ships with, for a scheduler name of this test's own."""
         kubeconfig = (proxy or self.control_plane).kubeconfig_for(ACCOUNT, SYSTEM)
         log = self.folder / f"scheduler-{len(self.processes)}.log"
+        if not any(flag.startswith("--scheduler-conf") for flag in flags):
+            path = self.folder / "default.conf"
+            path.write_text(CONFIGURATION)
+            flags = ("--scheduler-conf", str(path), *flags)
         process = SchedulerProcess(kubeconfig, log, "--scheduler-name", name or self.name, *flags)
         self.processes.append(process)
         return process
@@ -167,7 +183,8 @@ class Installed:
                 if event["reason"] == reason:
                     return event
             time.sleep(0.1)
-        raise AssertionError(f"no Event {reason} on {name}: {self.events(namespace)}")
+        said = [(e["involvedObject"]["name"], e["reason"], e["message"]) for e in self.events(namespace)]
+        raise AssertionError(f"no Event {reason} on {name}: {said}")
 
     def condition(self, namespace: str, name: str, kind: str = "PodScheduled") -> Json:
         pod = self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")

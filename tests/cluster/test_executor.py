@@ -304,7 +304,7 @@ async def test_a_pod_condition_is_written_once_for_each_change_and_keeps_its_tim
     assert condition_of(there)["lastTransitionTime"] == first["lastTransitionTime"]
     harness.executor.execute([step("second")])
     await harness.until(lambda: "nominatedNodeName" not in (harness.get("waits") or {})["status"])
-    assert fault_proxy.counts.count("patch", shape) == 3
+    await harness.until(lambda: fault_proxy.counts.count("patch", shape) == 3)
 
 
 async def test_a_pod_that_is_bound_at_once_is_never_called_unschedulable(

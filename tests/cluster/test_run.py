@@ -8,21 +8,10 @@ import time
 from pathlib import Path
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIGMAP, LEASE, Installed, eventually, still
+from tests.cluster.scheduling import CONFIGMAP, CONFIGURATION, LEASE, Installed, eventually, still
 from volsched.testing.controlplane import a_node
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
-
-DEFAULT = """
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-- plugins:
-  - name: predicates
-  - name: nodeorder
-"""
 
 
 def test_a_plain_pod_is_bound_and_told_about_within_its_rights(
@@ -130,11 +119,11 @@ def test_configuration_from_a_configmap_is_followed_and_the_last_good_one_kept(
     scheduler = installed.start("--plain-pods", "direct", "--scheduler-configmap", CONFIGMAP)
     scheduler.wait_for("waiting for the ConfigMap")
     assert scheduler.page("/readyz")[0] == 503
-    installed.configure(DEFAULT)
+    installed.configure(CONFIGURATION)
     scheduler.wait_leading()
     good = json.loads(scheduler.page("/configz")[1])["configuration"]["hash"]
 
-    installed.configure(DEFAULT.replace("allocate", "alocate"))
+    installed.configure(CONFIGURATION.replace("allocate", "alocate"))
     refused = installed.wait_event("volsched-system", "volsched-config", "ConfigurationRefused")
     assert "alocate" in refused["message"]
     assert "allocate" in refused["message"]
@@ -144,7 +133,7 @@ def test_configuration_from_a_configmap_is_followed_and_the_last_good_one_kept(
     installed.make_pods(namespace, [installed.pod("under-the-old", cpu="1")])
     installed.wait_bound(namespace, 1)
 
-    installed.configure(DEFAULT.replace("  - name: nodeorder\n", ""))
+    installed.configure(CONFIGURATION.replace("  - name: nodeorder\n", ""))
     eventually(lambda: scheduler.metric("volsched_config_valid") == 1)
     assert json.loads(scheduler.page("/configz")[1])["configuration"]["hash"] != good
     installed.make_pods(namespace, [installed.pod("under-the-new", cpu="1")])
@@ -153,11 +142,11 @@ def test_configuration_from_a_configmap_is_followed_and_the_last_good_one_kept(
 
 def test_a_configuration_file_replaced_by_rename_is_followed(installed: Installed, tmp_path: Path) -> None:
     path = tmp_path / "scheduler.conf"
-    path.write_text(DEFAULT)
+    path.write_text(CONFIGURATION)
     scheduler = installed.start("--scheduler-conf", str(path)).wait_leading()
     first = json.loads(scheduler.page("/configz")[1])["configuration"]["hash"]
 
-    (tmp_path / "new").write_text(DEFAULT.replace("  - name: nodeorder\n", ""))
+    (tmp_path / "new").write_text(CONFIGURATION.replace("  - name: nodeorder\n", ""))
     (tmp_path / "new").rename(path)
 
     eventually(lambda: json.loads(scheduler.page("/configz")[1])["configuration"]["hash"] != first, 3.0)
@@ -165,7 +154,7 @@ def test_a_configuration_file_replaced_by_rename_is_followed(installed: Installe
 
 def test_a_wrong_configuration_at_the_start_ends_with_status_two(installed: Installed, tmp_path: Path) -> None:
     path = tmp_path / "scheduler.conf"
-    path.write_text(DEFAULT.replace("gang", "gnag"))
+    path.write_text(CONFIGURATION.replace("gang", "gnag"))
 
     scheduler = installed.start("--scheduler-conf", str(path))
 

@@ -12,7 +12,7 @@ import json
 import ssl
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -29,6 +29,7 @@ from volsched.kube.wire import Answer, Wire, WireError
 USER_AGENT: Final = f"volsched/{__version__}"
 
 Pool: TypeAlias = Literal["watch", "write", "lease"]
+Read: TypeAlias = Callable[[], Awaitable[bytes]]
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
@@ -154,25 +155,25 @@ class Api:
         return parsed(await self.request("GET", path, resource, within=within, verb=verb))
 
     @asynccontextmanager
-    async def stream(self, path: str, resource: str, read_timeout: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """Open a watch and give its bytes as they come; raises ApiError, also for what happens while it is read.
+    async def stream(self, path: str, resource: str, silence: float) -> AsyncIterator[Read]:
+        """Open a watch and give a function that returns its bytes as they come, empty at the end.
 
-        `read_timeout` is how many seconds the server may be silent.
+        Raises ApiError, also for what happens while it is read. `silence` is how many seconds the server may say
+        nothing.
         """
         try:
-            response = await self._open_stream(path, read_timeout)
-        except ApiError as error:
+            await self._refresh()
+            wire = self._wires.get("watch")
+            source = self._wire_stream(path, silence, wire) if wire is not None else self._proxy_stream(path, silence)
+            async with source as read:
+                self.requests["watch", resource, "200"] += 1
+                yield read
+        except _RefusedError as refused:
+            error = refused.error
             self.requests["watch", resource, error.code] += 1
             if error.status == 401:
                 await self._credentials.reload()
-            raise
-        self.requests["watch", resource, "200"] += 1
-        try:
-            yield response.content
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _no_answer(error) from error
-        finally:
-            response.close()
+            raise error from refused.__cause__
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -198,8 +199,7 @@ class Api:
         try:
             return await wire.request(call.method, call.path, self._head + content, call.body, call.within)
         except WireError as error:
-            reason = "Unreachable" if not error.sent else "Timeout" if error.late else "Broken"
-            raise ApiError(0, reason, str(error)) from error
+            raise _of_wire(error) from error
 
     async def _by_aiohttp(self, call: _Call) -> Answer:
         """Send a request through the proxy that is configured."""
@@ -221,26 +221,55 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(error) from error
 
-    async def _open_stream(self, path: str, read_timeout: float) -> aiohttp.ClientResponse:
-        await self._refresh()
+    @asynccontextmanager
+    async def _wire_stream(self, path: str, silence: float, wire: Wire) -> AsyncIterator[Read]:
+        try:
+            answer, stream = await wire.stream(path, self._head, silence)
+        except WireError as error:
+            raise _RefusedError(_of_wire(error)) from error
+        try:
+            if answer.status != 200:
+                raise _RefusedError(_refusal(answer))
+
+            async def read() -> bytes:
+                try:
+                    return await stream.read(silence)
+                except WireError as error:
+                    raise _of_wire(error) from error
+
+            yield read
+        finally:
+            wire.end(stream)
+
+    @asynccontextmanager
+    async def _proxy_stream(self, path: str, silence: float) -> AsyncIterator[Read]:
+        """Open a watch through the proxy that is configured."""
         try:
             response = await self._sessions["watch"].get(
                 self._url(path),
                 headers=self._headers(),
-                timeout=aiohttp.ClientTimeout(
-                    total=None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=max(0.001, read_timeout)
-                ),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=silence),
                 proxy=self._credentials.proxy,
                 server_hostname=self._credentials.server_name,
                 allow_redirects=False,
             )
-            if response.status == 200:
-                return response
-            async with response:
-                answer = await response.content.read(1 << 16)
+            refusal = b"" if response.status == 200 else await response.content.read(1 << 16)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _no_answer(error) from error
-        raise _refusal(_answer_of(response, answer))
+            raise _RefusedError(_no_answer(error)) from error
+        try:
+            if response.status != 200:
+                raise _RefusedError(_refusal(_answer_of(response, refusal)))
+
+            async def read() -> bytes:
+                try:
+                    async with asyncio.timeout(silence):  # aiohttp's own may never end, see wire.py
+                        return await response.content.readany()
+                except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                    raise _no_answer(error) from error
+
+            yield read
+        finally:
+            response.close()
 
     def _headers(self) -> dict[str, str]:
         authorization = self._credentials.authorization
@@ -264,7 +293,7 @@ class Api:
         context = credentials.tls.context()
         await self.close()
         for pool, limit in _POOL_LIMITS.items():
-            if pool == "watch" or credentials.proxy:
+            if credentials.proxy:
                 self._sessions[pool] = _session(context, limit)
             else:
                 self._wires[pool] = Wire(credentials.host, context, credentials.server_name, limit)
@@ -295,6 +324,19 @@ def parsed(answer: bytes) -> Any:
 def path_segment(name: str) -> str:
     """Return a name as part of a path."""
     return quote(name, safe="")
+
+
+class _RefusedError(Exception):
+    """A watch was not even begun."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def _of_wire(error: WireError) -> ApiError:
+    """Turn an error below HTTP into one of ours; the caller chains it to its cause."""
+    return ApiError(0, "Unreachable" if not error.sent else "Timeout" if error.late else "Broken", str(error))
 
 
 def _no_answer(error: BaseException) -> ApiError:

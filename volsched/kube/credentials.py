@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import structlog
+
 from volsched.kube.errors import CredentialsError
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -25,6 +27,9 @@ _RELOAD_PAUSE_SECONDS: Final = 5.0
 
 _FILE_TOKEN_SECONDS: Final = 60.0
 """How long a token from a file is used before the file is read again; kubelets renew it long before it expires."""
+
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +104,18 @@ class Credentials:
         return self._in_cluster and time.monotonic() - self._loaded_at > _FILE_TOKEN_SECONDS
 
     async def reload(self) -> bool:
-        """Read the configuration again and tell whether the header is another; not more often than every 5 s."""
+        """Read the configuration again and tell whether the header is another; not more often than every 5 s.
+
+        If it cannot be read now the old credentials stay: a plugin or a file may be back in a moment.
+        """
         before = self.authorization
         async with self._lock:
             if self.authorization == before and time.monotonic() - self._loaded_at >= _RELOAD_PAUSE_SECONDS:
-                await self._read()
+                self._loaded_at = time.monotonic()
+                try:
+                    await self._read()
+                except CredentialsError as error:
+                    _log.warning("credentials could not be renewed", error=str(error))
         return self.authorization != before
 
     async def _read(self) -> None:

@@ -297,9 +297,9 @@ class Informer:
 
     async def _read(self, query: str, timeout: float | None = None) -> None:  # noqa: ASYNC109 - of the bytes, not of us
         """Read one watch to its end."""
-        async with self._api.stream(query, self.resource.plural, timeout or self._silence) as content:
+        async with self._api.stream(query, self.resource.plural, timeout or self._silence) as read:
             rest = b""
-            while chunk := await content.readany():
+            while chunk := await read():
                 lines, newline, chunk_rest = chunk.rpartition(b"\n")
                 if not newline:
                     rest += chunk

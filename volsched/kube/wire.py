@@ -1,9 +1,10 @@
-"""HTTP/1.1 requests over kept connections, with nothing that a binding does not need.
+"""HTTP/1.1 as far as an API server needs it: small requests over kept connections, and watches.
 
-Most of what a scheduler spends on a pod is spent on saying so, and most of that inside a general HTTP client. This one
-sends one request at a time on a connection, understands answers with a length and in chunks, and gives a connection up
-as soon as anything about it is odd. No proxies, no redirects, no compression: who needs those takes aiohttp
-(`client.py` does when a proxy is configured).
+Most of what a scheduler spends on a pod is spent on saying so, and most of that inside a general HTTP client. And a
+watch must never wait for a connection that is gone, which a general client can do for ever when a chunked body breaks
+off at the wrong byte. So this is our own: one request at a time on a connection, answers with a length or in chunks,
+and a connection is given up as soon as anything about it is odd. No proxies, no redirects, no compression: who needs
+those takes aiohttp (`client.py` does when a proxy is configured).
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import asyncio
 import ssl
 import time
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Final, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 IDLE_SECONDS: Final = 30.0
@@ -22,8 +24,13 @@ IDLE_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 10.0
 LARGEST_HEAD: Final = 1 << 16
 LARGEST_BODY: Final = 1 << 28
+LARGEST_REFUSAL: Final = 1 << 16
+UNREAD_LIMIT: Final = 1 << 22
+"""Bytes of a watch that may wait to be read before the connection is told to pause."""
 
 _NO_BODY: Final = frozenset({204, 304})
+
+P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class WireError(Exception):
@@ -41,32 +48,144 @@ class Answer:
 
     status: int
     phrase: str
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     body: bytes
 
 
-@dataclass(slots=True)
-class _Reading:
-    """An answer that is coming in: its head once that is complete, and what its body still lacks."""
+# --- reading answers ------------------------------------------------------------------------------------------------
 
-    answer: Answer | None = None
-    length: int = -1
-    parts: list[bytes] = field(default_factory=list)
+
+class Body:
+    """Takes a body out of the bytes of a connection: counted, in chunks, or up to the connection's end.
+
+    `done` is set once it is complete; `rest` has what came after it. Raises ValueError for what is not HTTP.
+    """
+
+    __slots__ = ("_after_chunk", "_buffer", "_chunked", "_in_trailer", "_left", "_until_end", "done", "rest")
+
+    def __init__(self, answer: Answer) -> None:
+        self.done = False
+        self.rest = b""
+        self._buffer = b""
+        self._after_chunk = self._in_trailer = self._until_end = False
+        self._left = 0
+        self._chunked = "chunked" in answer.headers.get("transfer-encoding", "").lower()
+        length = answer.headers.get("content-length")
+        if answer.status in _NO_BODY:
+            self._chunked, self.done = False, True
+        elif not self._chunked and length is None:
+            self._until_end = True
+        elif not self._chunked:
+            self._left = _size(length or "", 10)
+            self.done = self._left == 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the parts of the body that some more bytes bring."""
+        if self.done:
+            self.rest += data
+            return []
+        if self._chunked:
+            return self._feed_chunks(data)
+        if self._until_end:
+            return [data]
+        part, self.rest = data[: self._left], data[self._left :]
+        self._left -= len(part)
+        self.done = self._left == 0
+        return [part]
+
+    def is_whole_at_end(self) -> bool:
+        """Whether the body is complete when the connection ends here."""
+        return self.done or self._until_end
+
+    def _feed_chunks(self, data: bytes) -> list[bytes]:
+        data = self._buffer + data if self._buffer else data
+        parts: list[bytes] = []
+        at, end = 0, len(data)
+        while not self.done and at < end:
+            if self._left:
+                part = data[at : at + self._left]
+                parts.append(part)
+                at += len(part)
+                self._left -= len(part)
+                self._after_chunk = self._left == 0
+                continue
+            line_end = data.find(b"\r\n", at)
+            if line_end < 0:
+                if end - at > LARGEST_HEAD:
+                    raise ValueError("a line of a chunked body has no end")
+                break
+            self._take_line(data[at:line_end])
+            at = line_end + 2
+        self._buffer = b"" if self.done else data[at:]
+        if self.done:
+            self.rest = data[at:]
+        return parts
+
+    def _take_line(self, line: bytes) -> None:
+        """Take what stands between chunks: the end of one, the size of the next, the trailer's lines."""
+        if self._after_chunk:
+            if line:
+                raise ValueError("a chunk is longer than it said")
+            self._after_chunk = False
+        elif self._in_trailer:
+            self.done = not line
+        else:
+            self._left = _size(line.partition(b";")[0].decode("latin-1"), 16)
+            self._in_trailer = self._left == 0
+
+
+def read_head(data: bytes) -> tuple[Answer, bytes] | None:
+    """Return an answer without its body and the bytes after its head; None while the head is not complete."""
+    while True:
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            if len(data) > LARGEST_HEAD:
+                raise ValueError("its head has no end")
+            return None
+        answer = _parse_head(data[:end])
+        data = data[end + 4 :]
+        if not 100 <= answer.status < 200:  # after which another head follows
+            return answer, data
+
+
+def _parse_head(head: bytes) -> Answer:
+    lines = head.decode("latin-1").split("\r\n")
+    version, _, rest = lines[0].partition(" ")
+    status, _, phrase = rest.partition(" ")
+    if not version.startswith("HTTP/1.") or len(status) != 3 or not status.isdigit():
+        raise ValueError(f"it begins with {lines[0][:80]!r}")
+    headers = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise ValueError(f"a header line is {line[:80]!r}")
+        headers[name.strip().lower()] = value.strip()
+    return Answer(int(status), phrase, headers, b"")
+
+
+def _size(text: str, base: int) -> int:
+    size = int(text, base)
+    if not 0 <= size <= LARGEST_BODY:
+        raise ValueError(f"{text!r} is no size")
+    return size
+
+
+# --- connections ----------------------------------------------------------------------------------------------------
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: at most one request at a time."""
+    """A kept connection: at most one request at a time."""
 
-    def __init__(self, pool: Wire) -> None:
-        self._pool = pool
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
         self._transport: asyncio.Transport | None = None
-        self._buffer = b""
-        self._reading = _Reading()
+        self._head = b""
+        self._answer: Answer | None = None
+        self._body: Body | None = None
+        self._parts: list[bytes] = []
         self._waiter: asyncio.Future[Answer] | None = None
         self.idle_since = time.monotonic()
         self.is_open = False
-
-    # -- asyncio.Protocol -----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -78,9 +197,8 @@ class _Connection(asyncio.Protocol):
         if self._waiter is None:
             self.close()
             return
-        self._buffer = self._buffer + data if self._buffer else data
         try:
-            self._advance()
+            self._advance(data)
         except ValueError as error:
             self._fail(WireError(f"the answer is not HTTP: {error}", sent=True))
 
@@ -91,10 +209,10 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Fail what was under way: the server may have got it."""
         self.is_open = False
+        if self._body is not None and self._answer is not None and self._body.is_whole_at_end():
+            self._finish(self._answer)
         self._fail(WireError(f"the connection was lost: {error or 'closed by the server'}", sent=True))
-        self._pool.lost(self)
-
-    # -- requests -------------------------------------------------------------------------------------------------
+        self._wire.lost(self)
 
     async def exchange(self, request: bytes, within: float) -> Answer:
         """Send a request and return its answer; raises WireError. The connection is closed if that fails."""
@@ -121,92 +239,157 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _fail(self, error: WireError) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(error)
+    def _advance(self, data: bytes) -> None:
+        if self._body is None:
+            found = read_head(self._head + data if self._head else data)
+            if found is None:
+                self._head += data
+                return
+            self._head = b""
+            self._answer, data = found
+            self._body = Body(self._answer)
+        self._parts += self._body.feed(data)
+        if self._body.done and self._answer is not None:
+            if self._body.rest or self._answer.headers.get("connection", "").lower() == "close":
+                self.is_open = False
+            self._finish(self._answer)
 
     def _finish(self, answer: Answer) -> None:
-        self._reading = _Reading()
-        if self._buffer or answer.headers.get("connection", "").lower() == "close":
+        answer.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._answer, self._body, self._parts = None, None, []
+        if not self.is_open:
             self.close()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(answer)
 
-    # -- parsing --------------------------------------------------------------------------------------------------
+    def _fail(self, error: WireError) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
 
-    def _advance(self) -> None:
-        """Read as much as there is; raises ValueError when it is not HTTP."""
-        reading = self._reading
-        if reading.answer is None and not self._read_head(reading):
-            return
-        answer = reading.answer
-        if answer is None:
-            return
-        if reading.length >= 0:
-            self._read_counted(reading, answer)
-        else:
-            self._read_chunks(reading, answer)
 
-    def _read_head(self, reading: _Reading) -> bool:
-        end = self._buffer.find(b"\r\n\r\n")
-        if end < 0:
-            if len(self._buffer) > LARGEST_HEAD:
-                raise ValueError("its head has no end")
-            return False
-        head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
-        answer = _parse_head(head)
-        if 100 <= answer.status < 200:  # something is to follow
-            return self._read_head(reading)
-        reading.answer = answer
-        if answer.status in _NO_BODY:
-            reading.length = 0
-        elif "chunked" in answer.headers.get("transfer-encoding", "").lower():
-            reading.length = -1
-        else:
-            reading.length = int(answer.headers["content-length"]) if "content-length" in answer.headers else 0
-            if not 0 <= reading.length <= LARGEST_BODY:
-                raise ValueError("its length is odd")
-            if "content-length" not in answer.headers:
-                raise ValueError("it has no length")
-        return True
+class Stream(asyncio.Protocol):
+    """A connection for one watch. `await start(...)` gives the answer's head; `await read()` the bytes as they come."""
 
-    def _read_counted(self, reading: _Reading, answer: Answer) -> None:
-        if len(self._buffer) < reading.length:
-            return
-        answer.body, self._buffer = self._buffer[: reading.length], self._buffer[reading.length :]
-        self._finish(answer)
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._head = b""
+        self._body: Body | None = None
+        self._unread: list[bytes] = []
+        self._unread_size = 0
+        self._paused = False
+        self._ended = False
+        self._error: WireError | None = None
+        self._answer: Answer | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
-    def _read_chunks(self, reading: _Reading, answer: Answer) -> None:
-        while (end := self._buffer.find(b"\r\n")) >= 0:
-            size = int(self._buffer[:end].partition(b";")[0], 16)
-            if not 0 <= size <= LARGEST_BODY:
-                raise ValueError("a chunk's length is odd")
-            if size == 0:
-                self._read_trailer(end, reading, answer)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes in."""
+        try:
+            self._advance(data)
+        except ValueError as error:
+            self._stop(WireError(f"the answer is not HTTP: {error}", sent=True))
+        self._wake()
+
+    def eof_received(self) -> bool:
+        """Let the transport close."""
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End; that is no error if the body was complete."""
+        if self._body is not None and self._body.is_whole_at_end():
+            self._ended = True
+        self._stop(WireError(f"the connection was lost: {error or 'closed by the server'}", sent=True))
+        self._wake()
+
+    async def start(self, request: bytes, within: float) -> Answer:
+        """Send the request and return the head of the answer, with the body only of a refusal; raises WireError."""
+        if self._transport is None:
+            raise WireError("the connection is closed", sent=False)
+        self._transport.write(request)
+        deadline = time.monotonic() + within
+        while self._answer is None:
+            await self._wait(deadline - time.monotonic())
+        answer = self._answer
+        if answer.status != 200:
+            answer.body = await self._rest(deadline)
+        return answer
+
+    async def read(self, silence: float) -> bytes:
+        """Return what has come, empty only at the end; raises WireError, also when nothing comes for that long."""
+        while not self._unread and not self._ended:
+            await self._wait(silence)
+        taken = self._unread[0] if len(self._unread) == 1 else b"".join(self._unread)
+        self._unread.clear()
+        self._unread_size = 0
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        return taken
+
+    def close(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _rest(self, deadline: float) -> bytes:
+        """Return a refusal's body, or as much of it as comes in time."""
+        parts = b""
+        try:
+            while len(parts) < LARGEST_REFUSAL and (part := await self.read(deadline - time.monotonic())):
+                parts += part
+        except WireError:
+            pass
+        return parts
+
+    def _advance(self, data: bytes) -> None:
+        if self._body is None:
+            found = read_head(self._head + data if self._head else data)
+            if found is None:
+                self._head += data
                 return
-            after = end + 2 + size
-            if len(self._buffer) < after + 2:
-                return
-            if self._buffer[after : after + 2] != b"\r\n":
-                raise ValueError("a chunk has no end")
-            reading.parts.append(self._buffer[end + 2 : after])
-            self._buffer = self._buffer[after + 2 :]
+            self._answer, data = found
+            self._body = Body(self._answer)
+        for part in self._body.feed(data):
+            if part:
+                self._unread.append(part)
+                self._unread_size += len(part)
+        if self._body.done:
+            self._ended = True
+        elif self._unread_size > UNREAD_LIMIT and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
 
-    def _read_trailer(self, end: int, reading: _Reading, answer: Answer) -> None:
-        """Drop trailing headers; they end with an empty line."""
-        if self._buffer.startswith(b"\r\n", end + 2):
-            close = end + 4
-        else:
-            close = self._buffer.find(b"\r\n\r\n", end) + 4
-            if close < 4:
-                return
-        self._buffer = self._buffer[close:]
-        answer.body = b"".join(reading.parts)
-        self._finish(answer)
+    async def _wait(self, within: float) -> None:
+        if self._error is not None:
+            raise self._error
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        late = WireError(f"nothing came for {within:.1f}s", sent=True, late=True)
+        timer = loop.call_later(max(0.0, within), self._stop, late)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        if self._error is not None and not self._unread and not self._ended:
+            raise self._error
+
+    def _stop(self, error: WireError) -> None:
+        if self._error is None:
+            self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class Wire:
-    """Kept connections to one server, at most `limit` of them; more requests wait for their turn."""
+    """Connections to one server: at most `limit` kept ones for requests (more wait for their turn), any for watches."""
 
     def __init__(self, url: str, context: ssl.SSLContext | None, server_name: str | None, limit: int) -> None:
         parts = urlsplit(url)
@@ -219,24 +402,44 @@ class Wire:
         self._limit = limit
         self._free: list[_Connection] = []
         self._all: set[_Connection] = set()
+        self._streams: set[Stream] = set()
         self._making = 0
         self._queue: deque[asyncio.Future[None]] = deque()
 
     async def request(self, method: str, path: str, headers: str, body: bytes | None, within: float) -> Answer:
         """Send one request and return its answer; raises WireError. `headers` are whole lines."""
         deadline = time.monotonic() + within
-        connection = await self._acquire(within)
-        length = "" if body is None else f"Content-Length: {len(body)}\r\n"
-        head = f"{method} {self._prefix}{path} HTTP/1.1\r\nHost: {self._authority}\r\n{headers}{length}\r\n".encode()
+        connection = await self._acquire(deadline)
         try:
-            return await connection.exchange(head + (body or b""), max(0.001, deadline - time.monotonic()))
+            return await connection.exchange(
+                self._bytes(method, path, headers, body), max(0.001, deadline - time.monotonic())
+            )
         finally:
-            self._release(connection)
+            if connection.is_open:
+                self._free.append(connection)
+            self._wake()
+
+    async def stream(self, path: str, headers: str, within: float) -> tuple[Answer, Stream]:
+        """Open a watch on a connection of its own; raises WireError when its head does not come in time."""
+        stream = await self._connect(Stream, min(CONNECT_SECONDS, within))
+        self._streams.add(stream)
+        try:
+            return await stream.start(self._bytes("GET", path, headers, None), within), stream
+        except BaseException:
+            self.end(stream)
+            raise
+
+    def end(self, stream: Stream) -> None:
+        """Close a watch."""
+        self._streams.discard(stream)
+        stream.close()
 
     def close(self) -> None:
         """Close all connections."""
         for connection in list(self._all):
             connection.close()
+        for stream in list(self._streams):
+            self.end(stream)
 
     def lost(self, connection: _Connection) -> None:
         """Forget a connection that is closed."""
@@ -247,8 +450,12 @@ class Wire:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    async def _acquire(self, within: float) -> _Connection:
-        deadline = time.monotonic() + within
+    def _bytes(self, method: str, path: str, headers: str, body: bytes | None) -> bytes:
+        length = "" if body is None else f"Content-Length: {len(body)}\r\n"
+        head = f"{method} {self._prefix}{path} HTTP/1.1\r\nHost: {self._authority}\r\n{headers}{length}\r\n".encode()
+        return head + (body or b"")
+
+    async def _acquire(self, deadline: float) -> _Connection:
         while True:
             while self._free:
                 connection = self._free.pop()
@@ -256,11 +463,11 @@ class Wire:
                     return connection
                 connection.close()
             if len(self._all) + self._making < self._limit:
-                return await self._connect(min(CONNECT_SECONDS, max(0.001, deadline - time.monotonic())))
+                return await self._connect_kept(deadline)
             await self._wait_for_turn(deadline)
 
     async def _wait_for_turn(self, deadline: float) -> None:
-        turn = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         try:
             async with asyncio.timeout(max(0.001, deadline - time.monotonic())):
@@ -271,30 +478,28 @@ class Wire:
             if turn in self._queue:
                 self._queue.remove(turn)
 
-    async def _connect(self, within: float) -> _Connection:
+    async def _connect_kept(self, deadline: float) -> _Connection:
         self._making += 1
         try:
-            async with asyncio.timeout(within):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: _Connection(self),
-                    self._host,
-                    self._port,
-                    ssl=self._tls,
-                    server_hostname=self._server_name,
-                )
-        except (OSError, TimeoutError, ssl.SSLError, asyncio.IncompleteReadError) as error:
-            said = str(error) or type(error).__name__
-            raise WireError(f"cannot connect to {self._authority}: {said}", sent=False) from error
+            connection = await self._connect(
+                lambda: _Connection(self), min(CONNECT_SECONDS, max(0.001, deadline - time.monotonic()))
+            )
         finally:
             self._making -= 1
             self._wake()
         self._all.add(connection)
         return connection
 
-    def _release(self, connection: _Connection) -> None:
-        if connection.is_open:
-            self._free.append(connection)
-        self._wake()
+    async def _connect(self, make: Callable[[], P], within: float) -> P:
+        try:
+            async with asyncio.timeout(max(0.001, within)):
+                _, protocol = await asyncio.get_running_loop().create_connection(
+                    make, self._host, self._port, ssl=self._tls, server_hostname=self._server_name
+                )
+        except (OSError, TimeoutError, ssl.SSLError) as error:
+            said = str(error) or type(error).__name__
+            raise WireError(f"cannot connect to {self._authority}: {said}", sent=False) from error
+        return protocol
 
     def _wake(self) -> None:
         while self._queue:
@@ -302,18 +507,3 @@ class Wire:
             if not turn.done():
                 turn.set_result(None)
                 return
-
-
-def _parse_head(head: bytes) -> Answer:
-    lines = head.decode("latin-1").split("\r\n")
-    version, _, rest = lines[0].partition(" ")
-    status, _, phrase = rest.partition(" ")
-    if not version.startswith("HTTP/1.") or len(status) != 3 or not status.isdigit():
-        raise ValueError(f"it begins with {lines[0][:80]!r}")
-    headers = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise ValueError(f"a header line is {line[:80]!r}")
-        headers[name.strip().lower()] = value.strip()
-    return Answer(int(status), phrase, headers, b"")
