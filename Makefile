@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	--strip-extras --allow-unsafe
 
-.PHONY: help demo test check lint types contracts cluster-up cluster-down lock clean
+.PHONY: help demo test check lint types contracts cluster-up cluster-down conformance lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,9 @@ cluster-up: $(VENV)/dev.stamp ## a real local control plane with the example clu
 
 cluster-down: ## end what cluster-up started
 	$(BIN)/python -m volsched.testing.playground down --folder $(CLUSTER)
+
+conformance: $(VENV)/dev.stamp ## Kubernetes' own scheduling specs with volsched in kube-scheduler's place, a quarter of an hour
+	$(BIN)/python -m tests.conformance
 
 lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	$(BIN)/python -m pip install --quiet pip-tools

@@ -73,11 +73,9 @@ def a_cluster() -> Iterator[ControlPlane]:
             ]
         )
         for i in range(NODES):
-            pod = _agent(f"{AGENT}-{i}")
-            cluster.api.create("/api/v1/namespaces/kube-system/pods", pod)
-            cluster.api.create(
-                f"/api/v1/namespaces/kube-system/pods/{AGENT}-{i}/binding", a_binding(f"{AGENT}-{i}", f"node-{i}")
-            )
+            pods = "/api/v1/namespaces/kube-system/pods"
+            made = cluster.api.create(pods, _agent(f"{AGENT}-{i}"))
+            cluster.api.create(f"{pods}/{AGENT}-{i}/binding", a_binding(made, f"node-{i}"))
         yield cluster
 
 
