@@ -43,6 +43,8 @@ class _Asked:
     memory: int
     balanced: tuple[tuple[int, int], ...]
     """Column and request of the resources that are balanced; empty when the pod asks for none of them."""
+    steps: tuple[Whole, ...]
+    """For each of them nothing and the request, below one another: used amounts without and with the pod."""
 
 
 class UsageScore:
@@ -69,7 +71,8 @@ class UsageScore:
                 balanced.append((self._columns.column(GPU), request.amount(GPU)))
             if not self._balance or not any(amount for _, amount in balanced):
                 balanced = []
-            found = _Asked(template, template.nonzero_cpu, template.nonzero_memory, tuple(balanced))
+            steps = tuple(np.array([[0], [amount]], dtype=np.int64) for _, amount in balanced)
+            found = _Asked(template, template.nonzero_cpu, template.nonzero_memory, tuple(balanced), steps)
             self._known[template.id] = found
         return found
 
@@ -111,9 +114,9 @@ class UsageScore:
                 total += self._most * _mean(_used_share(cpu, by_cpu), _used_share(memory, by_memory), cpu, memory)
         if asked.balanced:
             capacities = [columns.allocatable[column][rows] for column, _ in asked.balanced]
-            used = [columns.used[column][rows] for column, _ in asked.balanced]
-            after = [amounts + amount for amounts, (_, amount) in zip(used, asked.balanced, strict=True)]
-            total += self._balance * (50 + (50 + _balances(after, capacities) - _balances(used, capacities)) // 2)
+            used = [columns.used[c][rows] + step for (c, _), step in zip(asked.balanced, asked.steps, strict=True)]
+            before, after = _balances(used, capacities)
+            total += self._balance * (50 + (50 + after - before) // 2)
         found: Floats = total.astype(np.float64)
         return found
 
@@ -189,7 +192,7 @@ def _mean(cpu: Whole, memory: Whole, cpus: Whole, memories: Whole) -> Whole:
 
 
 def _balances(used: list[Whole], capacities: list[Whole]) -> Whole:
-    """``_balance`` for many nodes; what a node does not have is left out of its shares."""
+    """``_balance`` for many nodes, without and with the pod; what a node does not have is left out of its shares."""
     shares = [np.minimum(taken / _divisors(capacity), 1.0) for taken, capacity in zip(used, capacities, strict=True)]
     complete = all(np.count_nonzero(capacity) == len(capacity) for capacity in capacities)
     if len(shares) == 2:

@@ -33,7 +33,7 @@ from volsched.model.task import TaskInfo
 from volsched.model.verdict import NodeRefusals, Verdict
 
 _NEVER = -np.inf
-_FEW = 40
+_FEW = 24
 """Up to so many changed rows the plain functions are quicker than NumPy."""
 _BLOCK = 256
 _UNKNOWN = -2
