@@ -264,12 +264,16 @@ def _why_not(
 
 def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
     """Add to why a task waits that eviction cannot help, and why not."""
-    if task.refusal is None:
+    refusal = task.refusal
+    of_job = task.job.refusal if task.job is not None else None
+    if of_job is not None and (refusal is None or refusal.step is of_job.step):
+        refusal = of_job
+    if refusal is None:
         return
     label = "preemption" if session.action == "preempt" else session.action
-    base = task.refusal.message.partition(f" {label}: ")[0]
-    text = f"{base} {label}: {failures.text(len(session.cluster.rows))}"
-    session.refuse_task(task, msgspec.structs.replace(task.refusal, message=text))
+    base = refusal.message.partition(f" {label}: ")[0].removesuffix(";")
+    text = f"{base}{'' if base.endswith('.') else ';'} {label}: {failures.text(len(session.cluster.rows))}"
+    session.refuse_task(task, msgspec.structs.replace(refusal, message=text))
 
 
 def _queue_of(task: TaskInfo) -> str:

@@ -1,0 +1,226 @@
+"""`volsched run` makes room on a real control plane: preempt, reclaim, disruption budgets, and a crash in between."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import MakeNodes
+from tests.cluster.scheduling import GROUPS, Installed, Json, eventually, still
+from volsched.testing.controlplane.stages import STOP_AFTER
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures"]
+
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+VERSION = "scheduling.volcano.sh/v1beta1"
+QUEUES = f"{GROUPS}/queues"
+BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
+QUICK_LEASE = (
+    *("--leader-elect-lease-duration", "4s", "--leader-elect-renew-deadline", "3s"),
+    *("--leader-elect-retry-period", "500ms"),
+)
+
+CONFIGURATION = """
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+    enableReclaimable: false
+  - name: conformance
+  - name: proportion
+- plugins:
+  - name: predicates
+  - name: nodeorder
+"""
+KEEPING = (
+    CONFIGURATION
+    + """
+configurations:
+- name: preempt
+  arguments: {respectDisruptionBudgets: true}
+"""
+)
+
+
+class Town:
+    """A namespace with priorities and queues of its own."""
+
+    def __init__(self, installed: Installed, namespace: str, folder: Path) -> None:
+        self.installed, self.api, self.namespace, self.folder = installed, installed.api, namespace, folder
+        self.suffix = uuid.uuid4().hex[:6]
+        for name, value in (("low", 10), ("high", 1000)):
+            self.api.create(CLASSES, {"metadata": {"name": f"{name}-{self.suffix}"}, "value": value})
+        for name in "ab":
+            queue = {"metadata": {"name": f"{name}-{self.suffix}"}, "spec": {"weight": 1}}
+            self.api.create(QUEUES, {"apiVersion": VERSION, "kind": "Queue", **queue})
+
+    def clean(self) -> None:
+        for name in ("low", "high"):
+            self.api.delete(f"{CLASSES}/{name}-{self.suffix}")
+        for name in "ab":
+            self.api.delete(f"{QUEUES}/{name}-{self.suffix}")
+
+    def start(self, text: str = CONFIGURATION) -> Any:
+        path = self.folder / "scheduler.conf"
+        path.write_text(text)
+        return self.installed.start("--scheduler-conf", str(path), *QUICK_LEASE).wait_leading()
+
+    def gang(
+        self, name: str, size: int, level: str, *, queue: str = "a", minimum: int = 0, stop: str = "", **pod: Any
+    ) -> None:
+        of_class = f"{level}-{self.suffix}"
+        spec = {"minMember": minimum or size, "queue": f"{queue}-{self.suffix}", "priorityClassName": of_class}
+        group = {"apiVersion": VERSION, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+        self.api.create(f"{GROUPS}/namespaces/{self.namespace}/podgroups", group)
+        pods = []
+        for index in range(size):
+            body = self.installed.pod(f"{name}-{index}", group=name, spec={"priorityClassName": of_class}, **pod)
+            if stop:
+                body["metadata"]["annotations"][STOP_AFTER] = stop
+            pods.append(body)
+        self.installed.make_pods(self.namespace, pods)
+
+    def pods(self) -> dict[str, Json]:
+        return self.installed.pods(self.namespace)
+
+    def running(self, prefix: str) -> list[str]:
+        """Pods that run and are not being deleted."""
+        return sorted(
+            name
+            for name, pod in self.pods().items()
+            if name.startswith(prefix)
+            and pod["status"]["phase"] == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+        )
+
+    def wait_running(self, prefix: str, count: int, timeout: float = 30.0) -> None:
+        eventually(lambda: len(self.running(prefix)) == count, timeout, f"{count} pods {prefix}* run")
+
+    def nominations(self) -> dict[str, str]:
+        return {
+            n: p["status"]["nominatedNodeName"] for n, p in self.pods().items() if p["status"].get("nominatedNodeName")
+        }
+
+
+@pytest.fixture
+def town(installed: Installed, namespace: str, tmp_path: Path) -> Iterator[Town]:
+    made = Town(installed, namespace, tmp_path)
+    yield made
+    made.clean()
+
+
+def test_a_gang_of_high_priority_takes_the_place_of_the_fewest_low_ones(town: Town, make_nodes: MakeNodes) -> None:
+    [first, second] = make_nodes(2, cpu="4")
+    scheduler = town.start()
+    town.gang("low", 8, "low", minimum=1, cpu="1", stop="2s")
+    town.wait_running("low", 8)
+
+    town.gang("high", 3, "high", cpu="1")
+
+    eventually(lambda: len(town.nominations()) == 3)
+    nominated = town.nominations()
+    assert set(nominated) == {"high-0", "high-1", "high-2"}
+    assert set(nominated.values()) <= {first, second}
+    victims = {name: pod for name, pod in town.pods().items() if "deletionTimestamp" in pod["metadata"]}
+    assert len(victims) == 3
+    for name, pod in victims.items():
+        [condition] = [c for c in pod["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+        assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+        assert "high-" in condition["message"]
+        told = town.installed.wait_event(town.namespace, name, "Preempted")
+        assert "preempt: pod" in told["message"]
+        assert told["type"] == "Normal"
+    waits = town.installed.condition(town.namespace, "high-0")
+    assert "can go to node" in waits["message"]
+
+    town.wait_running("high", 3)
+    assert len(town.running("low")) == 5
+    assert sorted(p["spec"]["nodeName"] for n, p in town.pods().items() if n in nominated) == sorted(nominated.values())
+    still(lambda: len(town.running("low")) == 5, 2.0)
+    labels = f'{{action="preempt",queue="a-{town.suffix}"}}'
+    eventually(lambda: scheduler.metric(f"volsched_preemption_victims_total{labels}") == 3)
+
+
+def test_a_nomination_is_cleared_when_room_is_found_elsewhere(town: Town, make_nodes: MakeNodes) -> None:
+    make_nodes(1, cpu="1")
+    town.start()
+    town.gang("low", 1, "low", cpu="1", stop="1000s")
+    town.wait_running("low", 1)
+    town.gang("high", 1, "high", cpu="1")
+    eventually(lambda: "high-0" in town.nominations())
+
+    [other] = make_nodes(1, prefix="other", cpu="1")
+
+    town.wait_running("high", 1)
+    assert town.pods()["high-0"]["spec"]["nodeName"] == other
+
+
+def test_a_queue_below_its_share_gets_it_back(town: Town, make_nodes: MakeNodes) -> None:
+    make_nodes(2, cpu="4")
+    town.start()
+    town.gang("greedy", 8, "low", queue="a", minimum=1, cpu="1", stop="500ms")
+    town.wait_running("greedy", 8)
+
+    for index in range(6):
+        town.gang(f"poor{index}", 1, "low", queue="b", cpu="1")
+
+    town.wait_running("poor", 4)
+    assert len(town.running("greedy")) == 4
+    still(lambda: (len(town.running("poor")), len(town.running("greedy"))) == (4, 4), 2.0)
+    [event] = [e for e in town.installed.events(town.namespace) if e["reason"] == "Preempted"][:1]
+    assert event["message"].startswith("reclaim: pod")
+
+
+def test_a_scheduler_killed_between_eviction_and_binding_leaves_nothing_stuck(
+    town: Town, make_nodes: MakeNodes
+) -> None:
+    [node] = make_nodes(1, cpu="4")
+    first = town.start()
+    town.gang("low", 4, "low", minimum=1, cpu="1", stop="4s")
+    town.wait_running("low", 4)
+    town.gang("high", 2, "high", cpu="2")
+    eventually(lambda: town.nominations() == {"high-0": node, "high-1": node}, what=str(town.nominations()))
+
+    first.kill()
+    second = town.start()
+
+    town.wait_running("high", 2, 40.0)
+    assert town.running("low") == []
+    evicted = [e for e in town.installed.events(town.namespace) if e["reason"] == "Preempted"]
+    assert len({e["involvedObject"]["name"] for e in evicted}) <= 4
+    assert second.metric("volsched_pods_bound_total") == 2
+
+
+@pytest.mark.parametrize("keeping", [False, True])
+def test_disruption_budgets_are_respected_when_asked_and_else_come_last(
+    town: Town, make_nodes: MakeNodes, keeping: bool
+) -> None:
+    make_nodes(1, cpu="3")
+    town.start(KEEPING if keeping else CONFIGURATION)
+    town.gang("web", 2, "low", minimum=1, cpu="1", labels={"app": "web"})
+    town.gang("free", 1, "low", minimum=1, cpu="1")
+    town.wait_running("web", 2)
+    town.wait_running("free", 1)
+    path = BUDGETS.format(town.namespace)
+    spec = {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}
+    town.api.create(path, {"metadata": {"name": "web"}, "spec": spec})
+    town.api.wait_for(f"{path}/web", lambda b: b.get("status", {}).get("currentHealthy") == 2)
+
+    town.gang("one", 1, "high", cpu="1")
+    town.wait_running("one", 1)
+    assert (town.running("web"), town.running("free")) == (["web-0", "web-1"], [])
+
+    town.gang("two", 1, "high", cpu="1")
+    if keeping:
+        eventually(lambda: "disruption budgets" in town.installed.condition(town.namespace, "two-0").get("message", ""))
+        still(lambda: len(town.running("web")) == 2, 2.0)
+    else:
+        town.wait_running("two", 1)
+        events = town.installed.events
+        eventually(lambda: any("breaks the disruption budget" in e["message"] for e in events(town.namespace)))
