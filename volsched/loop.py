@@ -142,6 +142,7 @@ class SchedulingThread:
     def _turn(self) -> None:
         self._inbox.wait(self._wait_seconds())
         self.heartbeat = time.monotonic()
+        allowed = self._may_schedule()  # asked first: what it promises to be there is in the inbox by now
         changes = self._inbox.take()
         self.mirror.apply(changes)
         if not self._is_due:
@@ -150,7 +151,7 @@ class SchedulingThread:
         if self._dump_to is not None:
             folder, self._dump_to = self._dump_to, None
             write_dump(self.mirror.cluster, folder)
-        if self._scheduler is None or self._stopping.is_set() or not self._may_schedule():
+        if self._scheduler is None or self._stopping.is_set() or not allowed:
             return
         self._freeze_once()
         if self._is_session_due():

@@ -172,10 +172,10 @@ class Program:
         for step in (self._release, self._cancel_tasks, self._stop_executor, self._stop_thread):
             self._cleanup.push_async_callback(step)  # the last one is done first
         self._start_informers(views)
+        self._thread.start(self._executor)
         await self._interruptible(self._load_configuration())
         if self._end.done():
             return
-        self._thread.start(self._executor)
         self._spawn(self._lead() if options.leader_elect else self._lead_alone())
 
     async def _serve(self) -> None:
@@ -193,7 +193,12 @@ class Program:
 
         for resource in watched(need_groups=not self._options.is_direct):
             informer = Informer(
-                self._api, resource, sink, silence=self._options.watch_silence, on_listed=self._on_listed
+                self._api,
+                resource,
+                sink,
+                silence=self._options.watch_silence,
+                on_listed=self._on_listed,
+                is_full=lambda: self._inbox.is_full,
             )
             self._informers.append(informer)
             self._spawn(informer.run())

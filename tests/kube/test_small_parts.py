@@ -186,6 +186,18 @@ def test_a_burst_is_taken_at_once_and_a_stream_does_not_put_it_off() -> None:
     assert len(inbox.take()) > 5
 
 
+def test_an_inbox_that_is_not_emptied_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volsched.kube.inbox.FULL", 3)
+    inbox = Inbox()
+    inbox.put([A_CHANGE] * 3)
+    assert not inbox.is_full
+    inbox.put([A_CHANGE])
+    assert inbox.is_full
+    assert len(inbox) == 4
+    inbox.take()
+    assert not inbox.is_full
+
+
 # --- views ----------------------------------------------------------------------------------------------------------
 
 

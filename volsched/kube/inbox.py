@@ -21,6 +21,9 @@ QUIET_SECONDS: Final = 0.003
 LONGEST_SECONDS: Final = 0.025
 """No change waits longer than this for others to join it."""
 
+FULL: Final = 20_000
+"""Changes. A first list can come in faster than it is taken in, and objects weigh ten times what is kept of them."""
+
 
 class Inbox:
     """Changes by their order of arrival, and a bell."""
@@ -31,6 +34,7 @@ class Inbox:
         self._quiet = quiet
         self._longest = longest
         self.received = 0
+        self.taken = 0
 
     def put(self, changes: Sequence[Change], *, wake: bool = True) -> None:
         """Add changes; never blocks. The sequence must not be changed afterwards.
@@ -65,8 +69,14 @@ class Inbox:
         taken: list[Change] = []
         while self._batches:
             taken.extend(self._batches.popleft())
+        self.taken += len(taken)
         return taken
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that whoever can should hold more back."""
+        return self.received - self.taken > FULL
+
     def __len__(self) -> int:
-        """How many batches wait, roughly."""
-        return len(self._batches)
+        """How many changes wait, roughly."""
+        return self.received - self.taken

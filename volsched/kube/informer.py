@@ -43,6 +43,7 @@ ABSENT_PAUSE_SECONDS: Final = 10.0
 SHORT_WATCH_SECONDS: Final = 1.0
 """A watch that ended sooner than this and brought nothing counts as a failure, or the loop would run hot."""
 
+FULL_PAUSE_SECONDS: Final = 0.01
 CATCH_UP_SILENCE_SECONDS: Final = 5.0
 
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -78,7 +79,8 @@ class Informer:
     """Feeds a sink with the changes of one kind. Run `run` as a task; everything else may be read meanwhile.
 
     `listed` becomes True when the sink has everything that was there at one moment (or when the server does not have
-    an optional kind) and stays so. `restarts` counts by reason how often a watch had to be begun again.
+    an optional kind) and stays so. `restarts` counts by reason how often a watch had to be begun again. `is_full` is
+    asked whether the sink cannot take more now.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Informer:
         *,
         silence: float = SILENCE_SECONDS,
         on_listed: Callable[[], None] = lambda: None,
+        is_full: Callable[[], bool] = lambda: False,
     ) -> None:
         self.resource = resource
         self.listed = False
@@ -99,6 +102,7 @@ class Informer:
         self._sink = sink
         self._silence = silence
         self._on_listed = on_listed
+        self._is_full = is_full
         self._decoder: Any = msgspec.json.Decoder(WatchEvent[resource.struct])  # type: ignore[name-defined]
         self._pages: Any = msgspec.json.Decoder(Page[resource.struct])  # type: ignore[name-defined]
         self._known: dict[str, str] = {}
@@ -244,6 +248,7 @@ class Informer:
             path = self.resource.query(**parameters)
             page = self._read_page(await self._api.request("GET", path, self.resource.plural, verb="list"))
             self._emit(self._changes_of(page.items or ()))
+            await self._let_others()
             continued = page.metadata.continue_
             if not continued:
                 break
@@ -306,8 +311,13 @@ class Informer:
                     continue
                 self._take(rest + lines)
                 rest = chunk_rest
-                # a burst of large chunks must not keep others from their turn
-                await asyncio.sleep(0)
+                await self._let_others()
+
+    async def _let_others(self) -> None:
+        """Give others their turn after a chunk, and wait while the sink cannot take more."""
+        await asyncio.sleep(0)
+        while self._is_full():  # noqa: ASYNC110 - the other side is a thread
+            await asyncio.sleep(FULL_PAUSE_SECONDS)
 
     def _take(self, lines: bytes) -> None:
         """Take in whole lines, and hand over what they say even if one of them is an error."""
