@@ -1,0 +1,522 @@
+"""Random clusters, configurations and what happens between cycles: stories that many schedulers can live through.
+
+A story is decided by draws alone, so it can be told again: to another engine, in another order of input, with
+accounts made anew. The world does what an API server and its controllers would: bound pods run, evicted pods leave,
+statuses that were written come back.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import zip_longest
+from typing import Any, Literal
+
+from hypothesis import strategies as st
+
+from volsched.cache.mirror import Mirror, MirrorSettings
+from volsched.framework.engine import Engine, FastEngine
+from volsched.model import api
+from volsched.model.changes import BindFailed, Change, Gone, Put
+from volsched.model.cluster import Cluster
+from volsched.model.plan import Bind, Evict, Step, WriteGroupStatus, WritePodCondition
+from volsched.registry import load_profile
+from volsched.scheduler import Profile, Scheduler
+from volsched.testing.builders import Recorder, SteadyClock
+from volsched.testing.recount import faults, leftovers
+
+Manifest = dict[str, Any]
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+GROUP, ROLE = "scheduling.k8s.io/group-name", "volcano.sh/task-spec"
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+
+# -- configurations ---------------------------------------------------------------------------------------------------
+
+ACTIONS = (
+    "allocate",
+    "allocate, backfill",
+    "enqueue, allocate, backfill",
+    "enqueue, allocate",
+    "backfill, allocate",
+)
+EVICTING = ("enqueue, allocate, preempt, reclaim, backfill", "allocate, preempt, backfill")
+PLUGINS = ("priority", "gang", "conformance", "overcommit", "predicates", "nodeorder", "binpack")
+FAIR = ("drf", "proportion")
+WEIGHTS = ("leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "balancedresource", "tainttoleration",
+           "imagelocality", "podtopologyspread")  # fmt: skip
+
+
+@st.composite
+def configurations(draw: st.DrawFn, evicting: bool = False) -> str:
+    """Some plugins in some order, in one to three tiers, with some arguments and switches."""
+    lines = [f'actions: "{draw(st.sampled_from(ACTIONS + EVICTING if evicting else ACTIONS))}"', "tiers:"]
+    plugins = draw(st.permutations(PLUGINS + FAIR if draw(st.booleans()) else PLUGINS))
+    kept = plugins if draw(st.integers(0, 2)) else plugins[: draw(st.integers(1, len(plugins)))]
+    for number, name in enumerate(kept):
+        if number == 0 or draw(st.integers(0, 3)) == 0:
+            lines.append("- plugins:")
+        lines.append(f"  - name: {name}")
+        if name == "nodeorder":
+            weights = (f"{key}.weight: {draw(st.sampled_from([0, 1, 3]))}" for key in WEIGHTS)
+            lines.append(f"    arguments: {{{', '.join(weights)}}}")
+        if name == "binpack":
+            lines.append(f"    arguments: {{binpack.weight: {draw(st.sampled_from([0, 1, 10]))}}}")
+        if name == "gang" and draw(st.integers(0, 5)) == 0:
+            lines.append("    enablePreemptable: false")
+    return "\n".join(lines)
+
+
+@cache
+def profile_of(text: str) -> Profile:
+    """Plugins keep nothing but their arguments, so one profile does for all."""
+    return load_profile(text)[0]
+
+
+# -- worlds -----------------------------------------------------------------------------------------------------------
+
+FEATURES = (
+    "zones",
+    "taints",
+    "ports",
+    "near",
+    "spread",
+    "roles",
+    "cards",
+    "images",
+    "idle",
+    "gates",
+    "others",
+    "classes",
+)
+ZONES = st.sampled_from(["a", "b", "c"])
+APPS = st.sampled_from(["x", "y"])
+FEW = st.integers(0, 2)
+
+
+def stamp(second: int) -> str:
+    return f"2026-01-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+
+
+@dataclass
+class Draws:
+    """What a world is drawn with: the features that may occur in it, and how many things it has by now."""
+
+    draw: st.DrawFn
+    features: frozenset[str]
+    names: dict[str, int] = field(default_factory=dict)
+
+    def may(self, feature: str, one_in: int = 2) -> bool:
+        return feature in self.features and self.draw(st.integers(1, one_in)) == 1
+
+    def next(self, what: str) -> int:
+        self.names[what] = self.names.get(what, -1) + 1
+        return self.names[what]
+
+    def node(self, name: str | None = None) -> Manifest:
+        draw = self.draw
+        name = name or f"n{self.next('node')}"
+        labels = {HOST: name}
+        if "zones" in self.features:
+            labels[ZONE] = draw(ZONES)
+        amounts = {"cpu": str(draw(st.integers(0, 6))), "memory": f"{draw(st.integers(1, 8))}Gi"}
+        amounts["pods"] = str(draw(st.sampled_from([2, 5, 110])))
+        if self.may("cards"):
+            amounts["example.com/card"] = str(draw(FEW))
+        taints = [{"key": "t", "effect": draw(st.sampled_from(["NoSchedule", "PreferNoSchedule"]))}]
+        images = [{"names": ["img:1"], "sizeBytes": 300 << 20}]
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "uid": f"node-{name}-{self.next('uid')}", "labels": labels},
+            "spec": {
+                **({"taints": taints} if self.may("taints", 3) else {}),
+                **({"unschedulable": True} if self.may("taints", 6) else {}),
+            },
+            "status": {
+                "allocatable": amounts,
+                "capacity": amounts,
+                **({"images": images} if self.may("images") else {}),
+            },
+        }
+
+    def queue(self, name: str) -> Manifest:
+        spec = {"weight": self.draw(st.integers(1, 3)), "priority": self.draw(FEW)}
+        meta = {"name": name, "uid": f"queue-{name}", "creationTimestamp": stamp(self.draw(FEW))}
+        return {"apiVersion": VOLCANO, "kind": "Queue", "metadata": meta, "spec": spec}
+
+    def job(self) -> list[Manifest]:
+        """A PodGroup and its pods."""
+        draw, number = self.draw, self.next("job")
+        tasks = draw(st.integers(1, 4))
+        name = f"j{number}"
+        spec: Manifest = {"queue": draw(st.sampled_from(["q1", "q1", "q2", "default"]))}
+        spec["minMember"] = draw(st.integers(0, tasks + 1))
+        if self.may("roles", 3):
+            spec["minTaskMember"] = {"w": draw(FEW), "m": draw(st.integers(0, 1))}
+        if draw(st.integers(0, 2)) == 0:
+            spec["minResources"] = {"cpu": str(draw(st.integers(0, 5)))}
+        if self.may("classes"):
+            spec["priorityClassName"] = draw(st.sampled_from(["low", "high"]))
+        phase = draw(st.sampled_from(["Pending", "Inqueue", "Inqueue", "Running"]))
+        meta = {"name": name, "namespace": "default", "uid": f"pg-{name}", "creationTimestamp": stamp(10 + number // 2)}
+        group = {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": meta, "spec": spec, "status": {"phase": phase}}
+        like = self.pod_spec()
+        same = draw(st.booleans())
+        return [group, *(self.pod(f"{name}-w-{i}", name, like if same else self.pod_spec()) for i in range(tasks))]
+
+    def pod(self, name: str, group: str, spec: Manifest) -> Manifest:
+        draw = self.draw
+        meta: Manifest = {"name": name, "namespace": "default", "uid": f"pod-{name}", "labels": {"app": draw(APPS)}}
+        meta["creationTimestamp"] = stamp(100 + draw(FEW))
+        meta["annotations"] = {GROUP: group, **({ROLE: draw(st.sampled_from(["w", "m"]))} if self.may("roles") else {})}
+        spec = copy.deepcopy(spec)
+        spec["priority"] = draw(FEW) if "classes" in self.features else 0
+        if self.may("gates", 4):
+            spec["schedulingGates"] = [{"name": "example.com/gate"}]
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+
+    def late_pod(self, group: str) -> Manifest:
+        """One more member of a group."""
+        return self.pod(f"{group}-late-{self.next('late')}", group, self.pod_spec())
+
+    def pod_spec(self) -> Manifest:
+        draw = self.draw
+        requests: Manifest = {}
+        if not self.may("idle", 3):
+            requests = {"cpu": f"{draw(st.integers(1, 6))}00m", "memory": f"{draw(FEW)}Gi"}
+            if draw(st.booleans()):
+                requests["cpu"] = str(draw(st.integers(1, 3)))
+        if self.may("cards", 3):
+            requests["example.com/card"] = "1"
+        container: Manifest = {"name": "c", "image": "img:1", "resources": {"requests": requests}}
+        if self.may("ports", 3):
+            container["ports"] = [{"containerPort": 80, "hostPort": 80 + draw(st.integers(0, 1))}]
+        spec: Manifest = {"schedulerName": "volsched", "containers": [container]}
+        if self.may("zones", 4):
+            spec["nodeSelector"] = {ZONE: draw(ZONES)}
+        if self.may("taints"):
+            spec["tolerations"] = [{"key": "t", "operator": "Exists"}]
+        affinity: Manifest = {}
+        if self.may("near", 3):
+            affinity["podAffinity" if draw(st.booleans()) else "podAntiAffinity"] = self.terms()
+        if self.may("zones", 4):
+            term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [draw(ZONES)]}]}
+            preferred = [{"weight": draw(st.integers(1, 5)), "preference": term}]
+            affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
+        if affinity:
+            spec["affinity"] = affinity
+        if self.may("spread", 3):
+            spec["topologySpreadConstraints"] = [
+                {
+                    "maxSkew": draw(st.integers(1, 2)),
+                    "topologyKey": draw(st.sampled_from([ZONE, HOST])),
+                    "whenUnsatisfiable": draw(st.sampled_from(["DoNotSchedule", "ScheduleAnyway"])),
+                    "labelSelector": {"matchLabels": {"app": draw(APPS)}},
+                }
+            ]
+        return spec
+
+    def terms(self) -> Manifest:
+        draw = self.draw
+        term = {
+            "topologyKey": draw(st.sampled_from([ZONE, HOST])),
+            "labelSelector": {"matchLabels": {"app": draw(APPS)}},
+        }
+        if draw(st.booleans()):
+            return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        weighted = {"weight": draw(st.integers(1, 10)), "podAffinityTerm": term}
+        return {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
+
+    def placed(self, nodes: list[str]) -> Manifest:
+        """A pod that runs already: of a group, or somebody else's."""
+        draw, name = self.draw, f"r{self.next('running')}"
+        pod = self.pod(name, "old", self.pod_spec())
+        pod["spec"].pop("schedulingGates", None)
+        pod["spec"]["nodeName"] = draw(st.sampled_from(nodes))
+        pod["status"]["phase"] = draw(st.sampled_from(["Running", "Running", "Pending"]))
+        if self.may("others"):
+            pod["spec"]["schedulerName"] = "default-scheduler"
+            del pod["metadata"]["annotations"]
+        elif draw(st.integers(0, 5)) == 0:
+            pod["metadata"]["deletionTimestamp"] = stamp(0)
+        return pod
+
+
+@dataclass(repr=False)
+class Story:
+    """Objects at the start, a configuration, and for each cycle what happens before the next one."""
+
+    configuration: str
+    objects: list[Manifest]
+    chapters: list[list[Happening]]
+    words: list[list[str]]
+
+    def __repr__(self) -> str:
+        """All that is needed to tell it again by hand."""
+        objects = "\n".join(json.dumps(item) for item in self.objects)
+        return f"{self.configuration}\n{objects}\n{self.words}"
+
+
+@st.composite
+def stories(draw: st.DrawFn, evicting: bool = False, cycles: int = 4) -> Story:
+    """A small world and a few cycles in it."""
+    features = draw(st.frozensets(st.sampled_from(FEATURES), max_size=5))
+    drawn = Draws(draw, features)
+    nodes = [drawn.node() for _ in range(draw(st.integers(1, 5)))]
+    names = [node["metadata"]["name"] for node in nodes]
+    objects = [*nodes, drawn.queue("q1"), drawn.queue("q2")]
+    for name, value in (("low", 1), ("high", 10)):
+        meta = {"name": name, "uid": name}
+        version = "scheduling.k8s.io/v1"
+        objects.append({"apiVersion": version, "kind": "PriorityClass", "metadata": meta, "value": value})
+    objects += drawn.job()[:1]
+    objects[-1]["metadata"]["name"] = "old"
+    objects[-1]["metadata"]["uid"] = "pg-old"
+    objects += [drawn.placed(names) for _ in range(draw(st.integers(0, 4)))]
+    for _ in range(draw(st.integers(1, 4))):
+        objects += drawn.job()
+    told = [[happening(drawn) for _ in range(draw(st.integers(0, 3)))] for _ in range(cycles - 1)]
+    chapters = [[happens for _, happens in chapter] for chapter in told]
+    words = [[word for word, _ in chapter] for chapter in told]
+    return Story(draw(configurations(evicting)), objects, chapters, words)
+
+
+Happening = Callable[["World"], None]
+
+
+def _put(items: list[Manifest]) -> Happening:
+    def happens(world: World) -> None:
+        for item in items:
+            world.put(item)
+
+    return happens
+
+
+def _change_node(drawn: Draws, number: int, what: str) -> Happening:
+    other = drawn.node("other")
+    return lambda world: world.change_node(number, other, what)
+
+
+def _relabel_pod(drawn: Draws, number: int) -> Happening:
+    app = drawn.draw(APPS)
+    return lambda world: world.relabel_pod(number, app)
+
+
+HAPPENINGS: dict[str, Callable[[Draws, int], Happening]] = {
+    "nothing": lambda drawn, number: lambda world: None,
+    "add node": lambda drawn, number: _put([drawn.node()]),
+    "drop node": lambda drawn, number: lambda world: world.drop("Node", number),
+    "relabel node": lambda drawn, number: _change_node(drawn, number, "relabel"),
+    "resize node": lambda drawn, number: _change_node(drawn, number, "resize"),
+    "queue": lambda drawn, number: _put([drawn.queue(f"q{number % 2 + 1}")]),
+    "drop queue": lambda drawn, number: lambda world: world.drop("Queue", number),
+    "job": lambda drawn, number: _put(drawn.job()),
+    "grow gang": lambda drawn, number: _put([drawn.late_pod(f"j{number % 3}")]),
+    "drop group": lambda drawn, number: lambda world: world.drop("PodGroup", number),
+    "relabel pod": _relabel_pod,
+    "ask for less": lambda drawn, number: lambda world: world.ask_for_less(number),
+    "lift gate": lambda drawn, number: lambda world: world.lift_gate(number),
+    "fail binds": lambda drawn, number: lambda world: world.fail_next(number),
+    "finish": lambda drawn, number: lambda world: world.end_pod(number, "finish"),
+    "delete": lambda drawn, number: lambda world: world.end_pod(number, "delete"),
+    "go": lambda drawn, number: lambda world: world.end_pod(number, "go"),
+}
+
+
+def happening(drawn: Draws) -> tuple[str, Happening]:
+    """Something that happens between two cycles; its number says to which pod or node, modulo how many there are."""
+    word, number = drawn.draw(st.sampled_from(sorted(HAPPENINGS))), drawn.draw(st.integers(0, 20))
+    return f"{word} {number}", HAPPENINGS[word](drawn, number)
+
+
+class World:
+    """The objects of a story as the API server has them, and the changes that tell of them."""
+
+    def __init__(self, story: Story) -> None:
+        self.objects: dict[tuple[str, str], Manifest] = {}
+        self.changes: list[Change] = []
+        self.failing = 0
+        self.version = 0
+        for item in story.objects:
+            self.put(item)
+
+    def take(self) -> list[Change]:
+        taken, self.changes = self.changes, []
+        return taken
+
+    def of(self, kind: str) -> list[Manifest]:
+        return [item for (of, _), item in sorted(self.objects.items()) if of == kind]
+
+    def put(self, item: Manifest) -> None:
+        self.version += 1
+        item = copy.deepcopy(item)
+        item["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[item["kind"], item["metadata"]["name"]] = item
+        self.changes.append(Put(api.decode_object(item)))
+
+    def remove(self, item: Manifest) -> None:
+        meta = item["metadata"]
+        del self.objects[item["kind"], meta["name"]]
+        self.changes.append(Gone(item["kind"], meta.get("namespace", ""), meta["name"], meta["uid"]))
+
+    def drop(self, kind: str, number: int) -> None:
+        found = self.of(kind)
+        if len(found) > 1:
+            self.remove(found[number % len(found)])
+
+    def pick(self, number: int, which: Callable[[Manifest], bool]) -> Manifest | None:
+        found = [pod for pod in self.of("Pod") if which(pod)]
+        return copy.deepcopy(found[number % len(found)]) if found else None
+
+    def change_node(self, number: int, other: Manifest, what: str) -> None:
+        found = self.of("Node")
+        if not found:
+            return
+        node = copy.deepcopy(found[number % len(found)])
+        if what == "relabel":
+            node["metadata"]["labels"] = {**other["metadata"]["labels"], HOST: node["metadata"]["name"]}
+            node["spec"] = other["spec"]
+        else:
+            node["status"] = other["status"]
+        self.put(node)
+
+    def relabel_pod(self, number: int, app: str) -> None:
+        if pod := self.pick(number, lambda pod: True):
+            pod["metadata"]["labels"] = {"app": app}
+            self.put(pod)
+
+    def ask_for_less(self, number: int) -> None:
+        if pod := self.pick(number, lambda pod: "nodeName" not in pod["spec"]):
+            pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
+            self.put(pod)
+
+    def lift_gate(self, number: int) -> None:
+        if pod := self.pick(number, lambda pod: "schedulingGates" in pod["spec"]):
+            del pod["spec"]["schedulingGates"]
+            self.put(pod)
+
+    def end_pod(self, number: int, how: str) -> None:
+        pod = self.pick(number, lambda pod: how == "go" or "nodeName" in pod["spec"])
+        if pod is None:
+            return
+        if how == "go":
+            self.remove(pod)
+        elif how == "finish":
+            pod["status"]["phase"] = "Succeeded" if number % 3 else "Failed"
+            self.put(pod)
+        else:
+            pod["metadata"]["deletionTimestamp"] = stamp(0)
+            self.put(pod)
+
+    def fail_next(self, number: int) -> None:
+        """Some of the next bindings are refused."""
+        self.failing = 1 + number % 3
+
+    def do(self, steps: list[Step], now: float) -> None:
+        """Let everything happen that a cycle wanted."""
+        leaving = [pod for pod in self.of("Pod") if "deletionTimestamp" in pod["metadata"]]
+        for pod in leaving:
+            self.remove(pod)
+        for step in steps:
+            key = ("PodGroup" if isinstance(step, WriteGroupStatus) else "Pod", getattr(step, "name", ""))
+            item = copy.deepcopy(self.objects.get(key))
+            if item is None:
+                continue
+            match step:
+                case Bind() if self.failing:
+                    self.failing -= 1
+                    self.changes.append(BindFailed(step.uid, step.node, "refused", now + 1.5 if self.failing else None))
+                    continue
+                case Bind():
+                    item["spec"]["nodeName"] = step.node
+                    item["status"] = {"phase": "Running"}
+                case Evict():
+                    item["metadata"]["deletionTimestamp"] = stamp(0)
+                case WriteGroupStatus():
+                    conditions = [{"type": c.type, "status": c.status, "reason": c.reason, "message": c.message}
+                                  for c in step.conditions]  # fmt: skip
+                    counts = {"running": step.running, "succeeded": step.succeeded, "failed": step.failed}
+                    item["status"] = {"phase": step.phase, "conditions": conditions, **counts}
+                case WritePodCondition():
+                    condition = {"type": "PodScheduled", "status": "False", "reason": step.reason}
+                    item["status"] = {**item["status"], "conditions": [{**condition, "message": step.message}]}
+                    if step.nominated:
+                        item["status"]["nominatedNodeName"] = step.nominated
+                    else:
+                        item["status"].pop("nominatedNodeName", None)
+                case _:
+                    continue
+            self.put(item)
+
+
+class Reader:
+    """A scheduler that lives through a story.
+
+    ``forgets`` is what it makes anew for every cycle: nothing, its accounts and engine (``accounts``), or also what
+    it knows of jobs that are not worth another try (``everything``).
+    """
+
+    def __init__(
+        self,
+        configuration: str,
+        engine: Callable[[Cluster], Engine] = FastEngine,
+        forgets: Literal["", "accounts", "everything"] = "",
+    ) -> None:
+        self.mirror = Mirror(MirrorSettings(plain_pods=True))
+        self.recorder, self.clock = Recorder(), SteadyClock()
+        self.profile, self.engine, self.forgets = profile_of(configuration), engine, forgets
+        self.scheduler = self._scheduler()
+        self.steps: list[list[Step]] = []
+
+    def _scheduler(self) -> Scheduler:
+        return Scheduler(self.mirror, self.profile, self.recorder, self.clock, self.engine)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.mirror.cluster
+
+    def cycle(self, changes: list[Change]) -> list[Step]:
+        """Apply changes and run a cycle; accounts are right before and after, and nothing of the session is left."""
+        self.mirror.apply(changes)
+        assert faults(self.cluster) == []
+        if self.forgets == "everything":
+            self.scheduler.reconfigure(self.profile)
+        if self.forgets == "accounts":
+            self.scheduler._accounts.drop()
+            self.scheduler = self._scheduler()
+        self.recorder.steps.clear()
+        self.scheduler.cycle()
+        self.clock.time += 1.0
+        assert (faults(self.cluster), leftovers(self.cluster)) == ([], [])
+        self.steps.append(list(self.recorder.steps))
+        return self.steps[-1]
+
+    @property
+    def placements(self) -> list[list[Step]]:
+        """Bindings and evictions of every cycle."""
+        return [[step for step in steps if isinstance(step, Bind | Evict)] for steps in self.steps]
+
+
+def live(story: Story, *readers: Reader, quiet: int = 0) -> World:
+    """Let readers live through a story as the first one's decisions shape it, and some quiet cycles after it."""
+    world = World(story)
+    for chapter in [*story.chapters, *([[]] * (1 + quiet))]:
+        changes = world.take()
+        for reader in readers:
+            reader.cycle(changes)
+        world.do(readers[0].steps[-1], readers[0].clock.now())
+        for happens in chapter:
+            happens(world)
+    return world
+
+
+def difference(one: list[list[Step]], other: list[list[Step]]) -> str:
+    """The first step in which two readers differ; empty when they agree."""
+    for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+        for place, (left, right) in enumerate(zip_longest(mine, theirs)):
+            if left != right:
+                return f"cycle {number}, step {place}:\n  {left}\n  {right}"
+    return ""
