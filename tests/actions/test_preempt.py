@@ -562,3 +562,23 @@ def test_a_session_that_evicts_leaves_the_same_decision_whatever_the_order_of_in
     second = cycle(on, *[Put(api.decode_object(item)) for item in world.objects])
 
     assert second.evictions == first.evictions == ["v-3", "v-2"]
+
+
+@pytest.mark.parametrize("more", [{}, {"labels": {"a": "b"}}, {"cpu": "500m"}])
+def test_a_victim_that_is_not_yet_shown_as_being_deleted_is_leaving_all_the_same(more: dict[str, Any]) -> None:
+    """Its condition DisruptionTarget is written before it is deleted, and a kubelet may say something meanwhile."""
+    on, decision = promised()
+    seen = World().member("v-0", "v", "low", **{"on": "n1", "cpu": 1, **more}).objects[-1]
+    seen["metadata"]["resourceVersion"] = "7"
+    seen["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True"}]
+
+    later = cycle(on, Put(api.decode_object(seen)))
+
+    assert later.evictions == []
+    assert nominations(later) == {"x-0": "n1"}
+    seen = {
+        **seen,
+        "metadata": {**seen["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "8"},
+    }
+    assert nominations(cycle(on, Put(api.decode_object(seen)))) == {"x-0": "n1"}
+    assert cycle(on, *all_gone(on, decision)).bindings == {"x-0": "n1"}

@@ -238,7 +238,7 @@ class Mirror:
         template = self.templates.intern(pod)
         labels_before, role_before, group_before = task.labels, task.role, self._group_of(task)
         gates_before = (task.gated, task.admission_gate)
-        assumed = _stays_assumed(task, pod)
+        assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
         if template is not task.template:
             self._replace(task, pod)
             return
@@ -263,7 +263,8 @@ class Mirror:
 
     def _replace(self, task: TaskInfo, pod: api.Pod) -> None:
         """The pod asks for something else now: take its task out and put a new one in, standing as before."""
-        assumed_on = self._home_of(task) if _stays_assumed(task, pod) else ""
+        stays = _stays_assumed(task, pod) or _stays_evicted(task, pod)
+        assumed_on = self._home_of(task) if stays else ""
         status, created = task.status, task.created
         self._drop_task(task.uid)
         self._add_pod(pod)
@@ -609,6 +610,15 @@ def _stays_assumed(task: TaskInfo, pod: api.Pod) -> bool:
     """Whether a pod that the API server shows without a node is on its way to the one that we chose."""
     ended = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
     return task.status in ASSUMED and not pod.spec.node_name and not ended
+
+
+def _stays_evicted(task: TaskInfo, pod: api.Pod) -> bool:
+    """Whether a pod that the API server does not show as being deleted is about to be, because we decided so.
+
+    Its condition ``DisruptionTarget`` is written, and seen, first. Only a refusal takes the decision back.
+    """
+    ended = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
+    return task.status is TaskStatus.RELEASING and not task.terminating and not ended
 
 
 _SAME_ROOM: Final = {TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}
