@@ -49,8 +49,9 @@ class _Outbox:
         if not steps:
             return
         self.steps += len(steps)
-        self.binds += sum(isinstance(step, Bind) for step in steps)
-        self.evictions += sum(isinstance(step, Evict) for step in steps)
+        kinds = [type(step) for step in steps]
+        self.binds += kinds.count(Bind)
+        self.evictions += kinds.count(Evict)
         self.executor.execute(steps)
 
 

@@ -289,6 +289,10 @@ class VolumeBinding(Observer):
                 self._forget(write.claim)
         task.bind_volumes = ()
 
+    def follows(self, template: TaskTemplate) -> bool:
+        """Say whether pods of this template have claims."""
+        return bool(template.claims)
+
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Take back what a pod would have taken that has no node any more (its binding failed, or it is gone)."""
         if task.bind_volumes and not ON_NODE[task.status]:

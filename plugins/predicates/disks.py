@@ -11,7 +11,7 @@ from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeInfo
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import LegacyDisk
+from volsched.model.template import LegacyDisk, TaskTemplate
 from volsched.model.verdict import Verdict
 
 IN_USE = node_refusal("node(s) had no available disk")
@@ -26,10 +26,12 @@ class LegacyDisks(Observer):
             if task.node is not None and ON_NODE[task.status]:
                 self._count(task, task.node, 1)
 
+    def follows(self, template: TaskTemplate) -> bool:
+        """Say whether pods of this template name disks."""
+        return bool(template.legacy_disks)
+
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Follow one task."""
-        if not task.template.legacy_disks:
-            return
         if node_before is not None and ON_NODE[before]:
             self._count(task, node_before, -1)
         if task.node is not None and ON_NODE[task.status]:

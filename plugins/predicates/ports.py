@@ -15,7 +15,7 @@ from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeInfo
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import ANY_ADDRESS
+from volsched.model.template import ANY_ADDRESS, TaskTemplate
 from volsched.model.verdict import Verdict
 
 NO_FREE_PORT = node_refusal("node(s) didn't have free ports for the requested pod ports")
@@ -35,10 +35,12 @@ class HostPorts(Observer):
 
     # -- following the cluster ------------------------------------------------------------------------------------
 
+    def follows(self, template: TaskTemplate) -> bool:
+        """Say whether pods of this template take host ports."""
+        return bool(template.host_ports)
+
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Follow one task."""
-        if not task.template.host_ports:
-            return
         if node_before is not None and ON_NODE[before]:
             self._count(task, node_before, -1)
         if task.node is not None and ON_NODE[task.status]:

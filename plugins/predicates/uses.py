@@ -7,6 +7,7 @@ from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeInfo
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
 
 
 class ClaimUses(Observer):
@@ -25,10 +26,12 @@ class ClaimUses(Observer):
             if task.template.claims and task.node is not None and ON_NODE[task.status]:
                 self._count(task, task.node, 1)
 
+    def follows(self, template: TaskTemplate) -> bool:
+        """Say whether pods of this template have claims."""
+        return bool(template.claims)
+
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Follow one task."""
-        if not task.template.claims:
-            return
         was = node_before if node_before is not None and ON_NODE[before] else None
         now = task.node if task.node is not None and ON_NODE[task.status] else None
         if was is now:

@@ -367,7 +367,7 @@ class Mirror:
             return
         self._since_sweep = 0
         for template in self.templates.sweep({task.template.id for task in self.cluster.tasks.values()}):
-            self.cluster.columns.forget(template)
+            self.cluster.forget(template)
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 

@@ -513,16 +513,16 @@ class Domains(Observer):
 
     def keeping_away(self, task: TaskInfo) -> tuple[Claim, ...]:
         """Return the anti-affinity terms of pods placed so far that mean this task."""
-        self._follow_namespaces()
         if not self._apart_finder.size:
             return ()
+        self._follow_namespaces()
         return self._apart_finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
 
     def drawing(self, task: TaskInfo) -> tuple[Claim, ...]:
         """Return the preferred terms of pods placed so far that mean this task; their tables hold weights."""
-        self._follow_namespaces()
         if not self._liked_finder.size:
             return ()
+        self._follow_namespaces()
         return self._liked_finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
 
     def liking(self, template: TaskTemplate) -> Liking:

@@ -434,15 +434,16 @@ class FastEngine:
         end = log.end
         if entry.position == end:
             return
-        changed = log.rows[entry.position - end :]
-        if entry.position < log.start:
+        behind, entry.position = end - entry.position, end
+        if behind > len(log.rows):
             self._score_all(entry)
-        elif len(changed) <= _FEW:
-            for row in dict.fromkeys(changed):
+        elif behind == 1:
+            self._score_row(entry, log.rows[-1])
+        elif behind <= _FEW:
+            for row in dict.fromkeys(log.rows[-behind:]):
                 self._score_row(entry, row)
         else:
-            self._score_changed(entry, np.frombuffer(changed, dtype=np.int64))
-        entry.position = end
+            self._score_changed(entry, np.frombuffer(log.rows[-behind:], dtype=np.int64))
 
     def _score_row(self, entry: Entry, row: int) -> None:
         """Ask the plain functions about one node, and keep the blocks and the best row right."""

@@ -8,7 +8,8 @@ keeps answers about nodes catches up by asking only about the rows that changed.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from volsched.model.budget import Budget
 from volsched.model.columns import ResourceColumns
@@ -18,6 +19,9 @@ from volsched.model.queue import QueueInfo
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
 from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
+
+MovedFn: TypeAlias = Callable[[TaskInfo, TaskStatus, NodeInfo | None], None]
 
 
 class Observer:
@@ -25,6 +29,10 @@ class Observer:
 
     Subclasses override what they care for.
     """
+
+    def follows(self, template: TaskTemplate) -> bool:
+        """Say whether moves of this template's tasks matter at all; asked once for each template."""
+        return True
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Hear that ``task`` left ``(before, node_before)`` for its present status and node.
@@ -118,7 +126,7 @@ class Cluster:
         self.totals: list[int] = []
         self.total_used: list[int] = []
         self._observers: tuple[Observer, ...] = ()
-        self._movers: tuple[Observer, ...] = ()
+        self._followers: dict[int, tuple[MovedFn, ...]] = {}
         self._queue_versions = 0
 
     # -- observers ------------------------------------------------------------------------------------------------
@@ -132,9 +140,23 @@ class Cluster:
         self._set_observers(tuple(o for o in self._observers if o is not observer))
 
     def _set_observers(self, observers: tuple[Observer, ...]) -> None:
-        """Keep the observers, and apart from them those that follow moves, of which there are many."""
         self._observers = observers
-        self._movers = tuple(o for o in observers if type(o).task_moved is not Observer.task_moved)
+        self._followers.clear()
+
+    def _followers_of(self, template: TaskTemplate) -> tuple[MovedFn, ...]:
+        """Whom to tell when a task of this template moved; there are many moves, and few observers care for most."""
+        found = self._followers.get(template.id)
+        if found is None:
+            caring = [
+                o for o in self._observers if type(o).task_moved is not Observer.task_moved and o.follows(template)
+            ]
+            found = self._followers[template.id] = tuple(o.task_moved for o in caring)
+        return found
+
+    def forget(self, template: TaskTemplate) -> None:
+        """Drop what is remembered of a template that no task has any more."""
+        self.columns.forget(template)
+        self._followers.pop(template.id, None)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -255,8 +277,8 @@ class Cluster:
         self.standing += 1
         if node_before is not None:
             self.relief += 1
-        for observer in self._movers:
-            observer.task_moved(task, before, node_before)
+        for told in self._followers_of(task.template):
+            told(task, before, node_before)
 
     def nominate(self, task: TaskInfo, node: str, *, sent: bool) -> None:
         """Note that room is being made for a task on a node (empty: no longer); ``sent``: it is we who say so."""
@@ -283,8 +305,8 @@ class Cluster:
             job.counts[status] += 1
             job.version += 1
             self.touched[job.key] = job
-        for observer in self._movers:
-            observer.task_moved(task, before, task.node)
+        for told in self._followers_of(task.template):
+            told(task, before, task.node)
 
     def _charge(self, node: NodeInfo, task: TaskInfo, status: TaskStatus, by: int) -> None:
         if HOLDS_ROOM[status]:

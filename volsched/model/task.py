@@ -121,7 +121,5 @@ def index_in_name(name: str) -> int | None:
 
     Volcano's tie break between tasks: ``job-worker-2`` comes before ``job-worker-10``.
     """
-    parts = name.split("-")
-    if len(parts) < 3 or not parts[-1].isascii() or not parts[-1].isdigit():
-        return None
-    return int(parts[-1])
+    rest, _, last = name.rpartition("-")
+    return int(last) if last.isdigit() and last.isascii() and "-" in rest else None
