@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -417,6 +420,27 @@ class Program:
             ("queue_name",),
             lambda: queue_amounts(cluster, "memory"),
         )
+        for kind in ("deserved", "capability", "guarantee"):
+            name = {"capability": "capacity"}.get(kind, kind)
+            add(
+                f"volcano_queue_{name}_milli_cpu",
+                f"CPU of the queue's {kind}",
+                ("queue_name",),
+                partial(queue_limits, cluster, kind, "cpu"),
+            )
+            add(
+                f"volcano_queue_{name}_memory_bytes",
+                f"Memory of the queue's {kind}",
+                ("queue_name",),
+                partial(queue_limits, cluster, kind, "memory"),
+            )
+        add(
+            "volcano_queue_weight",
+            "The queue's weight",
+            ("queue_name",),
+            lambda: {(queue.name,): queue.weight for queue in list(cluster.queues.values())},
+        )
+        add("volsched_lease_seconds_left", "Until the right to write ends if it is not renewed", (), self._lease_left)
         add(
             "volcano_queue_allocated_scalar_resources",
             "Other resources of placed pods by queue, in thousandths",
@@ -445,6 +469,10 @@ class Program:
             ("events",): executor.events.dropped,
         }
 
+    def _lease_left(self) -> dict[tuple[str, ...], float]:
+        left = self._fence.valid_until - time.monotonic()
+        return {(): max(0.0, left)} if math.isfinite(left) else {}
+
     def _silence(self) -> dict[tuple[str, ...], float]:
         return {(): self._thread.silence}
 
@@ -452,6 +480,12 @@ class Program:
 def queue_amounts(cluster: Cluster, resource: str) -> dict[tuple[str, ...], float]:
     """Return what placed pods of each queue take of one resource."""
     return {(queue.name,): queue.allocated.get(resource, 0) for queue in list(cluster.queues.values())}
+
+
+def queue_limits(cluster: Cluster, kind: str, resource: str) -> dict[tuple[str, ...], float]:
+    """Return the deserved amount, capability or guarantee of each queue that names the resource there."""
+    found = ((queue.name, getattr(queue, kind).get(resource)) for queue in list(cluster.queues.values()))
+    return {(name,): amount for name, amount in found if amount is not None}
 
 
 def queue_scalars(cluster: Cluster) -> dict[tuple[str, ...], float]:

@@ -84,7 +84,7 @@ async def test_a_token_that_was_renewed_in_its_file_is_read_when_the_old_one_is_
     with pytest.raises(ApiError, match="401"):
         await api.get("/api/v1/namespaces/default", "namespaces")
 
-    token.write_text(control_plane.credentials.admin_token)
+    token.write_text(control_plane.credentials.admin_token + "\n")
 
     assert await api.get("/api/v1/namespaces/default", "namespaces")
     assert api.requests["get", "namespaces", "401"] == 2
@@ -111,6 +111,32 @@ async def test_an_exec_plugin_is_asked_for_a_token(control_plane: ControlPlane, 
     api = await Api.connect(Source(kubeconfig=str(path)))
 
     assert await api.get("/api/v1/namespaces/default", "namespaces")
+    await api.close()
+
+
+async def test_in_a_cluster_the_mounted_token_is_read_again_before_it_expires(
+    control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(credentials, "_FILE_TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr(credentials, "_RELOAD_PAUSE_SECONDS", 0.0)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    host, _, port = control_plane.url.removeprefix("https://").partition(":")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+    (tmp_path / "token").write_text(control_plane.credentials.admin_token)
+    (tmp_path / "ca.crt").write_bytes(control_plane.credentials.ca_file.read_bytes())
+    (tmp_path / "namespace").write_text("here\n")
+
+    api = await Api.connect(Source())
+
+    assert api.origin == "in-cluster"
+    assert credentials.namespace_of_service_account() == "here"
+    assert await api.get("/api/v1/namespaces/default", "namespaces")
+    (tmp_path / "token").write_text(control_plane.credentials.scheduler_token)
+    assert await api.get("/api/v1/nodes?limit=1", "nodes")
+    with pytest.raises(ApiError, match="403"):
+        await api.get("/api/v1/namespaces/default/secrets", "secrets")
     await api.close()
 
 

@@ -271,27 +271,47 @@ def resources_of(installed: Installed) -> set[str]:
     return {resource["name"] for resource in installed.api.get(GROUPS)["resources"]}
 
 
-def test_a_pod_costs_hardly_more_than_its_binding_and_an_idle_cluster_nothing(
+def test_five_thousand_pods_cost_hardly_more_than_their_bindings_and_an_idle_cluster_nothing(
     installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
-    make_nodes(50, cpu="32")
-    installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(500)])
-    for gang in range(10):
+    make_nodes(500, cpu="16")
+    installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(4000)])
+    for gang in range(20):
         installed.make_gang(namespace, f"gang-{gang}", 50, cpu="1")
 
     installed.start(*DIRECT, proxy=fault_proxy)
-    installed.wait_bound(namespace, 1000, timeout=60)
-    for gang in range(10):
+    installed.wait_bound(namespace, 5000, timeout=120)
+    for gang in range(20):
         installed.wait_group(namespace, f"gang-{gang}", "Running")
-    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in installed.pods(namespace).values()), 60)
+    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in installed.pods(namespace).values()), 120)
     time.sleep(2)
 
-    assert fault_proxy.counts.count("create", BINDING, status=201) == 1000
+    assert fault_proxy.counts.count("create", BINDING, status=201) == 5000
+    assert not overcommitted(installed, namespace, 16)
     writes = writes_of(fault_proxy)
-    assert sum(writes.values()) <= 1100, writes
+    assert sum(writes.values()) <= 5500, writes
     fault_proxy.counts.clear()
     time.sleep(5)
     assert not writes_of(fault_proxy)
+
+
+def test_no_session_is_held_before_everything_is_listed(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    """The node is full of pods that the scheduler gets to know last."""
+    [node] = make_nodes(1, cpu="3")
+    installed.make_pods(namespace, [installed.pod(f"old-{i}", cpu="1", spec={"nodeName": node}) for i in range(3)])
+    installed.make_pods(namespace, [installed.pod("new", cpu="1")])
+    fault_proxy.inject(Latency(3.0), path="^/api/v1/pods$", times=1)
+
+    scheduler = installed.start(*DIRECT, proxy=fault_proxy)
+    scheduler.wait_for("leading")
+    status, text = scheduler.page("/readyz")
+    assert (status, "pods" in text) == (503, True)
+    scheduler.wait_leading()
+
+    installed.wait_event(namespace, "new", "FailedScheduling")
+    assert "nodeName" not in installed.pods(namespace)["new"]["spec"]
 
 
 def writes_of(proxy: FaultProxy) -> dict[str, int]:

@@ -126,7 +126,11 @@ class Credentials:
         found = Configuration()
         try:
             if self._in_cluster:
-                load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+                load_incluster_config(  # type: ignore[no-untyped-call]
+                    client_configuration=found,
+                    token_filename=str(SERVICE_ACCOUNT / "token"),
+                    cert_filename=str(SERVICE_ACCOUNT / "ca.crt"),
+                )
             else:
                 path = _kubeconfig_path(self._source)
                 await load_kube_config(
@@ -149,7 +153,7 @@ class Credentials:
         )
         self.server_name = found.tls_server_name
         self.proxy = found.proxy or _environment_proxy(self.host)
-        self.authorization = found.api_key.get("BearerToken", "")
+        self.authorization = " ".join(found.api_key.get("BearerToken", "").split())  # files end with a newline
 
 
 def namespace_of_service_account() -> str:
