@@ -7,7 +7,7 @@ A task for which room was made is promised that room: it is pipelined, and nomin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import Any
@@ -57,7 +57,8 @@ class Hunt:
     ``may_go`` picks candidates among a node's tasks, ``lawful`` is the plugins' vote on them, ``allowed`` whether the
     task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
     ``keeps_budgets`` nobody goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
-    kube-scheduler). ``quiet``: an earlier search for the task has said why it did not help.
+    kube-scheduler). ``quiet``: an earlier search for the task has said why it did not help. ``grounds`` names the nodes
+    that can have candidates; None: any can.
     """
 
     session: Session
@@ -69,6 +70,7 @@ class Hunt:
     needs_candidates: bool = False
     keeps_budgets: bool = False
     quiet: bool = False
+    grounds: Collection[str] | None = None
     failures: NodeRefusals = field(default_factory=NodeRefusals)
 
     def succeed(self) -> bool:
@@ -78,16 +80,27 @@ class Hunt:
             return False
         session.hunts[session.action, _queue_of(task)] += 1
         nodes = session.engine.ranked(task)
+        worth_a_try = [node for node in nodes if self._is_worth_a_try(node)]
         passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
         for keeping in passes:
             self.failures = NodeRefusals()
-            if any(self._make_room(node, keeping=keeping) for node in nodes):
+            if any(self._make_room(node, keeping=keeping) for node in worth_a_try):
                 return True
+            if len(worth_a_try) < len(nodes):
+                self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
         if len(nodes) < len(session.cluster.rows):
             self.failures.add(NO_USE, len(session.cluster.rows) - len(nodes))
         if not self.quiet:
             _explain(session, task, self.failures)
         return False
+
+    def _is_worth_a_try(self, node: NodeInfo) -> bool:
+        """Whether there can be candidates on a node, or room without anybody going."""
+        if self.grounds is None or node.name in self.grounds:
+            return True
+        if self.needs_candidates:
+            return False
+        return node.unsettled > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
 
     def _make_room(self, node: NodeInfo, *, keeping: bool) -> bool:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
@@ -338,6 +351,40 @@ def note_hunted(session: Session, jobs: Sequence[JobInfo]) -> None:
 def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:
     """The waiting tasks of a job in the order in which they are tried, last first."""
     return session.in_order(list(job.schedulable()))[::-1]
+
+
+class Grounds:
+    """The nodes on which each queue has pods that may be evicted; looked up once an action needs it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._found: dict[str, set[str]] | None = None
+        self._others: dict[str, set[str]] = {}
+
+    def of_queue(self, queue: str) -> Collection[str]:
+        """Nodes with pods of a queue that may go."""
+        return self._of_all().get(queue, ())
+
+    def of_others(self, queue: str) -> Collection[str]:
+        """Nodes with pods that may go, of any queue but one."""
+        if queue not in self._others:
+            self._others[queue] = set().union(*(names for other, names in self._of_all().items() if other != queue))
+        return self._others[queue]
+
+    def _of_all(self) -> dict[str, set[str]]:
+        if self._found is None:
+            self._found = {}
+            for node in self._session.cluster.rows:
+                for task in node.tasks.values():
+                    job = task.job
+                    if job is not None and task.preemptable and task.status in EVICTABLE:
+                        self._found.setdefault(job.queue, set()).add(node.name)
+        return self._found
+
+
+def nodes_of(job: JobInfo) -> Collection[str]:
+    """Nodes with pods of a job that may go."""
+    return {task.node.name for task in job.tasks.values() if task.node is not None and can_go(task)}
 
 
 def can_go(victim: TaskInfo) -> bool:

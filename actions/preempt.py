@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from actions.eviction import ARGUMENTS, KEEP_BUDGETS, Hunt, can_go, note_hunted, preemptors, starving, takes_on
+from actions.eviction import (
+    ARGUMENTS,
+    KEEP_BUDGETS,
+    Grounds,
+    Hunt,
+    can_go,
+    nodes_of,
+    note_hunted,
+    preemptors,
+    starving,
+    takes_on,
+)
 from volsched.framework.arguments import Argument
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session
@@ -27,10 +38,12 @@ class PreemptAction:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._keeps_budgets = bool(arguments[KEEP_BUDGETS])
+        self._grounds: Grounds
 
     def execute(self, session: Session) -> None:
         """Go through the queues in order."""
         jobs = starving(session)
+        self._grounds = Grounds(session)
         queues: dict[str, list[JobInfo]] = {}
         for job in jobs:
             queues.setdefault(job.queue, []).append(job)
@@ -90,4 +103,5 @@ class PreemptAction:
             takes_on(session, queue, task),
             keeps_budgets=self._keeps_budgets,
             quiet=inside,
+            grounds=nodes_of(job) if inside and job is not None else self._grounds.of_queue(queue.name),
         )

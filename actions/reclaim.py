@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from actions.eviction import ARGUMENTS, KEEP_BUDGETS, Hunt, can_go, note_hunted, preemptors, starving
+from actions.eviction import ARGUMENTS, KEEP_BUDGETS, Grounds, Hunt, can_go, note_hunted, preemptors, starving
 from actions.job_order import Turns
 from volsched.framework.arguments import Argument
 from volsched.framework.session import Session
@@ -24,10 +24,12 @@ class ReclaimAction:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._keeps_budgets = bool(arguments[KEEP_BUDGETS])
+        self._grounds: Grounds
 
     def execute(self, session: Session) -> None:
         """Let the best job of the best queue reclaim, then everything goes back in line."""
         jobs = starving(session)
+        self._grounds = Grounds(session)
         turns = Turns.of(session, jobs)
         while turns.queues:
             queue = turns.queues.pop()
@@ -67,4 +69,5 @@ class ReclaimAction:
             lambda: True,
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
+            grounds=self._grounds.of_others(queue.name),
         )
