@@ -16,6 +16,7 @@ import msgspec
 
 from actions.job_order import considered
 from volsched.framework.arguments import Argument
+from volsched.framework.callbacks import NodeOrder, Predicate
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.budget import Budget
@@ -46,6 +47,7 @@ BUDGETS = "pods protected by disruption budgets"
 TOO_SMALL = "too little room even without the pods that may be evicted"
 NO_USE = "Preemption is not helpful for scheduling"
 
+Found = tuple[list[NodeInfo], list[NodeInfo]]
 Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
 """The plugins' say on whom of the candidates a task may evict."""
 
@@ -57,8 +59,8 @@ class Hunt:
     ``may_go`` picks candidates among a node's tasks, ``lawful`` is the plugins' vote on them, ``allowed`` whether the
     task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
     ``keeps_budgets`` nobody goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
-    kube-scheduler). ``quiet``: an earlier search for the task has said why it did not help. ``grounds`` names the nodes
-    that can have candidates; None: any can.
+    kube-scheduler). ``quiet``: an earlier search for the task has said why it did not help. ``where`` names the nodes
+    that can have candidates, when ``grounds`` are given; without, any node can.
     """
 
     session: Session
@@ -70,7 +72,8 @@ class Hunt:
     needs_candidates: bool = False
     keeps_budgets: bool = False
     quiet: bool = False
-    grounds: Collection[str] | None = None
+    grounds: Grounds | None = None
+    where: Collection[str] = ()
     failures: NodeRefusals = field(default_factory=NodeRefusals)
 
     def succeed(self) -> bool:
@@ -79,8 +82,7 @@ class Hunt:
         if session.pre_refusal(task) is not None or _waits_on_leavers(session, task):
             return False
         session.hunts[session.action, _queue_of(task)] += 1
-        nodes = session.engine.ranked(task)
-        worth_a_try = [node for node in nodes if self._is_worth_a_try(node)]
+        nodes, worth_a_try = self._nodes()
         passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
         for keeping in passes:
             self.failures = NodeRefusals()
@@ -94,9 +96,20 @@ class Hunt:
             _explain(session, task, self.failures)
         return False
 
+    def _nodes(self) -> tuple[list[NodeInfo], list[NodeInfo]]:
+        """Nodes where the task could go if others left, best first, and those of them that are worth a try."""
+        if self.grounds is None:
+            nodes = self.session.engine.ranked(self.task)
+            return nodes, nodes
+        return self.grounds.once(self.task, self.where, self._look)
+
+    def _look(self) -> tuple[list[NodeInfo], list[NodeInfo]]:
+        nodes = self.session.engine.ranked(self.task)
+        return nodes, [node for node in nodes if self._is_worth_a_try(node)]
+
     def _is_worth_a_try(self, node: NodeInfo) -> bool:
         """Whether there can be candidates on a node, or room without anybody going."""
-        if self.grounds is None or node.name in self.grounds:
+        if node.name in self.where:
             return True
         if self.needs_candidates:
             return False
@@ -353,13 +366,41 @@ def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:
     return session.in_order(list(job.schedulable()))[::-1]
 
 
+def _is_like_its_template(session: Session, task: TaskInfo) -> bool:
+    """Whether what the plugins say of nodes and a task depends on nothing of the task but its template and queue."""
+    nodes = session.nodes
+    callbacks: list[Predicate | NodeOrder] = [*nodes.predicates, *nodes.node_orders]
+    return not any(
+        callback.scope == "pod"
+        or (callback.scope == "domain" and (callback.key is None or callback.key(task) is not None))
+        for callback in callbacks
+    ) and all(batch.uniform is not None and batch.uniform(task) is not None for batch in nodes.batch_orders)
+
+
 class Grounds:
-    """The nodes on which each queue has pods that may be evicted; looked up once an action needs it."""
+    """The nodes on which each queue has pods that may be evicted; looked up once an action needs it.
+
+    Tasks that are alike are shown the same nodes while nothing moves: thousands may wait, and nobody may go for them.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._found: dict[str, set[str]] | None = None
         self._others: dict[str, set[str]] = {}
+        self._latest: tuple[object, Found] | None = None
+
+    def once(self, task: TaskInfo, where: Collection[str], look: Callable[[], Found]) -> Found:
+        """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
+        if not _is_like_its_template(self._session, task):
+            return look()
+        kind = (task.template.id, _queue_of(task), self._session.cluster.standing)
+        if self._latest is not None:
+            before, found = self._latest
+            if before == (kind, where):
+                return found
+        found = look()
+        self._latest = ((kind, where), found)
+        return found
 
     def of_queue(self, queue: str) -> Collection[str]:
         """Nodes with pods of a queue that may go."""

@@ -79,8 +79,11 @@ class PreemptAction:
 
     def _within_job(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
         tasks = preemptors(session, job)
+        alone = not nodes_of(job) and not session.promised()
         while tasks:
             task = tasks.pop()
+            if alone and session.engine.best(task) is None:
+                return  # nobody of the job could go, and there is no room on its way either
             statement = session.statement()
             if not task.preempts or not self._hunt(session, statement, queue, task, inside=True).succeed():
                 return
@@ -103,5 +106,6 @@ class PreemptAction:
             takes_on(session, queue, task),
             keeps_budgets=self._keeps_budgets,
             quiet=inside,
-            grounds=nodes_of(job) if inside and job is not None else self._grounds.of_queue(queue.name),
+            grounds=self._grounds,
+            where=nodes_of(job) if inside and job is not None else self._grounds.of_queue(queue.name),
         )

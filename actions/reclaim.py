@@ -69,5 +69,6 @@ class ReclaimAction:
             lambda: True,
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
-            grounds=self._grounds.of_others(queue.name),
+            grounds=self._grounds,
+            where=self._grounds.of_others(queue.name),
         )

@@ -8,6 +8,7 @@ from importlib import import_module
 NAMES = {
     "decisions": "how many placements a second the engine decides, from 1,000 to 50,000 nodes",
     "sessions": "what a session costs when little or nothing changed; memory; restart",
+    "preemption": "room for 500 preemptors on full clusters: sessions, victims, callbacks",
     "latency": "from a pod's creation to its binding, on a real control plane",
     "race": "a backlog on a real control plane: a bare binder, kube-scheduler and volsched",
 }
@@ -18,7 +19,7 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
         print("usage: python -m bench NAME [options]      (NAME -h says more)\n")
         for name, what in NAMES.items():
-            print(f"  {name:<10} {what}")
+            print(f"  {name:<12} {what}")
         return 0 if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help") else 2
     name = sys.argv[1]
     sys.argv[:2] = [f"python -m bench {name}"]
