@@ -179,7 +179,10 @@ class Program:
         await self._interruptible(self._load_configuration())
         if self._end.done():
             return
-        self._spawn(self._lead() if options.leader_elect else self._lead_alone())
+        if options.leader_elect:
+            self._spawn(self._lead())
+        else:
+            self._begin_leading()
 
     async def _serve(self) -> None:
         pages = Pages(self._live_problem, self._ready_problem, self._metrics.render, self._configz)
@@ -240,23 +243,19 @@ class Program:
         """Become the leader, catch up with what the one before has done, lead until that is over."""
         elector = self._elector = Elector(self._api, self._options.lease, self._fence)
         await elector.acquire()
-        catching_up = self._spawn(self._catch_up()) if elector.previous_holder else None
-        if catching_up is None:
+        if elector.previous_holder:
+            self._spawn(self._catch_up())
+        else:
             self._begin_leading()
         reason = await elector.keep()
         self._leading = False
         self._finish(FAILED, f"lost the lease: {reason}; nothing more is written")
-
-    async def _lead_alone(self) -> None:
-        self._begin_leading()
-        await asyncio.Event().wait()
 
     async def _catch_up(self) -> None:
         """See everything that the leader before has written before the first session of this term."""
         await asyncio.gather(*(i.catch_up() for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup")))
         _log.info("caught up with the leader before")
         self._begin_leading()
-        await asyncio.Event().wait()
 
     def _begin_leading(self) -> None:
         self._leading = True

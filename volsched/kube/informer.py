@@ -146,6 +146,8 @@ class Informer:
 
         The watch, which may lag or stall, is left for a short one that is read to its end.
         """
+        if self.absent:
+            return
         if self._catching_up is None:
             self._catching_up = asyncio.get_running_loop().create_future()
         if self._reading is not None and self._version:
@@ -175,8 +177,12 @@ class Informer:
             self._reading = None
         if catching_up is not None and self._version:
             self._progress += 1
-            self._catching_up = None
-            catching_up.set_result(None)
+            self._caught_up()
+
+    def _caught_up(self) -> None:
+        waiting, self._catching_up = self._catching_up, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
 
     async def _recover(self, error: ApiError, *, helped: bool) -> None:
         """Find out what a failure means, and wait as long as it asks for."""
@@ -208,6 +214,7 @@ class Informer:
         if not self.absent:
             self._begin_list()
             self._end_list("")
+            self._caught_up()
             if resource.optional:
                 _log.info("the server does not have this kind; going on without", resource=resource.plural)
         if resource.optional:
@@ -341,20 +348,30 @@ class Informer:
         yield from events
 
     def _events_one_by_one(self, lines: bytes) -> Iterator[WatchEvent[Any]]:
-        """Read lines of which at least one is no object of this kind."""
+        """Read lines of which at least one is no object of this kind: a bookmark with nulls, or an error."""
         for line in lines.splitlines():
             if not line.strip():
                 continue
             try:
-                raw = msgspec.json.decode(line)
-                kind, found = raw["type"], raw["object"]
-            except (msgspec.DecodeError, KeyError, TypeError) as error:
-                raise ApiError(0, "Broken", f"a line of a watch is no event: {line[:200]!r}") from error
-            if kind == "ERROR":
-                raise _status_error(found)
-            repaired = self._repaired({"metadata": found.get("metadata")} if kind == "DELETED" else found)
-            if repaired is not None:
-                yield WatchEvent(kind, repaired)
+                event = self._decoder.decode(line)
+            except msgspec.DecodeError:
+                event = None
+            if event is None or event.type == "ERROR":
+                event = self._odd_event(line)
+            if event is not None:
+                yield event
+
+    def _odd_event(self, line: bytes) -> WatchEvent[Any] | None:
+        """Read a line that is not as expected; None when its object cannot be read, ApiError when it is an error."""
+        try:
+            raw = msgspec.json.decode(line)
+            kind, found = raw["type"], raw["object"]
+        except (msgspec.DecodeError, KeyError, TypeError) as error:
+            raise ApiError(0, "Broken", f"a line of a watch is no event: {line[:200]!r}") from error
+        if kind == "ERROR" or not isinstance(found, dict):
+            raise _status_error(found)
+        repaired = self._repaired({"metadata": found.get("metadata")} if kind in ("DELETED", "BOOKMARK") else found)
+        return None if repaired is None else WatchEvent(str(kind), repaired)
 
     def _repaired(self, raw: Any) -> api.ApiObject | None:
         """Read an object that is not as expected: nulls count as absent; what cannot be read at all is left out."""
