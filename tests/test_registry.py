@@ -47,7 +47,7 @@ def test_the_built_in_configuration_can_be_built() -> None:
     names = [[option.name for option, _ in tier] for tier in profile.plugins]
     assert names == [
         ["priority", "gang", "conformance"],
-        ["overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack"],
+        ["overcommit", "predicates", "nodeorder", "binpack"],
     ]
 
 

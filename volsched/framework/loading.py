@@ -44,14 +44,12 @@ tiers:
   - name: conformance
 - plugins:
   - name: overcommit
-  - name: drf
-    enablePreemptable: false
   - name: predicates
-  - name: proportion
   - name: nodeorder
   - name: binpack
 """
-"""What applies when no configuration is given: the default of Volcano's Helm chart."""
+"""What applies when no configuration is given: the default of Volcano's Helm chart without fair shares (drf, proportion),
+so that a pod which no node can take is told so, and not that its queue deserves no more."""
 
 IN_KUBE_SCHEDULERS_PLACE: Final = """\
 actions: "allocate, preempt, backfill"

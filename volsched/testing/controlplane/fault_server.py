@@ -254,7 +254,8 @@ class Connection:
 
     def reset(self) -> None:
         """Reset the client's connection: it finds out with its next read or write."""
-        _reset_on_close(self._writer.get_extra_info("socket"))
+        if (found := self._writer.get_extra_info("socket")) is not None:  # else it is closed already
+            _reset_on_close(found)
         self._writer.transport.abort()
 
     async def _exchange(self, request: Request) -> bool:
