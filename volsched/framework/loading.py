@@ -48,8 +48,9 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
-"""What applies when no configuration is given: the default of Volcano's Helm chart without fair shares (drf, proportion),
-so that a pod which no node can take is told so, and not that its queue deserves no more."""
+"""What applies when no configuration is given: the default of Volcano's Helm chart without its fair shares.
+
+So a pod that no node can take is told so, and not that its queue deserves no more."""
 
 IN_KUBE_SCHEDULERS_PLACE: Final = """\
 actions: "allocate, preempt, backfill"
