@@ -15,13 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import signal
 import sys
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -29,6 +26,7 @@ import structlog
 from volsched import __version__, logs, registry
 from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, Loaded, find_in_data
+from volsched.gauges import add_gauges
 from volsched.kube.client import Api
 from volsched.kube.config_source import ConfigMapSource, FileSource, Verdicts
 from volsched.kube.credentials import Source
@@ -45,7 +43,6 @@ from volsched.kube.views import Views
 from volsched.kube.volumes import Volumes
 from volsched.loop import SchedulingThread
 from volsched.model.changes import Bound, Change
-from volsched.model.cluster import Cluster
 from volsched.model.errors import ConfigError
 from volsched.model.plan import Tell
 from volsched.scheduler import Profile
@@ -188,7 +185,16 @@ class Program:
         pages = Pages(self._live_problem, self._ready_problem, self._metrics.render, self._configz)
         server = Server(pages)
         self._cleanup.push_async_callback(server.stop)
-        self._add_metrics()
+        add_gauges(
+            self._metrics,
+            cluster=self._thread.mirror.cluster,
+            api=self._api,
+            executor=self._executor,
+            informers=self._informers,
+            inbox=self._inbox,
+            fence=self._fence,
+            silence=lambda: self._thread.silence,
+        )
         addresses = tuple(a for a in (self._options.listen_address, self._options.healthz_address) if a)
         await server.start(addresses)
 
@@ -379,122 +385,6 @@ class Program:
             "leader": self._fence.is_open,
             "logLevel": logs.level_name(),
         }
-
-    def _add_metrics(self) -> None:
-        add, cluster = self._metrics.add, self._thread.mirror.cluster
-        executor, api = self._executor, self._api
-        add("volsched_leader", "Whether this process may write", (), lambda: {(): float(self._fence.is_open)})
-        add(
-            "volsched_api_requests",
-            "Requests to the API server",
-            ("verb", "resource", "code"),
-            lambda: {tuple(key): count for key, count in list(api.requests.items())},
-            counts=True,
-        )
-        add(
-            "volsched_watch_restarts",
-            "Watches that had to be begun again, and why",
-            ("resource", "reason"),
-            lambda: {
-                (i.resource.plural, reason): count for i in self._informers for reason, count in i.restarts.items()
-            },
-            counts=True,
-        )
-        add("volsched_objects", "Objects that are known", ("resource",), self._object_counts)
-        add("volsched_lane_depth", "Writes that wait", ("lane",), self._lane_depths)
-        add("volsched_pods_bound", "Pods that were bound", (), lambda: {(): executor.binder.bound}, counts=True)
-        add("volsched_binds_refused", "Bindings that failed", (), lambda: {(): executor.binder.refused}, counts=True)
-        add("volsched_writes_dropped", "Writes that were given up", ("lane",), self._drops, counts=True)
-        add("volsched_events_sent", "Events that were written", (), lambda: {(): executor.events.sent}, counts=True)
-        add("volsched_scheduling_thread_silence_seconds", "Age of its heartbeat", (), self._silence)
-        add(
-            "volcano_queue_allocated_milli_cpu",
-            "CPU of placed pods by queue",
-            ("queue_name",),
-            lambda: queue_amounts(cluster, "cpu"),
-        )
-        add(
-            "volcano_queue_allocated_memory_bytes",
-            "Memory of placed pods by queue",
-            ("queue_name",),
-            lambda: queue_amounts(cluster, "memory"),
-        )
-        for kind in ("deserved", "capability", "guarantee"):
-            name = {"capability": "capacity"}.get(kind, kind)
-            add(
-                f"volcano_queue_{name}_milli_cpu",
-                f"CPU of the queue's {kind}",
-                ("queue_name",),
-                partial(queue_limits, cluster, kind, "cpu"),
-            )
-            add(
-                f"volcano_queue_{name}_memory_bytes",
-                f"Memory of the queue's {kind}",
-                ("queue_name",),
-                partial(queue_limits, cluster, kind, "memory"),
-            )
-        add(
-            "volcano_queue_weight",
-            "The queue's weight",
-            ("queue_name",),
-            lambda: {(queue.name,): queue.weight for queue in list(cluster.queues.values())},
-        )
-        add("volsched_lease_seconds_left", "Until the right to write ends if it is not renewed", (), self._lease_left)
-        add(
-            "volcano_queue_allocated_scalar_resources",
-            "Other resources of placed pods by queue, in thousandths",
-            ("queue_name", "resource"),
-            lambda: queue_scalars(cluster),
-        )
-
-    def _object_counts(self) -> dict[tuple[str, ...], float]:
-        return {(informer.resource.plural,): informer.count for informer in self._informers}
-
-    def _lane_depths(self) -> dict[tuple[str, ...], float]:
-        executor = self._executor
-        return {
-            ("bind",): executor.backlog,
-            ("volumes",): executor.binder.preparing,
-            ("status",): executor.statuses.depth,
-            ("events",): executor.events.depth,
-            ("inbox",): len(self._inbox),
-        }
-
-    def _drops(self) -> dict[tuple[str, ...], float]:
-        executor = self._executor
-        return {
-            ("bind",): executor.binder.dropped,
-            ("status",): executor.statuses.dropped,
-            ("events",): executor.events.dropped,
-        }
-
-    def _lease_left(self) -> dict[tuple[str, ...], float]:
-        left = self._fence.valid_until - time.monotonic()
-        return {(): max(0.0, left)} if math.isfinite(left) else {}
-
-    def _silence(self) -> dict[tuple[str, ...], float]:
-        return {(): self._thread.silence}
-
-
-def queue_amounts(cluster: Cluster, resource: str) -> dict[tuple[str, ...], float]:
-    """Return what placed pods of each queue take of one resource."""
-    return {(queue.name,): queue.allocated.get(resource, 0) for queue in list(cluster.queues.values())}
-
-
-def queue_limits(cluster: Cluster, kind: str, resource: str) -> dict[tuple[str, ...], float]:
-    """Return the deserved amount, capability or guarantee of each queue that names the resource there."""
-    found = ((queue.name, getattr(queue, kind).get(resource)) for queue in list(cluster.queues.values()))
-    return {(name,): amount for name, amount in found if amount is not None}
-
-
-def queue_scalars(cluster: Cluster) -> dict[tuple[str, ...], float]:
-    """Return what placed pods of each queue take of all resources but CPU and memory."""
-    return {
-        (queue.name, resource): amount
-        for queue in list(cluster.queues.values())
-        for resource, amount in list(queue.allocated.items())
-        if resource not in ("cpu", "memory")
-    }
 
 
 def _change_log_level() -> None:

@@ -31,7 +31,6 @@ from volsched.model.verdict import truncated
 
 COMPONENT: Final = "volsched"
 SCHEDULED: Final = "Scheduled"
-FAILED_SCHEDULING: Final = "FailedScheduling"
 
 LANE_LIMIT: Final = 8192
 """`Scheduled` Events that may wait; older ones are dropped."""
@@ -99,6 +98,7 @@ class Events:
         self._tokens_at = time.monotonic()
         self._scheduled: deque[_Talk] = deque()
         self._waiting: dict[Key, _Talk] = {}
+        self._refusals: dict[str, set[str]] = {}
         self._ready: dict[Key, None] = {}
         self._later: list[tuple[float, Key]] = []
         self._said: OrderedDict[Key, _Said] = OrderedDict()
@@ -135,6 +135,8 @@ class Events:
         key = _key(talk.tell)
         before = self._waiting.get(key)
         self._waiting[key] = talk
+        if talk.tell.kind == "Pod" and talk.tell.type == "Warning":
+            self._refusals.setdefault(talk.tell.uid, set()).add(talk.tell.reason)
         if before is None:
             talk.not_before = time.monotonic() + SETTLE_SECONDS
             self._route(key)
@@ -146,8 +148,9 @@ class Events:
 
     def cancel(self, uid: str) -> None:
         """Do not tell why a pod waits any more: it is being bound."""
-        if self._waiting.pop((uid, FAILED_SCHEDULING), None) is not None:
-            self.suppressed += 1
+        for reason in self._refusals.pop(uid, ()):
+            if self._waiting.pop((uid, reason), None) is not None:
+                self.suppressed += 1
 
     async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - what is left then is dropped, not an error
         """Send what is due, for at most `timeout` seconds, then nothing more."""
@@ -214,11 +217,19 @@ class Events:
         self._tokens -= 1
         return True
 
+    def _forget_refusal(self, key: Key) -> None:
+        uid, reason = key
+        reasons = self._refusals.get(uid, set())
+        reasons.discard(reason)
+        if not reasons:
+            self._refusals.pop(uid, None)
+
     def _start_next(self) -> None:
         if self._ready:
             key = next(iter(self._ready))
             del self._ready[key]
             talk = self._waiting.pop(key, None)
+            self._forget_refusal(key)
         else:
             talk = self._scheduled.popleft()
             key = (talk.tell.uid, talk.name)
@@ -311,6 +322,7 @@ class Events:
         self.dropped += 1 + self.depth
         self._scheduled.clear()
         self._waiting.clear()
+        self._refusals.clear()
         self._ready.clear()
 
     def _body(self, talk: _Talk, namespace: str) -> bytes:
