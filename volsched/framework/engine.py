@@ -23,7 +23,9 @@ from volsched.framework.callbacks import (
     KeyFn,
     Mask,
     NodeOrder,
+    NodeOrderFn,
     Predicate,
+    PredicateFn,
     Rows,
 )
 from volsched.framework.columns import FactColumns, NodeColumns, Path, StaticNode
@@ -90,8 +92,12 @@ class Engine(Protocol):
 
 @dataclass(slots=True)
 class _Part:
-    """One node order's share of an entry: a vector that holds for the entry, or a function to ask."""
+    """One node order's share of an entry: a vector that holds for the entry, or a function to ask.
 
+    ``place`` is where the order stands among those of the session, here and in other sessions.
+    """
+
+    place: int
     order: NodeOrder
     fixed: Floats | None
 
@@ -100,6 +106,7 @@ class _Part:
 class _Scoped:
     """A ``domain`` or ``queue`` callback of an entry, and the version at which its answers were taken."""
 
+    place: int
     callback: Predicate | NodeOrder
     version: Hashable
 
@@ -108,14 +115,17 @@ class Entry:
     """The answers about one template (see the module).
 
     ``total`` has the scores, ``blocks`` the highest of each block of rows, ``best`` the row that is to be chosen (-1:
-    none, ``_UNKNOWN``: look it up) and ``top`` its score. ``ok`` says of nodes with room, or with room coming, whether
-    the predicates let the task in; of the others it says nothing.
+    none, ``_UNKNOWN``: look it up) and ``top`` its score. ``ok`` marks the nodes that have room now,
+    or some day soon, and where the predicates let the task in. ``checks`` and ``adds`` are what to ask about single
+    nodes, of the session of that number: predicates, and node orders or the vectors that stand for them.
     """
 
     __slots__ = (
+        "adds",
         "best",
         "blocks",
         "charge",
+        "checks",
         "explained",
         "facts_position",
         "ok",
@@ -123,6 +133,7 @@ class Entry:
         "position",
         "row_predicates",
         "scoped",
+        "session",
         "static_ok",
         "task",
         "top",
@@ -140,8 +151,11 @@ class Entry:
         self.blocks: Floats
         self.best = _UNKNOWN
         self.top = _NEVER
-        self.row_predicates: list[Predicate] = []
+        self.session = 0
+        self.row_predicates: list[tuple[int, Predicate]] = []
         self.parts: list[_Part] = []
+        self.checks: list[PredicateFn] = []
+        self.adds: list[tuple[NodeOrderFn, Floats | None]] = []
         self.scoped: list[_Scoped] = []
         self.explained: tuple[tuple[int, int, list[Hashable]], NodeRefusals] | None = None
 
@@ -158,6 +172,8 @@ class FastEngine:
         self.rows_scored = 0
         self._shape: tuple[object, ...] = ()
         self._layout = -1
+        self._session = 0
+        self._all: list[Predicate | NodeOrder] = []
         self._entries: dict[Hashable, Entry] = {}
         self._capacity = 64
         self._keys: list[KeyFn] = []
@@ -174,28 +190,31 @@ class FastEngine:
         shape = callbacks.shape()
         if shape != self._shape:
             self._entries.clear()
-            self._reads.clear()
             self._shape = shape
-        else:
-            self._rebind(callbacks)
         self.callbacks = callbacks
-        asked: list[Predicate | NodeOrder] = [*callbacks.predicates, *callbacks.node_orders]
-        scoped = [callback for callback in asked if callback.scope in ("domain", "queue")]
+        self._session += 1
+        self._all = [*callbacks.predicates, *callbacks.node_orders]
+        scoped = [callback for callback in self._all if callback.scope in ("domain", "queue")]
         self._keys = [_queue_of if c.scope == "queue" else c.key or _uid_of for c in scoped]
         self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
         self._pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
         self._reads.clear()
 
-    def _rebind(self, callbacks: NodeCallbacks) -> None:
-        """Let kept entries ask the new session's functions, which take the places of the old ones."""
-        predicates = {id(old): new for old, new in zip(self.callbacks.predicates, callbacks.predicates, strict=True)}
-        orders = {id(old): new for old, new in zip(self.callbacks.node_orders, callbacks.node_orders, strict=True)}
-        for entry in self._entries.values():
-            entry.row_predicates = [predicates[id(p)] for p in entry.row_predicates]
-            for part in entry.parts:
-                part.order = orders[id(part.order)]
-            for scoped in entry.scoped:
-                scoped.callback = {**predicates, **orders}[id(scoped.callback)]  # type: ignore[assignment]
+    def _renew(self, entry: Entry) -> None:
+        """Let an entry of an earlier session ask this session's functions, which stand in the same places."""
+        predicates, orders = self.callbacks.predicates, self.callbacks.node_orders
+        entry.row_predicates = [(place, predicates[place]) for place, _ in entry.row_predicates]
+        for part in entry.parts:
+            part.order = orders[part.place]
+        for scoped in entry.scoped:
+            scoped.callback = self._all[scoped.place]
+        self._gather(entry)
+
+    def _gather(self, entry: Entry) -> None:
+        """Lay out what is to be asked about single nodes; vectors that add nothing anywhere are left out."""
+        entry.session = self._session
+        entry.checks = [predicate.fn for _, predicate in entry.row_predicates]
+        entry.adds = [(part.order.fn, part.fixed) for part in entry.parts if part.fixed is None or part.fixed.any()]
 
     # -- the question -------------------------------------------------------------------------------------------------
 
@@ -319,7 +338,8 @@ class FastEngine:
         return [nodes[rows[place]] for place in np.argsort(-totals, kind="stable")]
 
     def _could_go(self, task: TaskInfo, entry: Entry, node: NodeInfo) -> bool:
-        verdicts = (predicate.fn(task, node) for predicate in (*entry.row_predicates, *self._pod_predicates))
+        checks = (*entry.checks, *(predicate.fn for predicate in self._pod_predicates))
+        verdicts = (check(task, node) for check in checks)
         return all(verdict is None or verdict.resolvable for verdict in verdicts)
 
     # -- entries ------------------------------------------------------------------------------------------------------
@@ -341,6 +361,8 @@ class FastEngine:
             self._entries[key] = entry
             return entry
         entry.task = task
+        if entry.session != self._session:
+            self._renew(entry)
         self._catch_up(entry)
         return entry
 
@@ -358,13 +380,13 @@ class FastEngine:
     def _build(self, task: TaskInfo) -> Entry:
         cluster = self.cluster
         entry = Entry(task, cluster.columns.request(task.template))
-        predicates = [p for p in self.callbacks.predicates if self._speaks(p, task)]
-        orders = [o for o in self.callbacks.node_orders if self._speaks(o, task)]
-        entry.row_predicates = [p for p in predicates if p.scope not in ("static", "pod")]
-        entry.parts = [_Part(o, None) for o in orders]
-        asked: list[Predicate | NodeOrder] = [*predicates, *orders]
-        scoped = [callback for callback in asked if callback.scope in ("domain", "queue")]
-        entry.scoped = [_Scoped(callback, self._scope_version(callback, task)) for callback in scoped]
+        predicates = [(place, p) for place, p in enumerate(self.callbacks.predicates) if self._speaks(p, task)]
+        entry.row_predicates = [(place, p) for place, p in predicates if p.scope not in ("static", "pod")]
+        orders = enumerate(self.callbacks.node_orders)
+        entry.parts = [_Part(place, order, None) for place, order in orders if self._speaks(order, task)]
+        for place, callback in enumerate(self._all):
+            if callback.scope in ("domain", "queue") and self._speaks(callback, task):
+                entry.scoped.append(_Scoped(place, callback, self._scope_version(callback, task)))
         self._take_facts(entry)
         self._score_all(entry)
         return entry
@@ -383,6 +405,8 @@ class FastEngine:
         for part in entry.parts:
             if part.order.scope == "static":
                 part.fixed = self._static_scores(task, part.order)
+        self._gather(entry)
+        self._gather(entry)
 
     def _static_mask(self, task: TaskInfo, predicate: Predicate) -> Mask:
         if predicate.vector is not None:
@@ -447,15 +471,16 @@ class FastEngine:
 
     def _score_row(self, entry: Entry, row: int) -> None:
         """Ask the plain functions about one node, and keep the blocks and the best row right."""
-        before = entry.total[row]
+        before = entry.total.item(row)
         total = self._total(entry, row) if entry.static_ok[row] else _NEVER
         if before == total:
             return
         entry.total[row] = total
         block = row // _BLOCK
-        if total >= entry.blocks[block]:
+        highest = entry.blocks.item(block)
+        if total >= highest:
             entry.blocks[block] = total
-        elif before == entry.blocks[block]:
+        elif before == highest:
             rest = entry.total[block * _BLOCK : (block + 1) * _BLOCK]
             entry.blocks[block] = rest[rest.argmax()]
         if entry.best == row:
@@ -469,24 +494,25 @@ class FastEngine:
         charge = entry.charge
         fits = node.fits_idle(charge)
         if not (fits or node.unsettled):
+            entry.ok[row] = False
             return _NEVER
         self.rows_scored += 1
         task = entry.task
-        for predicate in entry.row_predicates:
+        for check in entry.checks:
             self.callbacks_asked += 1
-            if predicate.fn(task, node) is not None:
+            if check(task, node) is not None:
                 entry.ok[row] = False
                 return _NEVER
         entry.ok[row] = True
         if not fits or (node.unsettled and not node.fits_future(charge)):
             return _NEVER
         total = 0.0
-        for part in entry.parts:
-            if part.fixed is not None:
-                total += float(part.fixed[row])
-            else:
+        for score, fixed in entry.adds:
+            if fixed is None:
                 self.callbacks_asked += 1
-                total += part.order.fn(task, node)
+                total += score(task, node)
+            else:
+                total += fixed.item(row)
         return total
 
     def _score_changed(self, entry: Entry, rows: Rows) -> None:
@@ -501,6 +527,7 @@ class FastEngine:
                 if (node := nodes[row]).allocatable[column] - node.used[column] >= least or node.unsettled
             ]
         entry.total[rows] = _NEVER
+        entry.ok[rows] = False
         if len(worth) > _FEW:
             self._score_rows(entry, np.array(worth, dtype=np.intp))
         else:
@@ -517,7 +544,7 @@ class FastEngine:
         entry.position = self.cluster.usage_log.end
 
     def _score_rows(self, entry: Entry, rows: Rows) -> None:
-        """Ask about many nodes at once, by vector twins where callbacks have them; their totals were -inf."""
+        """Ask about many nodes at once, by vector twins where callbacks have them; before, they were no good."""
         self.columns.refresh()
         fits = self.columns.fits_idle(entry.charge, rows)
         if not self.cluster.unsettled:
@@ -525,7 +552,7 @@ class FastEngine:
         self.rows_scored += len(rows)
         task = entry.task
         ok = np.ones(len(rows), dtype=np.bool_)
-        for predicate in entry.row_predicates:
+        for _, predicate in entry.row_predicates:
             ok = ok & self._predicate_vector(task, predicate, rows, ok)
         entry.ok[rows] = ok
         rows = rows[ok & fits]
