@@ -145,7 +145,10 @@ def flags() -> list[str]:
 def test_every_metric_is_documented() -> None:
     sources = [ROOT / "volsched/kube/metrics.py", ROOT / "volsched/gauges.py", ROOT / "volsched/runner.py"]
     named = {name for path in sources for name in re.findall(r'"((?:volsched|volcano)_[a-z0-9_]+)"', path.read_text())}
-    documented = {next(codes(cells[0])).removesuffix("_total") for cells in rows(section(PAGE, "Pages and metrics"))}
+    of_queues = ("allocated", "deserved", "capacity", "guarantee")
+    named |= {f"volcano_queue_{what}_{unit}" for what in of_queues for unit in ("milli_cpu", "memory_bytes")}
+    table = rows(section(PAGE, "Pages and metrics"))
+    documented = {name.removesuffix("_total") for cells in table for name in codes(cells[0])}
 
     assert documented == named
 
