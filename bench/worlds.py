@@ -11,12 +11,10 @@ from typing import Any
 
 from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.framework.engine import Engine, FastEngine
-from volsched.framework.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster
-from volsched.registry import load_profile
-from volsched.scheduler import Scheduler
+from volsched.scheduler import Profile, Scheduler
 from volsched.testing.builders import GROUP_NAME, HOSTNAME, Recorder, SteadyClock
 
 Json = dict[str, Any]
@@ -137,14 +135,14 @@ def gangs(
 
 def a_scheduler(
     objects: Iterable[Json],
-    configuration: str = DEFAULT_CONFIGURATION,
+    profile: Profile,
     engine: Callable[[Cluster], Engine] = FastEngine,
 ) -> tuple[Scheduler, Recorder]:
     """Return a scheduler on a mirror that has these objects, and what takes its steps; garbage is settled first."""
     mirror = Mirror(MirrorSettings())
     mirror.apply(puts(objects))
     recorder = Recorder()
-    scheduler = Scheduler(mirror, load_profile(configuration)[0], recorder, SteadyClock(), engine)
+    scheduler = Scheduler(mirror, profile, recorder, SteadyClock(), engine)
     gc.collect()
     gc.freeze()  # as volsched run does once it has listed everything
     return scheduler, recorder
