@@ -322,15 +322,18 @@ def writes_of(proxy: FaultProxy) -> dict[str, int]:
 
 
 def test_an_outage_of_the_api_server_is_survived(installed: Installed, namespace: str, make_nodes: MakeNodes) -> None:
+    """A server that has just come back refuses everybody for a moment, for want of rights."""
     make_nodes(2, cpu="32")
-    scheduler = installed.start(*DIRECT).wait_leading()
+    patient = ("--leader-elect-lease-duration", "90s", "--leader-elect-renew-deadline", "80s")
+    scheduler = installed.start(*DIRECT, *patient).wait_leading()
     installed.make_pods(namespace, [installed.pod("before", cpu="1")])
     installed.wait_bound(namespace, 1)
 
     installed.control_plane.restart(down_seconds=2.0)
-    installed.make_pods(namespace, [installed.pod("after", cpu="1")])
+    installed.make_pods(namespace, [installed.pod("after", cpu="1"), installed.pod("large", cpu="100")])
 
     installed.wait_bound(namespace, 2, timeout=40)
+    installed.wait_event(namespace, "large", "FailedScheduling", timeout=40)
     assert scheduler.process.poll() is None
 
 

@@ -52,7 +52,9 @@ LONGEST_INTERVAL_SECONDS: Final = 300.0
 QUIET_SECONDS: Final = 900.0
 """An object about which nothing was said for this long is told about at once again."""
 
-_FORBIDDEN_PAUSE_SECONDS: Final = 300.0
+_FORBIDDEN_PAUSES: Final = (2.0, 300.0)
+"""Seconds without Events after they were refused for want of rights: at first, and at most."""
+
 _SCHEDULED_ATTEMPTS: Final = 3
 _LONGEST_PREFIX: Final = 230
 
@@ -104,7 +106,8 @@ class Events:
         self._said: OrderedDict[Key, _Said] = OrderedDict()
         self._under_way: dict[Key, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._forbidden_until = 0.0
+        self._paused_until = 0.0
+        self._forbidden = Backoff(*_FORBIDDEN_PAUSES)
         self._stopped = False
         self._instance = socket.gethostname()
         self.sent = 0
@@ -118,9 +121,6 @@ class Events:
 
     def tell(self, tell: Tell) -> None:
         """Take something over that should be told."""
-        if time.monotonic() < self._forbidden_until:
-            self.dropped += 1
-            return
         talk = _Talk(tell, _now_text(), _event_name(tell.name))
         if tell.reason == SCHEDULED and tell.type == "Normal":
             self._scheduled.append(talk)
@@ -207,9 +207,11 @@ class Events:
 
     def _may_send(self, behind_binds: bool) -> bool:
         """Take a token, if one more may be under way and the right to write is ours."""
+        now = time.monotonic()
         if len(self._under_way) >= (1 if behind_binds else IN_FLIGHT) or not self._fence.is_open:
             return False
-        now = time.monotonic()
+        if now < self._paused_until:
+            return False
         self._tokens = min(float(BURST), self._tokens + (now - self._tokens_at) * self._qps)
         self._tokens_at = now
         if self._tokens < 1:
@@ -260,6 +262,7 @@ class Events:
             self._failed(key, talk, error)
         else:
             self.sent += 1
+            self._forbidden.reset()
 
     async def _create(self, key: Key, talk: _Talk) -> None:
         namespace = talk.tell.namespace or "default"
@@ -301,12 +304,12 @@ class Events:
         await self._api.request(method, path, "events", body=body, content_type=content_type, within=within)
 
     def _failed(self, key: Key, talk: _Talk, error: ApiError) -> None:
-        if error.status == 403 and "terminat" not in error.message:
-            self._forbid(error)
-            return
         talk.attempts += 1
+        is_forbidden = error.status == 403 and "terminat" not in error.message
+        if is_forbidden:
+            self._pause(error)
         is_scheduled = talk.tell.reason == SCHEDULED
-        if not error.is_transient or (is_scheduled and talk.attempts >= _SCHEDULED_ATTEMPTS):
+        if not (error.is_transient or is_forbidden) or (is_scheduled and talk.attempts >= _SCHEDULED_ATTEMPTS):
             self.dropped += 1
         elif is_scheduled:
             self._scheduled.append(talk)
@@ -314,16 +317,12 @@ class Events:
             talk.not_before = time.monotonic() + max(talk.backoff.next(), error.retry_after or 0.0)
             self._waiting.setdefault(key, talk)
 
-    def _forbid(self, error: ApiError) -> None:
-        """Do without Events for a while."""
-        if time.monotonic() >= self._forbidden_until:
+    def _pause(self, error: ApiError) -> None:
+        """Do without Events for a while; what is to be told waits."""
+        if self._forbidden.failures == 0:
             _log.warning("not allowed to write Events; going on without them", error=str(error))
-        self._forbidden_until = time.monotonic() + _FORBIDDEN_PAUSE_SECONDS
-        self.dropped += 1 + self.depth
-        self._scheduled.clear()
-        self._waiting.clear()
-        self._refusals.clear()
-        self._ready.clear()
+        if time.monotonic() >= self._paused_until:
+            self._paused_until = time.monotonic() + self._forbidden.next()
 
     def _body(self, talk: _Talk, namespace: str) -> bytes:
         tell = talk.tell

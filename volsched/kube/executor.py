@@ -69,6 +69,7 @@ class ClusterExecutor:
         """Forget everything about an object that is no longer there."""
         self.binder.forget_pod(uid)
         self.statuses.forget(uid)
+        self.events.cancel(uid)
 
     async def drain(self, timeout: float) -> bool:  # noqa: ASYNC109 - what is left then is dropped, not an error
         """Finish the bindings that were decided, at most `timeout` seconds, and stop; tell whether all were made."""

@@ -37,6 +37,10 @@ WATCH_SECONDS: Final = (300, 600)
 PAGE: Final = 500
 """Objects in one page of a list."""
 
+LONGEST_PAUSE_SECONDS: Final = 5.0
+"""Between two tries after failures; a dozen watches that knock so often burden nobody, and an outage ends for us soon
+after it ends."""
+
 ABSENT_PAUSE_SECONDS: Final = 10.0
 """How often to look whether the server has a kind by now."""
 
@@ -109,7 +113,7 @@ class Informer:
         self._seen: set[str] | None = None
         self._version = ""
         self._in_pages = False
-        self._backoff = Backoff(0.25, 30.0)
+        self._backoff = Backoff(0.25, LONGEST_PAUSE_SECONDS)
         self._progress = 0
         self._reading: asyncio.Future[None] | None = None
         self._catching_up: asyncio.Future[None] | None = None

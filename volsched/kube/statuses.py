@@ -48,6 +48,8 @@ OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled")
 """Types of PodGroup conditions that the scheduler sets; others are left as they are."""
 
 _REFUSED_PAUSE_SECONDS: Final = 30.0
+_RIGHTS: Final = (401, 403)
+"""Refused for want of rights; an API server that has just been started says so for a moment, too."""
 
 _log = structlog.get_logger(__name__)
 
@@ -235,7 +237,9 @@ class Statuses:
         if error.is_gone:
             self._paces.pop(key, None)
             self._groups_have_status = None  # a 404 may also mean that the kind was installed anew, without or with it
-        elif error.is_transient:
+        elif error.is_transient or error.status in _RIGHTS:
+            if error.status in _RIGHTS and entry.backoff.failures == 0:
+                _log.warning("not allowed to write a status", object=_name(entry.step), error=str(error))
             entry.not_before = time.monotonic() + max(entry.backoff.next(), error.retry_after or 0.0)
             self._entries.setdefault(key, entry)
         else:
