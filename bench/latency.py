@@ -1,16 +1,14 @@
 """How long from a pod's creation to its binding, while pods come at a steady rate, on a real control plane.
 
 This process creates plain pods at a rate, and one watch sees them appear and get their nodes; the time between the two
-is the latency. The bare binder, which binds a pod to the next node as soon as a watch shows it, says how much of that is
+is the latency. The bare binder, which binds a pod to the next node as soon as a watch shows it, says how much of it is
 the API server's: what volsched adds is the difference of the two. Everything shares the machine's cores.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import ssl
 import tempfile
 import time
 from contextlib import suppress
@@ -62,7 +60,7 @@ class Load:
             await asyncio.gather(*(create() for _ in range(CREATORS)))
             self.creating_seconds = time.perf_counter() - began
             deadline = time.perf_counter() + 30
-            while len(self.bound) < count and time.perf_counter() < deadline:
+            while len(self.bound) < count and time.perf_counter() < deadline:  # noqa: ASYNC110 - polled once a rate
                 await asyncio.sleep(0.05)
             watching.cancel()
             with suppress(asyncio.CancelledError):
