@@ -148,7 +148,8 @@ def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> 
     """Members that found a place wait for their gang; say so, and for what."""
     job = attempt.job
     placed = [o.task for o in statement.operations if o.kind == "allocate"]
-    origin = next((t.refusal for t in job.waiting.values() if t.refusal and t.refusal.step is not Step.GANG), None)
+    others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
+    origin = min(others, key=lambda t: t.key).refusal if others else None
     for task in [*placed, *attempt.tasks]:
         session.refuse_task(task, _gang_waits(job, len(placed), origin))
 

@@ -393,6 +393,18 @@ def test_the_best_of_many_blocks_is_found_as_totals_sink(size: int) -> None:
     assert chosen == sorted(names, key=lambda name: (-score(name), name))
 
 
+def test_a_node_that_draws_level_with_the_best_goes_behind_it_when_its_name_does() -> None:
+    world = nodes(3).job("j", tasks=2, cpu="1").pod("p", on="n0002", cpu="1").pod("q", on="n0000", cpu="1")
+    stage = Stage(world, least_used)
+    assert stage.best("j-0") == "n0001"
+
+    stage.apply(finished(stage, "p"))
+    assert stage.best("j-0") == "n0001"
+
+    stage.apply(finished(stage, "q"))
+    assert stage.best("j-0") == "n0000"
+
+
 def test_a_log_that_has_forgotten_makes_everything_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RowLog, "KEPT", 20)
     stage = Stage(nodes(5).job("j", tasks=100, cpu="1").job("k", cpu="2"), least_used)

@@ -91,7 +91,15 @@ FEATURES = (
     "others",
     "classes",
 )
-ZONES = st.sampled_from(["a", "b", "c"])
+THEMES = (
+    frozenset({"zones", "near"}),
+    frozenset({"zones", "spread"}),
+    frozenset({"zones", "near", "spread", "others"}),
+    frozenset({"roles", "idle", "classes"}),
+    frozenset({"ports", "cards", "taints"}),
+    frozenset({"classes", "cards", "idle"}),
+)
+ZONES = st.sampled_from(["a", "b"])
 APPS = st.sampled_from(["x", "y"])
 FEW = st.integers(0, 2)
 
@@ -163,13 +171,18 @@ class Draws:
         phase = draw(st.sampled_from(["Pending", "Inqueue", "Inqueue", "Running"]))
         meta = {"name": name, "namespace": "default", "uid": f"pg-{name}", "creationTimestamp": stamp(10 + number // 2)}
         group = {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": meta, "spec": spec, "status": {"phase": phase}}
-        like = self.pod_spec()
-        same = draw(st.booleans())
-        return [group, *(self.pod(f"{name}-w-{i}", name, like if same else self.pod_spec()) for i in range(tasks))]
+        like, app = self.pod_spec(), draw(APPS)
+        alike = draw(st.integers(0, 2)) > 0
+        pods = [
+            self.pod(f"{name}-w-{number}", name, like, app) if alike else self.pod(f"{name}-w-{number}", name)
+            for number in range(tasks)
+        ]
+        return [group, *pods]
 
-    def pod(self, name: str, group: str, spec: Manifest) -> Manifest:
+    def pod(self, name: str, group: str, spec: Manifest | None = None, app: str = "") -> Manifest:
         draw = self.draw
-        meta: Manifest = {"name": name, "namespace": "default", "uid": f"pod-{name}", "labels": {"app": draw(APPS)}}
+        spec, app = spec or self.pod_spec(), app or draw(APPS)
+        meta: Manifest = {"name": name, "namespace": "default", "uid": f"pod-{name}", "labels": {"app": app}}
         meta["creationTimestamp"] = stamp(100 + draw(FEW))
         meta["annotations"] = {GROUP: group, **({ROLE: draw(st.sampled_from(["w", "m"]))} if self.may("roles") else {})}
         spec = copy.deepcopy(spec)
@@ -180,7 +193,7 @@ class Draws:
 
     def late_pod(self, group: str) -> Manifest:
         """One more member of a group."""
-        return self.pod(f"{group}-late-{self.next('late')}", group, self.pod_spec())
+        return self.pod(f"{group}-late-{self.next('late')}", group)
 
     def pod_spec(self) -> Manifest:
         draw = self.draw
@@ -200,7 +213,7 @@ class Draws:
         if self.may("taints"):
             spec["tolerations"] = [{"key": "t", "operator": "Exists"}]
         affinity: Manifest = {}
-        if self.may("near", 3):
+        if self.may("near"):
             affinity["podAffinity" if draw(st.booleans()) else "podAntiAffinity"] = self.terms()
         if self.may("zones", 4):
             term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [draw(ZONES)]}]}
@@ -208,7 +221,7 @@ class Draws:
             affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
         if affinity:
             spec["affinity"] = affinity
-        if self.may("spread", 3):
+        if self.may("spread"):
             spec["topologySpreadConstraints"] = [
                 {
                     "maxSkew": draw(st.integers(1, 2)),
@@ -233,7 +246,7 @@ class Draws:
     def placed(self, nodes: list[str]) -> Manifest:
         """A pod that runs already: of a group, or somebody else's."""
         draw, name = self.draw, f"r{self.next('running')}"
-        pod = self.pod(name, "old", self.pod_spec())
+        pod = self.pod(name, "old")
         pod["spec"].pop("schedulingGates", None)
         pod["spec"]["nodeName"] = draw(st.sampled_from(nodes))
         pod["status"]["phase"] = draw(st.sampled_from(["Running", "Running", "Pending"]))
@@ -263,8 +276,7 @@ class Story:
 @st.composite
 def stories(draw: st.DrawFn, evicting: bool = False, cycles: int = 4) -> Story:
     """A small world and a few cycles in it."""
-    features = draw(st.frozensets(st.sampled_from(FEATURES), max_size=5))
-    drawn = Draws(draw, features)
+    drawn = Draws(draw, draw(st.one_of(st.sampled_from(THEMES), st.frozensets(st.sampled_from(FEATURES), max_size=5))))
     nodes = [drawn.node() for _ in range(draw(st.integers(1, 5)))]
     names = [node["metadata"]["name"] for node in nodes]
     objects = [*nodes, drawn.queue("q1"), drawn.queue("q2")]
