@@ -21,6 +21,7 @@ from bench import worlds
 from bench.common import Report, Stopwatch, parser
 from volsched.model.changes import Bound, Change, Gone
 from volsched.model.plan import Bind, Evict
+from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
 from volsched.testing.builders import Recorder
 
@@ -79,7 +80,7 @@ def preemptors(count: int, size: int, level: str) -> Iterator[worlds.Json]:
 
 def run(nodes: int, count: int, variant: str, *, profiled: bool = False) -> dict[str, Any]:
     """Let preemptors arrive and be placed; what it took."""
-    scheduler, recorder = worlds.a_scheduler(full_cluster(nodes), CONFIGURATION)
+    scheduler, recorder = worlds.a_scheduler(full_cluster(nodes), load_profile(CONFIGURATION)[0])
     scheduler.cycle()
     recorder.steps.clear()
     size, level = (5 if variant == "gangs" else 1), ("low" if variant == "hopeless" else "high")
