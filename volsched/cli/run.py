@@ -8,11 +8,10 @@ from typing import Any, Final
 
 import click
 
+from volsched.cli.flags import SETTINGS, Duration, leader_flags, lease_from, log_flags, server_flags, watch_flag
+
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """Who answers to this name alone stands in kube-scheduler's place: its Lease, its plain pods, its preemption."""
-
-_UNITS: Final = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 
 _HARMLESS: Final = (
     "alsologtostderr",
@@ -48,24 +47,6 @@ _HARMLESS: Final = (
 """Flags of Volcano's scheduler that have nothing to switch here; they are taken, and said to have no effect."""
 
 
-class Duration(click.ParamType[float]):
-    """A time as Go writes it (`15s`, `1m30s`, `500ms`), or a number of seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds."""
-        if isinstance(value, int | float):
-            return float(value)
-        text = str(value).strip()
-        if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
-            return float(text)
-        parts = _DURATION.findall(text)
-        if not parts or "".join(number + unit for number, unit in parts) != text:
-            self.fail(f"{value!r} is no duration; write it as 15s, 1m30s or 500ms", param, ctx)
-        return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
 class _Harmless(click.ParamType[str]):
     name = "ignored"
 
@@ -85,7 +66,7 @@ def _take_harmless(command: Any) -> Any:
     return command
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120, "show_default": True})
+@click.command(context_settings=SETTINGS)
 @click.option(
     "--scheduler-name",
     "scheduler_names",
@@ -121,49 +102,18 @@ def _take_harmless(command: Any) -> Any:
     show_default="direct with the scheduler name default-scheduler, else podgroup",
     help="A pod that names no PodGroup is scheduled by itself (direct) or waits until a controller makes one.",
 )
-@click.option(
-    "--leader-elect",
-    type=bool,
-    is_flag=False,
-    flag_value="true",
-    default=True,
-    help="Elect one leader among several schedulers.",
+@leader_flags(
+    "volsched; in kube-scheduler's place kube-scheduler",
+    "the pod's own, else volsched-system; in kube-scheduler's place kube-system",
+    "schedulers",
 )
-@click.option("--leader-elect-lease-duration", type=Duration(), default="15s", help="After this others may take over.")
-@click.option("--leader-elect-renew-deadline", type=Duration(), default="10s", help="A leader without news stops then.")
-@click.option("--leader-elect-retry-period", type=Duration(), default="2s", help="Pause between two tries.")
-@click.option(
-    "--leader-elect-resource-name",
-    default="",
-    metavar="NAME",
-    show_default="volsched; in kube-scheduler's place kube-scheduler",
-    help="The Lease object.",
-)
-@click.option(
-    "--leader-elect-resource-namespace",
-    default="",
-    metavar="NAMESPACE",
-    show_default="the pod's own, else volsched-system; in kube-scheduler's place kube-system",
-    help="The namespace of the Lease object.",
-)
-@click.option(
-    "--listen-address", default=":8080", metavar="ADDRESS", help="Serve metrics and probes here; empty: do not."
-)
-@click.option("--healthz-address", default=":11251", metavar="ADDRESS", help="Serve them here, too; empty: do not.")
-@click.option("--kubeconfig", default="", metavar="FILE", help="A kubeconfig file; in a cluster none is needed.")
-@click.option("--context", "kube_context", default="", metavar="NAME", help="A context of the kubeconfig file.")
-@click.option("--master", default="", metavar="URL", help="The API server's address, in place of the configured one.")
-@click.option("--kube-api-qps", type=float, default=0.0, help="Limit of requests per second; 0 is no limit.")
-@click.option("--kube-api-burst", type=int, default=5000, help="Requests that may be made at once under a limit.")
+@server_flags
 @click.option("--binds-in-flight", type=click.IntRange(1, 256), default=32, help="Bindings that are under way at once.")
-@click.option("--watch-silence", type=Duration(), default="75s", help="A watch that says nothing this long is renewed.")
+@watch_flag
 @click.option(
     "--cache-dump-dir", default="", metavar="FOLDER", help="Where SIGUSR2 leaves what the scheduler believes."
 )
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", help="Log level."
-)
-@click.option("--log-format", type=click.Choice(["auto", "json", "console"]), default="auto", help="Log format.")
+@log_flags
 @_take_harmless
 @click.pass_context
 def run(context: click.Context, /, **flags: Any) -> None:
@@ -186,7 +136,6 @@ def run(context: click.Context, /, **flags: Any) -> None:
 def options_from(flags: dict[str, Any]) -> Any:
     """Return the flags as `volsched.runner.Options`; raises click.UsageError for contradictions."""
     from volsched.kube.credentials import Source, namespace_of_service_account  # noqa: PLC0415
-    from volsched.kube.elector import LeaseSettings  # noqa: PLC0415
     from volsched.runner import Options  # noqa: PLC0415
 
     if flags["scheduler_conf"] and flags["scheduler_configmap"]:
@@ -198,15 +147,7 @@ def options_from(flags: dict[str, Any]) -> Any:
     names = tuple(dict.fromkeys(flags["scheduler_names"]))
     alone = names == (DEFAULT_SCHEDULER,)
     namespace = "kube-system" if alone else namespace_of_service_account() or "volsched-system"
-    lease = LeaseSettings(
-        flags["leader_elect_resource_namespace"] or namespace,
-        flags["leader_elect_resource_name"] or ("kube-scheduler" if alone else "volsched"),
-        flags["leader_elect_lease_duration"],
-        flags["leader_elect_renew_deadline"],
-        flags["leader_elect_retry_period"],
-    )
-    if flags["leader_elect"] and lease.problem():
-        raise click.UsageError(f"--leader-elect-...: {lease.problem()}")
+    lease = lease_from(flags, "kube-scheduler" if alone else "volsched", namespace)
     return Options(
         scheduler_names=names,
         scheduler_conf=flags["scheduler_conf"],

@@ -1,0 +1,78 @@
+"""`volsched controllers`: the flags, those of `volsched run` where they mean the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from volsched.cli.flags import SETTINGS, Duration, leader_flags, lease_from, log_flags, server_flags, watch_flag
+
+
+@click.command(context_settings=SETTINGS)
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    default=("volsched",),
+    metavar="NAME",
+    help="Look after pods and Volcano Jobs of this scheduler; may be repeated. As given to `volsched run`.",
+)
+@click.option("--default-queue", default="default", metavar="NAME", help="The queue of what names none.")
+@click.option(
+    "--inherit-owner-annotations",
+    type=bool,
+    is_flag=False,
+    flag_value="true",
+    default=True,
+    help="Copy annotations that begin with volcano.sh/ from a workload to the PodGroup of its pods.",
+)
+@click.option("--workers", type=click.IntRange(1, 256), default=16, help="Objects that are worked on at once.")
+@click.option(
+    "--volcano-grace",
+    type=Duration(),
+    default="60s",
+    help="Take over once Volcano's own controllers were not seen for this long.",
+)
+@leader_flags("volsched-controllers", "the pod's own, else volsched-system", "controllers processes")
+@server_flags
+@watch_flag
+@log_flags
+@click.pass_context
+def controllers(context: click.Context, /, **flags: Any) -> None:
+    """Look after Queues, PodGroups and Volcano Jobs where Volcano's own controllers do not run.
+
+    Ends with status 0 after SIGTERM or SIGINT, 1 when the lease is lost or something fails, 2 when a flag is wrong.
+    SIGUSR1 switches between log levels info and debug.
+    """
+    from volsched import logs  # noqa: PLC0415 - `volsched --help` needs none of this
+
+    logs.setup(flags["log_level"], flags["log_format"])
+    options = options_from(flags)
+    from volsched.operator.program import run  # noqa: PLC0415 - 0.5 s of imports
+
+    context.exit(run(options))
+
+
+def options_from(flags: dict[str, Any]) -> Any:
+    """Return the flags as `volsched.operator.options.Options`; raises click.UsageError for contradictions."""
+    from volsched.kube.credentials import Source, namespace_of_service_account  # noqa: PLC0415
+    from volsched.operator.options import Options  # noqa: PLC0415
+
+    if flags["volcano_grace"] <= 0:
+        raise click.UsageError("--volcano-grace must be positive")
+    return Options(
+        scheduler_names=tuple(dict.fromkeys(flags["scheduler_names"])),
+        default_queue=flags["default_queue"],
+        inherit_owner_annotations=flags["inherit_owner_annotations"],
+        workers=flags["workers"],
+        volcano_grace=flags["volcano_grace"],
+        leader_elect=flags["leader_elect"],
+        lease=lease_from(flags, "volsched-controllers", namespace_of_service_account() or "volsched-system"),
+        source=Source(flags["kubeconfig"], flags["kube_context"], flags["master"]),
+        qps=flags["kube_api_qps"],
+        burst=flags["kube_api_burst"],
+        listen_address=flags["listen_address"],
+        healthz_address=flags["healthz_address"],
+        watch_silence=flags["watch_silence"],
+    )

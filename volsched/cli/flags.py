@@ -1,0 +1,120 @@
+"""Flags that `volsched run` and `volsched controllers` share, said once: they mean the same in both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from volsched import cli
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_UNITS: Final = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+
+SETTINGS: Final = {**cli.SETTINGS, "show_default": True}
+
+
+class Duration(click.ParamType[float]):
+    """A time as Go writes it (`15s`, `1m30s`, `500ms`), or a number of seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        if isinstance(value, int | float):
+            return float(value)
+        text = str(value).strip()
+        if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+            return float(text)
+        parts = _DURATION.findall(text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            self.fail(f"{value!r} is no duration; write it as 15s, 1m30s or 500ms", param, ctx)
+        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Make one decorator of several, in the order in which `--help` shows them."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def leader_flags(lease: str, namespace: str, what: str) -> Callable[[Command], Command]:
+    """Return the flags of the election; `lease` and `namespace` say in words which Lease is the default."""
+    return _together(
+        click.option(
+            "--leader-elect",
+            type=bool,
+            is_flag=False,
+            flag_value="true",
+            default=True,
+            help=f"Elect one leader among several {what}.",
+        ),
+        click.option(
+            "--leader-elect-lease-duration", type=Duration(), default="15s", help="After this others may take over."
+        ),
+        click.option(
+            "--leader-elect-renew-deadline", type=Duration(), default="10s", help="A leader without news stops then."
+        ),
+        click.option("--leader-elect-retry-period", type=Duration(), default="2s", help="Pause between two tries."),
+        click.option(
+            "--leader-elect-resource-name", default="", metavar="NAME", show_default=lease, help="The Lease object."
+        ),
+        click.option(
+            "--leader-elect-resource-namespace",
+            default="",
+            metavar="NAMESPACE",
+            show_default=namespace,
+            help="The namespace of the Lease object.",
+        ),
+    )
+
+
+server_flags: Final = _together(
+    click.option(
+        "--listen-address", default=":8080", metavar="ADDRESS", help="Serve metrics and probes here; empty: do not."
+    ),
+    click.option("--healthz-address", default=":11251", metavar="ADDRESS", help="Serve them here, too; empty: do not."),
+    click.option("--kubeconfig", default="", metavar="FILE", help="A kubeconfig file; in a cluster none is needed."),
+    click.option("--context", "kube_context", default="", metavar="NAME", help="A context of the kubeconfig file."),
+    click.option(
+        "--master", default="", metavar="URL", help="The API server's address, in place of the configured one."
+    ),
+    click.option("--kube-api-qps", type=float, default=0.0, help="Limit of requests per second; 0 is no limit."),
+    click.option("--kube-api-burst", type=int, default=5000, help="Requests that may be made at once under a limit."),
+)
+
+watch_flag: Final = click.option(
+    "--watch-silence", type=Duration(), default="75s", help="A watch that says nothing this long is renewed."
+)
+
+log_flags: Final = _together(
+    click.option(
+        "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", help="Log level."
+    ),
+    click.option("--log-format", type=click.Choice(["auto", "json", "console"]), default="auto", help="Log format."),
+)
+
+
+def lease_from(flags: dict[str, Any], name: str, namespace: str) -> Any:
+    """Return the flags of the election as `LeaseSettings`; raises click.UsageError for times that contradict."""
+    from volsched.kube.elector import LeaseSettings  # noqa: PLC0415 - `volsched --help` needs none of this
+
+    lease = LeaseSettings(
+        flags["leader_elect_resource_namespace"] or namespace,
+        flags["leader_elect_resource_name"] or name,
+        flags["leader_elect_lease_duration"],
+        flags["leader_elect_renew_deadline"],
+        flags["leader_elect_retry_period"],
+    )
+    if flags["leader_elect"] and lease.problem():
+        raise click.UsageError(f"--leader-elect-...: {lease.problem()}")
+    return lease

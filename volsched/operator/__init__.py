@@ -1,0 +1,1 @@
+"""`volsched controllers`: the pure controllers of `volsched.controllers` against a cluster."""

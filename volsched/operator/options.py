@@ -1,0 +1,28 @@
+"""What `volsched controllers` can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from volsched.kube.credentials import Source
+from volsched.kube.elector import LeaseSettings
+from volsched.kube.informer import SILENCE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything that `volsched controllers` can be told; times are in seconds, see `volsched.cli.controllers`."""
+
+    scheduler_names: tuple[str, ...] = ("volsched",)
+    default_queue: str = "default"
+    inherit_owner_annotations: bool = True
+    workers: int = 16
+    volcano_grace: float = 60.0
+    leader_elect: bool = True
+    lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("volsched-system", "volsched-controllers"))
+    source: Source = field(default_factory=Source)
+    qps: float = 0.0
+    burst: int = 5000
+    listen_address: str = ":8080"
+    healthz_address: str = ":11251"
+    watch_silence: float = SILENCE_SECONDS
