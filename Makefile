@@ -35,9 +35,10 @@ test: check ## lint, types, import contracts and all tests, those against a real
 
 check: lint types contracts ## lint, types and import contracts
 
-lint: $(VENV)/dev.stamp ## ruff
+lint: $(VENV)/dev.stamp ## ruff, and hadolint for the Dockerfile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/hadolint Dockerfile
 
 types: $(VENV)/dev.stamp ## mypy
 	$(BIN)/mypy
@@ -58,6 +59,7 @@ lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	$(BIN)/python -m pip install --quiet pip-tools
 	cd requirements && ../$(BIN)/$(LOCK) --output-file=run.lock ../pyproject.toml
 	cd requirements && ../$(BIN)/$(LOCK) --extra=dev --output-file=dev.lock ../pyproject.toml
+	cd requirements && ../$(BIN)/$(LOCK) --build-deps-for=wheel --only-build-deps --output-file=build.lock ../pyproject.toml
 
 clean: ## remove what was installed and cached in this folder
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build *.egg-info

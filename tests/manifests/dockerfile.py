@@ -1,0 +1,190 @@
+"""A Dockerfile followed by hand, for machines without a container engine.
+
+Every stage gets a folder that stands for its root file system. What an engine would do to the root of a container is
+done to that folder: absolute paths in the instructions are taken to be below it. The base image is played by the Python
+that runs the tests, so nothing is known here about the base image itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import string
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+
+_ABSOLUTE = re.compile(r"(?<![\w./$}*-])/(?=[a-z])")
+_PAIR = re.compile(r'([\w.]+)=("[^"]*"|\S+)')
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: its word, and what stands behind it with continued lines joined."""
+
+    word: str
+    text: str
+
+
+@dataclass
+class Stage:
+    """What begins with a FROM: the image below it, its name, and the instructions in order."""
+
+    base: str
+    name: str
+    steps: list[Instruction] = field(default_factory=list)
+
+    def of(self, word: str) -> list[str]:
+        """What stands behind all instructions of one word."""
+        return [step.text for step in self.steps if step.word == word]
+
+    def the(self, word: str) -> str:
+        """What stands behind the only instruction of a word."""
+        [text] = self.of(word)
+        return text
+
+    def words(self, word: str) -> list[str]:
+        """The items of an instruction in the form that needs no shell."""
+        items = json.loads(self.the(word))
+        assert isinstance(items, list), f"{word} should be written as a list, so that no shell is needed"
+        return items
+
+
+def read(text: str) -> list[Stage]:
+    """The stages of a Dockerfile, with the ARGs before the first one put in."""
+    known: dict[str, str] = {}
+    stages: list[Stage] = []
+    for step in _instructions(text):
+        if step.word == "ARG" and not stages:
+            known |= pairs(step.text)
+        elif step.word == "FROM":
+            base, *name = re.split(r"\s+AS\s+", _filled(step.text, known))
+            stages.append(Stage(base, *(name or [""])))
+        else:
+            stages[-1].steps.append(step)
+    return stages
+
+
+def pairs(text: str) -> dict[str, str]:
+    """The assignments of an ARG, ENV or LABEL."""
+    return {name: value.strip('"') for name, value in _PAIR.findall(text)}
+
+
+def _instructions(text: str) -> Iterator[Instruction]:
+    lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    for line in re.sub(r"\\\n", " ", lines).splitlines():
+        if line.strip():
+            word, _, rest = line.strip().partition(" ")
+            yield Instruction(word.upper(), rest.strip())
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return string.Template(text).safe_substitute(values)
+
+
+def context(folder: Path) -> set[str]:
+    """The files of a folder that its .dockerignore lets through; the last pattern that matches decides."""
+    patterns = [line for line in (folder / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
+    tops = {pattern[1:].split("/")[0] for pattern in patterns if pattern.startswith("!")}
+    assert "*" in patterns, "what is not named must stay out"
+    found = set()
+    for top in tops:
+        for path in [folder / top, *(folder / top).rglob("*")]:
+            name = path.relative_to(folder).as_posix()
+            if path.is_file() and _is_let_through(name, patterns):
+                found.add(name)
+    return found
+
+
+def _is_let_through(name: str, patterns: Sequence[str]) -> bool:
+    let = True
+    for pattern in patterns:
+        wanted = pattern.removeprefix("!")
+        if wanted.startswith("**/"):
+            hit = any(fnmatch(part, wanted[3:]) for part in name.split("/"))
+        else:
+            hit = any(fnmatch(prefix, wanted) for prefix in _prefixes(name))
+        if hit:
+            let = pattern.startswith("!")
+    return let
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    parts = name.split("/")
+    yield from ("/".join(parts[: count + 1]) for count in range(len(parts)))
+
+
+class Builder:
+    """Builds the stages one after the other, each below `folder`/root, from the files of a context."""
+
+    def __init__(self, source: Path, folder: Path) -> None:
+        self._source, self._context = source, context(source)
+        self._folder = folder
+        self.root = folder / "root"
+        self.environment: dict[str, str] = {}
+        self._finished: dict[str, Path] = {}
+
+    def build(self, stages: Sequence[Stage]) -> None:
+        """Build all stages; the last one stays in `root`, and nothing of the others is there any more."""
+        for stage in stages:
+            self.root.mkdir(mode=0o755)
+            self._stage(stage)
+            if stage is not stages[-1]:
+                self._finished[stage.name] = self.root.rename(self._folder / stage.name)
+        for folder in self._finished.values():
+            shutil.rmtree(folder)
+
+    def _stage(self, stage: Stage) -> None:
+        base = Path(sys.executable).parent  # with pip, as the base image has it
+        self.environment = {"PATH": f"{base}{os.pathsep}{os.defpath}", "HOME": str(self._folder)}
+        here = self.root
+        for step in stage.steps:
+            if step.word == "WORKDIR":
+                here = Path(self._below(step.text))
+                here.mkdir(parents=True)
+            elif step.word == "ENV":
+                values = pairs(_filled(self._below(step.text), self.environment))
+                self.environment |= values
+            elif step.word == "COPY":
+                self._copy(step.text, here)
+            elif step.word == "RUN":
+                self._run(step.text, here)
+
+    def _below(self, text: str) -> str:
+        return _ABSOLUTE.sub(f"{self.root}/", text)
+
+    def _copy(self, text: str, here: Path) -> None:
+        *options, rest = re.split(r"(?<=^)(--\S+)\s+", text) if text.startswith("--") else [text]
+        origin = next((option.partition("=")[2] for option in options if option.startswith("--from=")), None)
+        *names, target = shlex.split(rest)
+        into = here / self._below(target)
+        for name in names:
+            if origin is not None:
+                shutil.copytree(self._finished[origin] / name.lstrip("/"), into, symlinks=True)
+                continue
+            files = [file for file in self._context if file == name or file.startswith(f"{name}/")]
+            assert files, f"COPY {name}: .dockerignore lets nothing of it through"
+            for file in files:
+                inside = file.removeprefix(name).lstrip("/")
+                is_folder = target.endswith("/")
+                place = into / inside if inside else into / Path(name).name if is_folder else into
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(self._source / file, place)
+
+    def _run(self, text: str, here: Path) -> None:
+        network = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        done = subprocess.run(
+            ["/bin/sh", "-ec", self._below(text)],
+            cwd=here,
+            env=network | self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"RUN {text}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
