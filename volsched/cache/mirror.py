@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Final
 
 from volsched.cache import reading
@@ -223,7 +224,7 @@ class Mirror:
 
     def _add_pod(self, pod: api.Pod) -> None:
         meta = pod.metadata
-        task = TaskInfo(meta.uid, meta.namespace, meta.name, self.templates.intern(pod))
+        task = TaskInfo(meta.uid, intern(meta.namespace), meta.name, self.templates.intern(pod))
         task.sequence = self._arrival.next()
         created = reading.seconds(meta.creation_timestamp)
         task.created = created if created is not None else task.sequence * 1e-6
@@ -276,13 +277,13 @@ class Mirror:
     def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
         """Everything of a pod that may change without changing what it asks for."""
         meta, spec = pod.metadata, pod.spec
-        task.labels = meta.labels
-        task.annotations = meta.annotations
+        task.labels = reading.shared(meta.labels)
+        task.annotations = reading.shared(meta.annotations)
         task.role = reading.role_of(pod)
-        task.scheduler = spec.scheduler_name
+        task.scheduler = intern(spec.scheduler_name)
         task.ours = spec.scheduler_name in self.settings.scheduler_names
         task.priority = reading.pod_priority(pod, self.cluster.priority_classes)
-        task.priority_class = spec.priority_class_name
+        task.priority_class = intern(spec.priority_class_name)
         task.preemptable = reading.is_preemptable(pod)
         task.preempts = spec.preemption_policy != "Never"
         task.gated = reading.gates_of(pod)

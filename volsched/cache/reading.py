@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from sys import intern
 from typing import Final
 
 from volsched.model import api
@@ -39,6 +40,13 @@ def amounts(listed: Mapping[str, QuantityText], path: str, report: Report) -> di
             report(f"{path}[{name}]", str(error))
             found[name] = 0
     return found
+
+
+def shared(texts: dict[str, str]) -> dict[str, str]:
+    """The same texts, one copy of each in memory: pods of a workload say much the same of themselves."""
+    for key, text in texts.items():
+        texts[key] = intern(text)
+    return texts
 
 
 def seconds(stamp: str | None) -> float | None:
