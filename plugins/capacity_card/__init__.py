@@ -1,0 +1,1 @@
+"""Quotas by card model, never exceeded."""
