@@ -1,4 +1,4 @@
-"""The numbers of `volsched run` that are read at the moment of asking: lanes, watches, the lease, queues."""
+"""The numbers of a process that are read at the moment of asking: requests, watches, lanes, the lease, queues."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Final
 
 from volsched.kube.client import Api
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.fence import Fence
+from volsched.kube.histogram import Histogram
 from volsched.kube.inbox import Inbox
 from volsched.kube.informer import Informer
-from volsched.kube.metrics import Metrics
+from volsched.kube.metrics import Metrics, Read
+from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.model.cluster import Cluster
+from volsched.model.quantity import UNLIMITED, in_base_units
+from volsched.model.queue import QueueInfo
+from volsched.model.series import Numbers
 
-Numbers: TypeAlias = dict[tuple[str, ...], float]
+_RESOURCE: Final = ("resource",)
+_QUEUE: Final = ("queue", "resource")
+_VOLCANO_QUEUE: Final = ("queue_name",)
+_VOLCANO_UNITS: Final = {"cpu": "milli_cpu", "memory": "memory_bytes"}
 
 
 def add_gauges(
-    metrics: Metrics,
+    metrics: SchedulerMetrics,
     *,
     cluster: Cluster,
     api: Api,
@@ -31,47 +39,101 @@ def add_gauges(
     silence: Callable[[], float],
 ) -> None:
     """Let `metrics` read all of these; `silence` is the age of the scheduling thread's heartbeat in seconds."""
-    _add_reading(metrics, api, informers)
+    add_requests(metrics, api)
+    add_watches(metrics, informers)
+    add_lease(metrics, fence)
     _add_writing(metrics, executor, inbox)
-    _add_queues(metrics, cluster)
-    metrics.add("volsched_leader", "Whether this process may write", (), lambda: {(): float(fence.is_open)})
-    metrics.add(
-        "volsched_lease_seconds_left",
-        "Until the right to write ends if it is not renewed",
-        (),
-        lambda: _seconds_left(fence),
-    )
+    _add_binding(metrics, executor, cluster)
+    _add_cluster(metrics, cluster)
+    _add_queues(metrics, cluster, lambda: metrics.last.waiting.requests)
+    _add_volcano_queues(metrics, cluster, lambda: metrics.last.waiting.requests)
     metrics.add("volsched_scheduling_thread_silence_seconds", "Age of its heartbeat", (), lambda: {(): silence()})
 
 
-def _add_reading(metrics: Metrics, api: Api, informers: Sequence[Informer]) -> None:
+# -- parts that every process has -----------------------------------------------------------------------------------
+
+
+def add_requests(metrics: Metrics, api: Api) -> None:
+    """What the API server is asked for."""
     metrics.add(
         "volsched_api_requests",
         "Requests to the API server",
         ("verb", "resource", "code"),
-        lambda: {tuple(key): count for key, count in list(api.requests.items())},
+        lambda: api.requests,
         counts=True,
     )
+    metrics.add_histograms(
+        "volsched_api_request_duration_seconds",
+        "From sending a request to the last byte of its answer",
+        ("verb", "resource"),
+        lambda: api.durations,
+    )
+    metrics.add(
+        "volsched_api_throttled_seconds",
+        "What requests waited for our own limit, all together",
+        (),
+        lambda: {(): api.throttled_seconds},
+        counts=True,
+    )
+
+
+def add_watches(metrics: Metrics, informers: Sequence[Informer]) -> None:
+    """What is followed at the API server."""
     metrics.add(
         "volsched_watch_restarts",
         "Watches that had to be begun again, and why",
         ("resource", "reason"),
-        lambda: {(i.resource.plural, reason): count for i in informers for reason, count in i.restarts.items()},
+        lambda: {(i.resource.plural, reason): n for i in informers for reason, n in dict(i.restarts).items()},
+        counts=True,
+    )
+    metrics.add(
+        "volsched_watch_changes",
+        "Changes of objects that were read",
+        _RESOURCE,
+        lambda: {(informer.resource.plural,): informer.changes for informer in informers},
+        counts=True,
+    )
+    metrics.add(
+        "volsched_objects_unreadable",
+        "Objects that could not be read and are ignored",
+        _RESOURCE,
+        lambda: {(informer.resource.plural,): informer.unreadable for informer in informers},
         counts=True,
     )
     metrics.add(
         "volsched_objects",
         "Objects that are known",
-        ("resource",),
+        _RESOURCE,
         lambda: {(informer.resource.plural,): informer.count for informer in informers},
     )
 
 
+def add_lease(metrics: Metrics, fence: Fence) -> None:
+    """Whether this process leads, and for how long still."""
+    metrics.add("volsched_leader", "Whether this process may write", (), lambda: {(): float(fence.is_open)})
+    metrics.add(
+        "volsched_lease_seconds_left",
+        "Until the right to write ends if it is not renewed",
+        (),
+        lambda: _finite(fence.valid_until - time.monotonic()),
+    )
+    metrics.add(
+        "volsched_lease_renewal_age_seconds",
+        "Since this process took or renewed the lease",
+        (),
+        lambda: _finite(time.monotonic() - fence.prolonged_at) if math.isfinite(fence.valid_until) else {},
+    )
+
+
+def _finite(seconds: float) -> Numbers:
+    return {(): max(0.0, seconds)} if math.isfinite(seconds) else {}
+
+
+# -- writes ---------------------------------------------------------------------------------------------------------
+
+
 def _add_writing(metrics: Metrics, executor: ClusterExecutor, inbox: Inbox) -> None:
     binder, statuses, events = executor.binder, executor.statuses, executor.events
-    metrics.add("volsched_pods_bound", "Pods that were bound", (), lambda: {(): binder.bound}, counts=True)
-    metrics.add("volsched_binds_refused", "Bindings that failed", (), lambda: {(): binder.refused}, counts=True)
-    metrics.add("volsched_events_sent", "Events that were written", (), lambda: {(): events.sent}, counts=True)
     metrics.add(
         "volsched_lane_depth",
         "Writes that wait",
@@ -91,52 +153,155 @@ def _add_writing(metrics: Metrics, executor: ClusterExecutor, inbox: Inbox) -> N
         lambda: {("bind",): binder.dropped, ("status",): statuses.dropped, ("events",): events.dropped},
         counts=True,
     )
-
-
-def _add_queues(metrics: Metrics, cluster: Cluster) -> None:
-    """Add Volcano's names; milli-CPU, bytes, and thousandths of other resources."""
-    label = ("queue_name",)
-    for resource, unit in (("cpu", "milli_cpu"), ("memory", "memory_bytes")):
-        name = f"volcano_queue_allocated_{unit}"
-        metrics.add(name, "What placed pods of the queue use", label, partial(queue_amounts, cluster, resource))
-        for kind, word in (("deserved", "deserved"), ("capability", "capacity"), ("guarantee", "guarantee")):
-            reading = partial(queue_limits, cluster, kind, resource)
-            metrics.add(f"volcano_queue_{word}_{unit}", f"The queue's {kind}", label, reading)
     metrics.add(
-        "volcano_queue_allocated_scalar_resources",
-        "What placed pods of the queue use of other resources, in thousandths",
-        ("queue_name", "resource"),
-        lambda: queue_scalars(cluster),
+        "volsched_writes_spared",
+        "Writes that were not needed: nothing new to say, or overtaken",
+        ("lane",),
+        lambda: {("status",): statuses.suppressed, ("events",): events.suppressed},
+        counts=True,
     )
+    metrics.add(
+        "volsched_statuses_written", "Statuses that were written", (), lambda: {(): statuses.written}, counts=True
+    )
+    metrics.add("volsched_events_sent", "Events that were written", (), lambda: {(): events.sent}, counts=True)
+
+
+def _add_binding(metrics: Metrics, executor: ClusterExecutor, cluster: Cluster) -> None:
+    binder = executor.binder
+
+    def count(name: str, help_: str, read: Callable[[], int]) -> None:
+        metrics.add(name, help_, (), lambda: {(): read()}, counts=True)
+
+    def waits() -> dict[tuple[str, ...], Histogram]:
+        for labels in [labels for labels in binder.waits if labels[0] not in cluster.queues]:
+            del binder.waits[labels]
+        return binder.waits
+
+    count("volsched_pods_bound", "Pods that were bound", lambda: binder.bound)
+    count("volsched_binds_refused", "Bindings that failed", lambda: binder.refused)
+    count("volsched_binds_to_lost_nodes", "Pods bound to a node that went meanwhile", lambda: binder.lost_nodes)
+    count("volsched_evictions_sent", "Pods that were deleted to make room", lambda: binder.evicted)
+    count("volsched_evictions_refused", "Pods that could not be deleted", lambda: binder.evictions_refused)
+    metrics.add_histograms(
+        "volsched_bind_duration_seconds",
+        "From a decision to its binding at the API server",
+        (),
+        lambda: {(): binder.durations},
+    )
+    metrics.add_histograms(
+        "volsched_pod_wait_seconds", "From a pod's creation to its binding, by queue", ("queue",), waits
+    )
+
+
+# -- who holds what -------------------------------------------------------------------------------------------------
+
+
+def _add_cluster(metrics: Metrics, cluster: Cluster) -> None:
+    metrics.add(
+        "volsched_cluster_allocatable",
+        "What pods may take on all nodes",
+        _RESOURCE,
+        lambda: _of_cluster(cluster, cluster.totals),
+    )
+    metrics.add(
+        "volsched_cluster_used",
+        "What pods take on all nodes",
+        _RESOURCE,
+        lambda: _of_cluster(cluster, cluster.total_used),
+    )
+
+
+def _add_queues(metrics: Metrics, cluster: Cluster, waiting: Read) -> None:
+    """Add what queues hold and may hold: cores, bytes, whole devices."""
+    for kind, help_ in (
+        ("allocated", "What placed pods of the queue use"),
+        ("deserved", "What the queue's object says that it deserves"),
+        ("capability", "What the queue's object lets it have at most"),
+        ("guarantee", "What the queue's object keeps for it"),
+    ):
+        metrics.add(
+            f"volsched_queue_{kind}", help_, _QUEUE, partial(_in_base_units, partial(queue_amounts, cluster, kind))
+        )
+    metrics.add(
+        "volsched_queue_request",
+        "What the queue's pods ask for, placed or not",
+        _QUEUE,
+        partial(_in_base_units, partial(requested, cluster, waiting)),
+    )
+    metrics.add(
+        "volsched_queue_share", "The part of the cluster that the queue holds", _QUEUE, partial(shares, cluster)
+    )
+
+
+def _add_volcano_queues(metrics: Metrics, cluster: Cluster, waiting: Read) -> None:
+    """Add the same under Volcano's names: milli-CPU, bytes, and thousandths of other resources."""
+    reads: dict[str, Read] = {
+        "allocated": partial(queue_amounts, cluster, "allocated"),
+        "request": partial(requested, cluster, waiting),
+        "deserved": partial(queue_amounts, cluster, "deserved"),
+        "capacity": partial(queue_amounts, cluster, "capability"),
+        "guarantee": partial(queue_amounts, cluster, "guarantee"),
+    }
+    for kind, read in reads.items():
+        for resource, unit in _VOLCANO_UNITS.items():
+            name = f"volcano_queue_{kind}_{unit}"
+            metrics.add(name, f"The queue's {kind}", _VOLCANO_QUEUE, partial(_only, read, resource))
+        name = f"volcano_queue_{kind}_scalar_resources"
+        metrics.add(name, f"The queue's {kind}, in thousandths", ("queue_name", "resource"), partial(_scalars, read))
     metrics.add(
         "volcano_queue_weight",
         "The queue's weight",
-        label,
-        lambda: {(queue.name,): queue.weight for queue in list(cluster.queues.values())},
+        _VOLCANO_QUEUE,
+        lambda: {(queue.name,): queue.weight for queue in _queues(cluster)},
     )
 
 
-def _seconds_left(fence: Fence) -> Numbers:
-    left = fence.valid_until - time.monotonic()
-    return {(): max(0.0, left)} if math.isfinite(left) else {}
+def _only(read: Read, resource: str) -> Numbers:
+    return {(queue,): amount for (queue, name), amount in read().items() if name == resource}
 
 
-def queue_amounts(cluster: Cluster, resource: str) -> Numbers:
-    """Return what placed pods of each queue take of one resource."""
-    return {(queue.name,): queue.allocated.get(resource, 0) for queue in list(cluster.queues.values())}
+def _scalars(read: Read) -> Numbers:
+    return {labels: amount for labels, amount in read().items() if labels[1] not in _VOLCANO_UNITS}
 
 
-def queue_limits(cluster: Cluster, kind: str, resource: str) -> Numbers:
-    """Return the deserved amount, capability or guarantee of each queue that names the resource there."""
-    found = ((queue.name, getattr(queue, kind).get(resource)) for queue in list(cluster.queues.values()))
-    return {(name,): amount for name, amount in found if amount is not None}
+def _queues(cluster: Cluster) -> list[QueueInfo]:
+    return list(cluster.queues.values())  # at once: the scheduling thread may add one meanwhile
 
 
-def queue_scalars(cluster: Cluster) -> Numbers:
-    """Return what placed pods of each queue take of all resources but CPU and memory."""
+def queue_amounts(cluster: Cluster, kind: str) -> Numbers:
+    """Return one kind of amounts (``allocated``, ``capability``, ...) by queue and resource, in the resource's unit."""
     return {
         (queue.name, resource): amount
-        for queue in list(cluster.queues.values())
-        for resource, amount in list(queue.allocated.items())
-        if resource not in ("cpu", "memory")
+        for queue in _queues(cluster)
+        for resource, amount in dict(getattr(queue, kind)).items()
+        if amount != UNLIMITED
     }
+
+
+def requested(cluster: Cluster, waiting: Read) -> Numbers:
+    """Return what the pods of each queue ask for: what they hold and what those that wait want."""
+    total = dict(queue_amounts(cluster, "allocated"))
+    for labels, amount in waiting().items():
+        if labels[0] in cluster.queues:
+            total[labels] = total.get(labels, 0) + amount
+    return total
+
+
+def shares(cluster: Cluster) -> Numbers:
+    """Return which part of what all nodes have each queue holds, from 0 to 1."""
+    there = dict(zip(cluster.columns.names, cluster.totals, strict=False))
+    return {
+        (queue, resource): amount / there[resource]
+        for (queue, resource), amount in queue_amounts(cluster, "allocated").items()
+        if there.get(resource)
+    }
+
+
+def _in_base_units(read: Read) -> Numbers:
+    return {labels: in_base_units(labels[1], amount) for labels, amount in read().items()}
+
+
+def _of_cluster(cluster: Cluster, totals: Sequence[int]) -> Numbers:
+    """Name the amounts of all nodes together; one that was named this moment may be missing."""
+    names = zip(cluster.columns.names, totals, strict=False)
+    return {(name,): in_base_units(name, amount) for name, amount in names if amount}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+from volsched.model.series import Numbers, Series
+
+Labels: TypeAlias = tuple[str, ...]
 
 
 class Clock(Protocol):
@@ -18,11 +22,26 @@ class Clock(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for a node, for metrics.
+
+    Pods and jobs are counted by (queue, step, reason code); ``requests`` is what the pods ask for by (queue, resource),
+    in the resource's unit (see ``volsched.model.quantity``); ``oldest`` is when the oldest pod of each queue was
+    created, in seconds since the epoch.
+    """
+
+    pods: Mapping[Labels, int] = field(default_factory=dict)
+    jobs: Mapping[Labels, int] = field(default_factory=dict)
+    requests: Mapping[Labels, int] = field(default_factory=dict)
+    oldest: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class CycleReport:
     """What one cycle did, for metrics and logs.
 
-    Durations are in seconds. ``waiting`` counts waiting pods by (queue, reason code); ``hunts`` counts searches for
-    victims and ``victims`` the pods chosen, by (action, queue of the pod that needs the room).
+    Durations are in seconds. ``hunts`` counts searches for victims and ``victims`` the pods chosen, by (action, queue
+    of the pod that needs the room). ``series`` are the plugins' own numbers.
     """
 
     placed: int = 0
@@ -33,6 +52,7 @@ class CycleReport:
     plugins: Mapping[str, float] = field(default_factory=dict)
     steps: int = 0
     waiting_jobs: int = 0
-    waiting: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    hunts: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    victims: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    waiting: Waiting = field(default_factory=Waiting)
+    hunts: Mapping[Labels, int] = field(default_factory=dict)
+    victims: Mapping[Labels, int] = field(default_factory=dict)
+    series: Sequence[tuple[Series, Numbers]] = ()

@@ -37,8 +37,8 @@ from volsched.kube.fence import Fence
 from volsched.kube.http import Pages, Server
 from volsched.kube.inbox import Inbox
 from volsched.kube.informer import SILENCE_SECONDS, Informer
-from volsched.kube.metrics import Metrics
 from volsched.kube.resources import watched
+from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
 from volsched.kube.volumes import Volumes
 from volsched.loop import SchedulingThread
@@ -106,7 +106,7 @@ class Program:
         self._options = options
         self._inbox = Inbox()
         self._fence = Fence() if options.leader_elect else Fence.always_open()
-        self._metrics = Metrics()
+        self._metrics = SchedulerMetrics()
         self._leading = False
         self._is_clean_end = True
         self._cleanup = contextlib.AsyncExitStack()
@@ -379,6 +379,8 @@ class Program:
                 "valid": config.valid,
                 "problem": config.problem,
                 "hash": config.hash,
+                "newestHash": config.newest,
+                "verdict": config.verdict,
                 "loadedAt": config.loaded_at,
                 "text": self._verdicts.text_in_force,
             },

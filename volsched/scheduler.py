@@ -5,17 +5,17 @@ It reaches the cluster through ports only, so ``run`` and ``simulate`` are the s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from volsched.backlog import Backlog
 from volsched.cache.mirror import Mirror, Problem
 from volsched.framework import groups, reporter
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, FastEngine
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.plan import Bind, Evict, Executor, Step, Tell
 from volsched.model.status import TaskStatus
@@ -55,37 +55,6 @@ class _Outbox:
         self.executor.execute(steps)
 
 
-class WaitingPods(Observer):
-    """How many pods wait, by queue and reason; counted job by job as jobs change."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, Counter[tuple[str, str]]] = {}
-        self._total: Counter[tuple[str, str]] = Counter()
-
-    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """Forget a job that is gone."""
-        if gone:
-            self._total.subtract(self._of.pop(job.key, Counter()))
-
-    def count(self, job: JobInfo) -> None:
-        """Count a job's waiting pods anew."""
-        self._total.subtract(self._of.pop(job.key, Counter()))
-        found = Counter((job.queue, _reason(task)) for task in job.waiting.values() if task.ours)
-        if found:
-            self._of[job.key] = found
-            self._total.update(found)
-
-    def totals(self) -> dict[tuple[str, str], int]:
-        """Waiting pods by queue and reason, zeros left out."""
-        self._total = +self._total
-        return dict(self._total)
-
-
-def _reason(task: TaskInfo) -> str:
-    refusal = reporter.refusal_of(task)
-    return refusal.reason if refusal is not None else "Waiting"
-
-
 class Scheduler:
     """Runs cycles on a mirror. Only one thread may use it, the one that feeds the mirror.
 
@@ -113,8 +82,8 @@ class Scheduler:
         self._orphans: dict[str, float] = {}
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
-        self._waiting = WaitingPods()
-        mirror.cluster.observe(self._waiting)
+        self._backlog = Backlog()
+        mirror.cluster.observe(self._backlog)
 
     def reconfigure(self, profile: Profile) -> None:
         """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
@@ -155,9 +124,10 @@ class Scheduler:
             plugins=plugins,
             steps=outbox.steps,
             waiting_jobs=len(self.mirror.cluster.waiting),
-            waiting=self._waiting.totals(),
+            waiting=self._backlog.totals(),
             hunts=dict(session.hunts),
             victims=dict(session.victims),
+            series=session.series(),
         )
 
     def _open(self, session: Session) -> dict[str, float]:
@@ -207,7 +177,7 @@ class Scheduler:
             status = groups.status_of(job, unschedulable=session.unschedulable.get(job.key, False))
             cluster.set_phase(job, status.phase)
             statuses.append((job, status))
-            self._waiting.count(job)
+            self._backlog.count(job)
         steps.extend(groups.writes(statuses))
         for job in jobs:
             if job.key in session.refused_jobs:

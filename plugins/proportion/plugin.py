@@ -16,11 +16,18 @@ from volsched.framework.demand import ACCOUNT, Demand, QueueDemand
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
+from volsched.model.quantity import in_base_units
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import Resources
+from volsched.model.series import Numbers, Series
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+
+FAIR_SHARE = Series(
+    "volsched_queue_fair_share", "What the plugin proportion says that the queue deserves", ("queue", "resource")
+)
+"""In cores, bytes and whole devices."""
 
 
 class ProportionPlugin:
@@ -39,6 +46,7 @@ class ProportionPlugin:
         session.add_preemptive_fn(self.name, books.may_preempt)
         session.add_job_enqueueable_fn(self.name, books.vote)
         session.add_event_handler(self.name, books)
+        session.add_series_fn(self.name, FAIR_SHARE, last.fair_shares)
 
 
 class LastClaims:
@@ -48,6 +56,7 @@ class LastClaims:
         self._cluster = cluster
         self._made_from: Hashable = None
         self._claims: dict[str, Claim] = {}
+        self._fair_shares: Numbers = {}
 
     def claims(self, demand: Demand) -> dict[str, Claim]:
         """Share the cluster out anew if something has changed."""
@@ -56,7 +65,16 @@ class LastClaims:
         made_from = (demand.version, tuple(cluster.totals), queues)
         if made_from != self._made_from:
             self._claims, self._made_from = _claims(cluster, demands), made_from
+            self._fair_shares = {
+                (name, resource): in_base_units(resource, due)
+                for name, claim in self._claims.items()
+                for resource, due in claim.deserved.items()
+            }
         return self._claims
+
+    def fair_shares(self) -> Numbers:
+        """What each queue deserves of each resource, as the metrics show it."""
+        return self._fair_shares
 
 
 class Books:

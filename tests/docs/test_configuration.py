@@ -139,20 +139,6 @@ def flags() -> list[str]:
     return section(PAGE, "Flags of `volsched run`")
 
 
-# --- metrics --------------------------------------------------------------------------------------------------------
-
-
-def test_every_metric_is_documented() -> None:
-    sources = [ROOT / "volsched/kube/metrics.py", ROOT / "volsched/gauges.py", ROOT / "volsched/runner.py"]
-    named = {name for path in sources for name in re.findall(r'"((?:volsched|volcano)_[a-z0-9_]+)"', path.read_text())}
-    of_queues = ("allocated", "deserved", "capacity", "guarantee")
-    named |= {f"volcano_queue_{what}_{unit}" for what in of_queues for unit in ("milli_cpu", "memory_bytes")}
-    table = rows(section(PAGE, "Pages and metrics"))
-    documented = {name.removesuffix("_total") for cells in table for name in codes(cells[0])}
-
-    assert documented == named
-
-
 # --- examples -------------------------------------------------------------------------------------------------------
 
 

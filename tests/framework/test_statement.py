@@ -323,11 +323,12 @@ def test_a_commit_binds_what_was_allocated_and_evicts_what_was_evicted() -> None
     for operation in [("allocate", "gang-0", "n2"), ("evict", "old-1", ""), ("pipeline", "gang-1", "n2")]:
         do(statement, stage, operation)
 
+    created = stage.task("gang-0").created
     steps = statement.commit()
 
     assert steps == stage.steps
     assert steps == [
-        Bind("pod-default-gang-0", "default", "gang-0", "n2", {"cards": "0,1"}, "node--n2"),
+        Bind("pod-default-gang-0", "default", "gang-0", "n2", {"cards": "0,1"}, "node--n2", (), "q", created),
         Evict("pod-default-old-1", "default", "old-1", "preempt", "default/gang-1", "to make room"),
     ]
     statuses = [stage.task(name).status for name in ("gang-0", "old-1", "gang-1")]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from volsched.kube.config_source import FileSource, Verdicts, text_hash
-from volsched.kube.metrics import ConfigState
+from volsched.kube.config_state import ConfigState
 from volsched.model import api
 from volsched.model.errors import ConfigError
 from volsched.model.plan import Tell

@@ -131,5 +131,5 @@ class _Progress:
             click.echo(message, err=True)
 
     def cycle(self, number: int, report: CycleReport) -> None:
-        waiting = sum(report.waiting.values())
+        waiting = sum(report.waiting.pods.values())
         self.say(f"cycle {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
+from volsched.model.series import Numbers
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Verdict
 
@@ -109,6 +110,10 @@ VictimsFn: TypeAlias = Callable[[TaskInfo, Sequence[TaskInfo]], Sequence[TaskInf
 tier (*ours*), the first tier with a non-empty answer decides."""
 CloseFn: TypeAlias = Callable[[], None]
 """Called when the session closes, before statuses are written."""
+SeriesFn: TypeAlias = Callable[[], Numbers]
+"""The present numbers of a series, by label values. Called at the end of every session, after what was only held is
+undone: give the same mapping again while nothing has changed, and never change one that was given. A combination of
+labels that is left out disappears."""
 
 
 class EventHandler(Protocol):

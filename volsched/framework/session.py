@@ -37,6 +37,7 @@ from volsched.framework.callbacks import (
     PrePredicateFn,
     QueueKeyFn,
     Scope,
+    SeriesFn,
     TaskKeyFn,
     UniformFn,
     VersionFn,
@@ -53,6 +54,7 @@ from volsched.model.job import INQUEUE, Condition, JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import LiftGate, Step, Tell
 from volsched.model.queue import QueueInfo
+from volsched.model.series import Numbers, Series
 from volsched.model.status import TaskStatus
 from volsched.model.task import ADMISSION_GATE, TaskInfo
 from volsched.model.verdict import Scope as VerdictScope
@@ -127,8 +129,8 @@ class Session:
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.refused: dict[str, TaskInfo] = {}
         self.evicted: dict[str, TaskInfo] = {}
-        self.hunts: Counter[tuple[str, str]] = Counter()
-        self.victims: Counter[tuple[str, str]] = Counter()
+        self.hunts: Counter[tuple[str, ...]] = Counter()
+        self.victims: Counter[tuple[str, ...]] = Counter()
         self.renominated: dict[str, TaskInfo] = {}
         self.refused_jobs: dict[str, JobInfo] = {}
         self.unschedulable: dict[str, bool] = {}
@@ -158,6 +160,7 @@ class Session:
         self._reclaimable: dispatch.Tiered[VictimsFn] = []
         self._handlers: list[EventHandler] = []
         self._closers: list[CloseFn] = []
+        self._series: list[tuple[Series, SeriesFn]] = []
 
     # -- registration -------------------------------------------------------------------------------------------------
 
@@ -281,6 +284,10 @@ class Session:
     def add_close_fn(self, plugin: str, fn: CloseFn) -> None:
         """Be called when the session closes."""
         self._closers.append(fn)
+
+    def add_series_fn(self, plugin: str, series: Series, fn: SeriesFn) -> None:
+        """Show numbers of the plugin's own beside the scheduler's metrics."""
+        self._series.append((series, fn))
 
     def _add(self, switch: str, where: list[T], what: T) -> None:
         if self._option.allows(switch):
@@ -562,3 +569,7 @@ class Session:
             statement.discard()
         self._held.clear()
         self.cluster.relief = relief
+
+    def series(self) -> tuple[tuple[Series, Numbers], ...]:
+        """The plugins' own numbers as they are now."""
+        return tuple((series, fn()) for series, fn in self._series)

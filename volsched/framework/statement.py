@@ -185,4 +185,14 @@ class Statement:
 def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:
     """The step that makes an allocation real."""
     annotations = dict(task.bind_annotations) if task.bind_annotations else {}
-    return Bind(task.uid, task.namespace, task.name, node.name, annotations, node.facts.uid, task.bind_volumes)
+    return Bind(
+        task.uid,
+        task.namespace,
+        task.name,
+        node.name,
+        annotations,
+        node.facts.uid,
+        task.bind_volumes,
+        task.job.queue if task.job is not None else "",
+        task.created,
+    )

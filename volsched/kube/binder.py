@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -23,6 +23,7 @@ from volsched.kube.backoff import Backoff
 from volsched.kube.client import STRATEGIC_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
+from volsched.kube.histogram import WAITING_SECONDS, Histogram
 from volsched.kube.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
 from volsched.model.plan import Bind, Evict, LiftGate, Tell
@@ -59,10 +60,11 @@ class PrebindError(Exception):
 
 @dataclass(slots=True)
 class _Job:
-    """A write on its way: how often it was tried, and whether it may have happened already."""
+    """A write on its way: since when, how often it was tried, and whether it may have happened already."""
 
     step: Write
     backoff: Backoff
+    since: float = field(default_factory=time.monotonic)
     attempts: int = 0
     in_doubt: bool = False
     prepared: bool = False
@@ -92,7 +94,8 @@ class Binder:
     """Carries out `Bind`, `Evict` and `LiftGate` steps in the order given, some at a time; lives on the I/O loop.
 
     `report` takes what came of each step; `tell` takes Events and pod conditions; `under_way` gives a write on the
-    same pod that is still under way elsewhere, to be waited for.
+    same pod that is still under way elsewhere, to be waited for. `durations` are the seconds from a decision to its
+    binding, `waits` by queue those from a pod's creation to its binding.
     """
 
     def __init__(
@@ -125,6 +128,10 @@ class Binder:
         self.refused = 0
         self.dropped = 0
         self.lost_nodes = 0
+        self.evicted = 0
+        self.evictions_refused = 0
+        self.durations = Histogram()
+        self.waits: dict[tuple[str, ...], Histogram] = {}
 
     @property
     def backlog(self) -> int:
@@ -221,6 +228,7 @@ class Binder:
         """Tell the scheduler that a write is not to be had; a pod comes back after its own back-off."""
         step = job.step
         if isinstance(step, Evict):
+            self.evictions_refused += 1
             self._report(EvictFailed(step.uid, message))
             return
         if isinstance(step, LiftGate):
@@ -259,7 +267,7 @@ class Binder:
         except ApiError as error:
             await self._judge(job, step, error)
         else:
-            self._succeeded(step)
+            self._succeeded(job, step)
 
     def _prepare(self, job: _Job, step: Bind, prebinder: Prebinder) -> None:
         """Let volumes be bound outside the number of writes in flight: that may take minutes."""
@@ -282,8 +290,11 @@ class Binder:
         self._preparing.add(task)
         task.add_done_callback(self._preparing.discard)
 
-    def _succeeded(self, step: Bind) -> None:
+    def _succeeded(self, job: _Job, step: Bind) -> None:
         self.bound += 1
+        self.durations.add(time.monotonic() - job.since)
+        waited = max(0.0, time.time() - step.created)
+        self.waits.setdefault((step.queue,), Histogram(WAITING_SECONDS)).add(waited)
         self._refusals.pop(step.uid, None)
         self._report(Bound(step.uid, step.node))
         self._tell(_about(step, "Normal", "Scheduled", f"Successfully assigned {_key(step)} to {step.node}", "Binding"))
@@ -318,7 +329,7 @@ class Binder:
         job.in_doubt = False
         final = _final_reason(pod, step)
         if pod["metadata"]["uid"] == step.uid and pod["spec"].get("nodeName") == step.node:
-            self._succeeded(step)
+            self._succeeded(job, step)
         elif final:
             self._failed(step, final, None)
         elif job.attempts < ATTEMPTS:
@@ -346,6 +357,8 @@ class Binder:
             else:
                 _log.warning("eviction failed", pod=_key(step), error=str(error))
                 self._give_up(job, error.message)
+        else:
+            self.evicted += 1
 
     # -- gates ----------------------------------------------------------------------------------------------------
 

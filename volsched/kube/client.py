@@ -11,7 +11,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from yarl import URL
 from volsched import __version__
 from volsched.kube.credentials import Credentials, Source
 from volsched.kube.errors import ApiError
+from volsched.kube.histogram import Histogram
 from volsched.kube.wire import Answer, Wire, WireError
 
 USER_AGENT: Final = f"volsched/{__version__}"
@@ -45,13 +46,17 @@ _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patc
 
 
 class RateLimiter:
-    """A token bucket: `qps` requests per second (0: no limit), `burst` of them at once."""
+    """A token bucket: `qps` requests per second (0: no limit), `burst` of them at once.
+
+    `waited` is how many seconds requests were held back so far, all together.
+    """
 
     def __init__(self, qps: float, burst: int) -> None:
         self._qps = qps
         self._burst = max(1, burst)
         self._tokens = float(self._burst)
         self._at = time.monotonic()
+        self.waited = 0.0
 
     async def take(self) -> None:
         """Wait until one more request may go."""
@@ -61,7 +66,9 @@ class RateLimiter:
         self._tokens = min(float(self._burst), self._tokens + (now - self._at) * self._qps) - 1
         self._at = now
         if self._tokens < 0:
-            await asyncio.sleep(-self._tokens / self._qps)
+            wait = -self._tokens / self._qps
+            self.waited += wait
+            await asyncio.sleep(wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ class Api:
     """One API server. Use `await Api.connect(source)`, and `close` in the end.
 
     `requests` counts all of them by (verb, resource, code); the code is the HTTP status or what kept it from coming.
+    `durations` are the seconds that they took by (verb, resource), those without an answer included and watches not.
     """
 
     def __init__(self, credentials: Credentials, limiter: RateLimiter) -> None:
@@ -93,7 +101,8 @@ class Api:
         self._head = ""
         self._base = ""
         self._tls: Any = None
-        self.requests: Counter[tuple[str, str, str]] = Counter()
+        self.requests: Counter[tuple[str, ...]] = Counter()
+        self.durations: defaultdict[tuple[str, ...], Histogram] = defaultdict(Histogram)
 
     @classmethod
     async def connect(cls, source: Source, *, qps: float = 0.0, burst: int = 5000) -> Api:
@@ -106,6 +115,11 @@ class Api:
     def server(self) -> str:
         """The API server's address."""
         return self._credentials.host
+
+    @property
+    def throttled_seconds(self) -> float:
+        """How long requests were held back by our own limit, all together."""
+        return self._limiter.waited
 
     @property
     def origin(self) -> str:
@@ -178,11 +192,14 @@ class Api:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     async def _counted(self, call: _Call) -> bytes:
+        began = time.monotonic()
         try:
             status, answer = await self._attempt(call)
         except ApiError as error:
             self.requests[call.verb, call.resource, error.code] += 1
             raise
+        finally:
+            self.durations[call.verb, call.resource].add(time.monotonic() - began)
         self.requests[call.verb, call.resource, str(status)] += 1
         return answer
 

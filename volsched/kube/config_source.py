@@ -18,8 +18,8 @@ from typing import Final, Generic, TypeVar
 import structlog
 
 from volsched.kube.client import Api
+from volsched.kube.config_state import LOADED, MISSING, REFUSED, ConfigState
 from volsched.kube.informer import Informer
-from volsched.kube.metrics import ConfigState
 from volsched.kube.resources import Resource
 from volsched.model import api
 from volsched.model.changes import Change, Put
@@ -64,11 +64,10 @@ class Verdicts(Generic[T]):
         try:
             parsed = self._parse(text)
         except ConfigError as error:
-            self._refuse(error)
+            self._refuse(error, REFUSED, text_hash(text))
             return error
         state = self._state
-        state.valid, state.problem = True, ""
-        state.hash, state.loaded_at = text_hash(text), time.time()
+        state.judge(LOADED, text_hash(text))
         self.text_in_force = text
         self._use(parsed)
         _log.info("configuration loaded", source=state.source, hash=state.hash)
@@ -78,11 +77,11 @@ class Verdicts(Generic[T]):
     def refuse(self, error: ConfigError) -> None:
         """Take note that there is no text to judge where one should be."""
         self._text = None
-        self._refuse(error)
+        self._refuse(error, MISSING, "")
 
-    def _refuse(self, error: ConfigError) -> None:
+    def _refuse(self, error: ConfigError, verdict: str, newest: str) -> None:
         state = self._state
-        state.valid, state.problem = False, str(error)
+        state.judge(verdict, newest, str(error))
         kept = f"; the configuration before it (hash {state.hash}) stays in force" if state.hash else ""
         _log.error("configuration refused" + kept, source=state.source, error=str(error))
         self._say("Warning", "ConfigurationRefused", f"{error}{kept}")

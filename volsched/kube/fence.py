@@ -13,13 +13,15 @@ class Fence:
     """Says whether this process may write.
 
     `valid_until` is when a new write may no longer begin, `lease_ends` when another process may take over; both are
-    seconds of the monotonic clock. Between the two, writes that are under way have time to end.
+    seconds of the monotonic clock. Between the two, writes that are under way have time to end. `prolonged_at` is when
+    that was last put off.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.valid_until = -math.inf
         self.lease_ends = -math.inf
+        self.prolonged_at = -math.inf
         self._closed = False
 
     @classmethod
@@ -32,6 +34,7 @@ class Fence:
     def prolong(self, valid_until: float, lease_ends: float) -> None:
         """Let writes begin until then; a closed fence stays closed."""
         self.valid_until, self.lease_ends = valid_until, lease_ends
+        self.prolonged_at = self._clock()
 
     def close(self) -> None:
         """Let no write begin any more, for good."""

@@ -83,8 +83,8 @@ class Informer:
     """Feeds a sink with the changes of one kind. Run `run` as a task; everything else may be read meanwhile.
 
     `listed` becomes True when the sink has everything that was there at one moment (or when the server does not have
-    an optional kind) and stays so. `restarts` counts by reason how often a watch had to be begun again. `is_full` is
-    asked whether the sink cannot take more now.
+    an optional kind) and stays so. `restarts` counts by reason how often a watch had to be begun again, `changes` what
+    was handed to the sink. `is_full` is asked whether the sink cannot take more now.
     """
 
     def __init__(
@@ -102,6 +102,7 @@ class Informer:
         self.absent = False
         self.restarts: Counter[str] = Counter()
         self.unreadable = 0
+        self.changes = 0
         self._api = api_server
         self._sink = sink
         self._silence = silence
@@ -435,6 +436,7 @@ class Informer:
 
     def _emit(self, changes: list[Change]) -> None:
         if changes:
+            self.changes += len(changes)
             self._sink(tuple(changes))
 
 

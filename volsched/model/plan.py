@@ -35,7 +35,8 @@ class VolumeWrite(msgspec.Struct, frozen=True, gc=False):
 class Bind(msgspec.Struct, frozen=True, gc=False):
     """Assign a pod to a node, with result annotations that travel in the Binding.
 
-    ``volumes`` come first: the Binding waits until they have come true.
+    ``volumes`` come first: the Binding waits until they have come true. ``queue`` and ``created`` (seconds since the
+    epoch) tell who had to wait how long.
     """
 
     uid: str
@@ -45,6 +46,8 @@ class Bind(msgspec.Struct, frozen=True, gc=False):
     annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     node_uid: str = ""
     volumes: tuple[VolumeWrite, ...] = ()
+    queue: str = ""
+    created: float = 0.0
 
 
 class LiftGate(msgspec.Struct, frozen=True, gc=False):

@@ -87,6 +87,11 @@ def format_amount(resource: str, amount: int) -> str:
     return _decimal(amount, -3 if unit is Unit.MILLI else 0)
 
 
+def in_base_units(resource: str, amount: float | Fraction) -> float:
+    """Return an amount in cores, bytes or whole devices, for people and for metrics."""
+    return float(amount / _per_one(resource))
+
+
 @lru_cache(maxsize=4096)
 def unit_of(resource: str) -> Unit:
     """Return the unit in which amounts of this resource are counted."""

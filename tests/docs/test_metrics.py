@@ -1,0 +1,67 @@
+"""docs/metrics.md has every metric that is exposed, with its type, and no other.
+
+Labels are compared in tests/cluster, where the series have samples.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.docs.metrics import documented
+from volsched.gauges import add_gauges
+from volsched.kube.client import Api
+from volsched.kube.credentials import Source
+from volsched.kube.executor import ClusterExecutor
+from volsched.kube.fence import Fence
+from volsched.kube.inbox import Inbox
+from volsched.kube.scheduler_metrics import SchedulerMetrics
+from volsched.kube.views import Views
+from volsched.model.cluster import Cluster
+from volsched.model.series import Numbers, Series
+from volsched.ports import CycleReport
+from volsched.registry import PLUGINS
+from volsched.testing.builders import a_cluster, a_rig
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: one
+contexts: [{name: one, context: {cluster: one, user: one}}]
+clusters: [{name: one, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: one, user: {}}]
+"""
+
+
+async def test_every_metric_is_documented_with_its_type(tmp_path: Path) -> None:
+    page = await page_of_the_scheduler(tmp_path)
+    exposed = dict(line.split()[2:4] for line in page.splitlines() if line.startswith("# TYPE "))
+
+    assert {name: row.type for name, row in documented().items()} == exposed
+
+
+async def page_of_the_scheduler(folder: Path) -> str:
+    """The page as `volsched run` has it, with the series of all plugins; no request is made."""
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    api, fence, metrics = await Api.connect(Source(str(kubeconfig))), Fence(), SchedulerMetrics()
+    executor = ClusterExecutor(api, fence, Views(), lambda _: None)
+    add_gauges(
+        metrics,
+        cluster=Cluster(),
+        api=api,
+        executor=executor,
+        informers=[],
+        inbox=Inbox(),
+        fence=fence,
+        silence=lambda: 0.0,
+    )
+    metrics.cycle(CycleReport(series=[series for name in PLUGINS.names() for series in series_of(name)]))
+    page = metrics.render().decode()
+    await executor.stop()
+    await api.close()
+    return page
+
+
+def series_of(plugin: str) -> list[tuple[Series, Numbers]]:
+    configuration = f"actions: allocate\ntiers:\n- plugins:\n  - name: {plugin}\n"
+    return list(a_rig(a_cluster(), configuration).cycle().report.series)

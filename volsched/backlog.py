@@ -1,0 +1,150 @@
+"""What waits and why: pods and jobs by queue, step and reason; the oldest of each queue; what they ask for.
+
+Counted job by job as jobs change. Neither a session nor a reader of the metrics looks at what waits unchanged, so a
+backlog of any size costs nothing while it stands still.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from volsched.framework.reporter import refusal_of
+from volsched.model.cluster import Observer
+from volsched.model.job import JobInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Step
+from volsched.ports import Labels, Waiting
+
+NOT_TRIED: Final = ("queued", "Waiting")
+"""Step and reason of a pod about which nothing has been decided yet."""
+
+_SPARE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one job adds."""
+
+    queue: str
+    pods: Counter[Labels]
+    job: Labels
+    request: Counter[str]
+
+
+class _Ages:
+    """When the oldest waiting pod of each job was created, the oldest job at hand (seconds since the epoch)."""
+
+    def __init__(self) -> None:
+        self._created: dict[str, float] = {}
+        self._heap: list[tuple[float, str]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._created)
+
+    def put(self, job: str, created: float) -> None:
+        if self._created.get(job) != created:
+            self._created[job] = created
+            heapq.heappush(self._heap, (created, job))
+            self._tidy()
+
+    def drop(self, job: str) -> None:
+        self._created.pop(job, None)
+
+    def oldest(self) -> float:
+        heap = self._heap
+        while self._created.get(heap[0][1]) != heap[0][0]:
+            heapq.heappop(heap)
+        return heap[0][0]
+
+    def _tidy(self) -> None:
+        """Leave out what no longer holds once that is most of it."""
+        if len(self._heap) > 2 * len(self._created) + _SPARE:
+            self._heap = [(created, job) for job, created in self._created.items()]
+            heapq.heapify(self._heap)
+
+
+class Backlog(Observer):
+    """The account: ``count`` a job when it may have changed, and ask for the ``totals``.
+
+    ``counted`` says how many pods were looked at so far.
+    """
+
+    def __init__(self) -> None:
+        self.counted = 0
+        self._shares: dict[str, _Share] = {}
+        self._pods: Counter[Labels] = Counter()
+        self._jobs: Counter[Labels] = Counter()
+        self._requests: Counter[Labels] = Counter()
+        self._ages: dict[str, _Ages] = {}
+        self._totals: Waiting | None = Waiting()
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Forget a job that is gone."""
+        if gone:
+            self._replace(job.key, None)
+
+    def count(self, job: JobInfo) -> None:
+        """Count a job's waiting pods anew."""
+        waiting = [task for task in job.waiting.values() if task.ours]
+        if not waiting:
+            self._replace(job.key, None)
+            return
+        self.counted += len(waiting)
+        self._replace(job.key, _share_of(job, waiting))
+        self._ages.setdefault(job.queue, _Ages()).put(job.key, min(task.created for task in waiting))
+
+    def totals(self) -> Waiting:
+        """Everything that waits now; the same value as long as nothing has changed."""
+        if self._totals is None:
+            self._pods, self._jobs, self._requests = +self._pods, +self._jobs, +self._requests
+            self._ages = {queue: ages for queue, ages in self._ages.items() if ages}
+            self._totals = Waiting(
+                dict(self._pods),
+                dict(self._jobs),
+                dict(self._requests),
+                {queue: ages.oldest() for queue, ages in self._ages.items()},
+            )
+        return self._totals
+
+    def _replace(self, key: str, share: _Share | None) -> None:
+        before = self._shares.pop(key, None)
+        if before is not None:
+            self._add(before, -1)
+            if share is None or share.queue != before.queue:
+                self._ages[before.queue].drop(key)
+        if share is not None:
+            self._shares[key] = share
+            self._add(share, 1)
+        if before is not None or share is not None:
+            self._totals = None
+
+    def _add(self, share: _Share, by: int) -> None:
+        for why, pods in share.pods.items():
+            self._pods[why] += by * pods
+        self._jobs[share.job] += by
+        for resource, amount in share.request.items():
+            self._requests[share.queue, resource] += by * amount
+
+
+def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _Share:
+    pods = Counter(_why(job.queue, task) for task in waiting)
+    request: Counter[str] = Counter()
+    requests = {task.template.id: task.template.request for task in waiting}
+    for template, count in Counter(task.template.id for task in waiting).items():
+        for resource, amount in requests[template].items():
+            request[resource] += count * amount
+    return _Share(job.queue, pods, _origin(pods), request)
+
+
+def _why(queue: str, task: TaskInfo) -> Labels:
+    refusal = refusal_of(task)
+    return (queue, str(refusal.step), refusal.reason) if refusal is not None else (queue, *NOT_TRIED)
+
+
+def _origin(pods: Mapping[Labels, int]) -> Labels:
+    """The commonest reason of a job's pods; that others of the gang wait is the reason only if there is no other."""
+    return max(pods, key=lambda why: (why[1] != Step.GANG, pods[why], why))

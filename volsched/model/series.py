@@ -1,0 +1,27 @@
+"""Numbers that a plugin shows to whoever watches the scheduler: one family of a metric, and its values.
+
+The core only names and counts; how it is exposed is the edge's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Numbers: TypeAlias = Mapping[tuple[str, ...], float]
+"""A number for each combination of label values, in the order of the series' labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A family of numbers: its name and the names of its labels as Prometheus shows them, and what it means.
+
+    Labels must be bounded: queues, resources, cards, reasons; never pods or nodes. A series that ``counts`` only ever
+    grows, and its name is given without the ending ``_total``.
+    """
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+    counts: bool = False
