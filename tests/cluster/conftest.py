@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +16,20 @@ from volsched.testing.controlplane.faults import FaultProxy
 MakeNodes = Callable[..., list[str]]
 
 
-@pytest.fixture(scope="session")
-def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """The control plane of this test run; its logs stay in pytest's temporary folder."""
+@contextlib.contextmanager
+def running_control_plane(request: pytest.FixtureRequest, folder: Path) -> Iterator[ControlPlane]:
+    """A control plane whose logs are in that folder."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():  # a first build takes minutes and says so
         binaries = find_binaries()
-    with ControlPlane(folder=tmp_path_factory.mktemp("controlplane"), binaries=binaries) as cluster:
+    with ControlPlane(folder=folder, binaries=binaries) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The control plane of this test run; its logs stay in pytest's temporary folder."""
+    with running_control_plane(request, tmp_path_factory.mktemp("controlplane")) as cluster:
         yield cluster
 
 

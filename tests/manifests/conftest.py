@@ -1,0 +1,25 @@
+"""A control plane of these tests' own, since they install and remove what others' tests need to be there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.conftest import running_control_plane
+from volsched.testing.controlplane import ControlPlane, a_node
+
+PLAIN_NODES = ("plain-1", "plain-2", "plain-3")
+"""Nodes for volsched's own pods, which kube-scheduler places."""
+
+
+@pytest.fixture(scope="package")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """An empty cluster with kube-scheduler and three nodes, one of which takes no pods."""
+    with running_control_plane(request, tmp_path_factory.mktemp("controlplane")) as control_plane:
+        control_plane.start_kube_scheduler()
+        taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+        linux = {"kubernetes.io/os": "linux"}
+        control_plane.create_nodes([a_node(name, cpu="2", labels=linux) for name in PLAIN_NODES[:-1]])
+        control_plane.create_nodes([a_node(PLAIN_NODES[-1], cpu="2", labels=linux, taints=[taint])])
+        yield control_plane

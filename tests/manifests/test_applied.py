@@ -1,0 +1,144 @@
+"""Every overlay on an empty real API server: applied, applied again, running under `restricted`, deleted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.manifests.applying import apply, installed
+from tests.manifests.conftest import PLAIN_NODES
+from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, Json, a_kustomization, identity, of_kind, rendered
+from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+
+A_SERVICE_MONITOR_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
+    "spec": {
+        "group": "monitoring.coreos.com",
+        "scope": "Namespaced",
+        "names": {"kind": "ServiceMonitor", "plural": "servicemonitors", "singular": "servicemonitor"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "required": ["selector", "endpoints"],
+                                "properties": {
+                                    "selector": {
+                                        "type": "object",
+                                        "properties": {
+                                            "matchLabels": {
+                                                "type": "object",
+                                                "additionalProperties": {"type": "string"},
+                                            }
+                                        },
+                                    },
+                                    "endpoints": {
+                                        "type": "array",
+                                        "items": {
+                                            "type": "object",
+                                            "properties": {"port": {"type": "string"}, "interval": {"type": "string"}},
+                                        },
+                                    },
+                                },
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+"""As much of the Prometheus operator's CRD as the component uses."""
+
+
+def versions(cluster: ControlPlane, folder: Path) -> dict[Any, Any]:
+    """Which objects there are, and how often what they ask for has changed, where the API server counts that."""
+    found = json.loads(cluster.kubectl("get", "-k", str(folder), "-o", "json"))["items"]
+    metadata = {identity(item): item["metadata"] for item in found}
+    return {name: (known["uid"], known.get("generation")) for name, known in metadata.items()}
+
+
+def wait_until_available(cluster: ControlPlane) -> list[Json]:
+    """Wait for all Deployments; return the pods."""
+    names = cluster.kubectl("get", "deployments", "-n", SYSTEM, "-o", "name").split()
+    assert names
+    for name in names:
+        cluster.kubectl("rollout", "status", name, "-n", SYSTEM, "--timeout=60s")
+    return cluster.api.items(f"/api/v1/namespaces/{SYSTEM}/pods")
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"), [*((name, ()) for name in OVERLAYS), ("standalone", ("--server-side",))], ids=str
+)
+def test_overlay_is_applied_twice_runs_and_is_deleted(cluster: ControlPlane, name: str, flags: tuple[str, ...]) -> None:
+    folder = MANIFESTS / "overlays" / name
+
+    with installed(cluster, folder, *flags) as first:
+        before = versions(cluster, folder)
+        again = apply(cluster, folder, *flags)
+        pods = wait_until_available(cluster)
+
+        assert first == dict.fromkeys(first, "serverside-applied" if flags else "created")
+        said_anew = {name for name in again if name.startswith("poddisruptionbudget")}
+        assert {name: done for name, done in again.items() if name not in said_anew} == dict.fromkeys(
+            first.keys() - said_anew, "serverside-applied" if flags else "unchanged"
+        )  # kubectl sends a budget's selector again whatever it is; that nothing comes of it is seen in the next line
+        assert versions(cluster, folder) == before
+    assert cluster.kubectl("get", "-k", str(folder), "--ignore-not-found") == ""
+    placed: dict[str, list[str]] = {}
+    for pod in pods:
+        placed.setdefault(pod["spec"]["serviceAccountName"], []).append(pod["spec"]["nodeName"])
+    assert set(placed) == {found["metadata"]["name"] for found in of_kind(rendered(folder), "Deployment").values()}
+    for nodes in placed.values():
+        assert sorted(nodes) == sorted(set(nodes) & set(PLAIN_NODES[:-1]))
+        assert len(nodes) == (1 if name == "dev" else 2)
+    assert {pod["spec"]["priority"] for pod in pods} == {1_000_000_000}
+
+
+def test_namespace_refuses_what_is_not_restricted(cluster: ControlPlane) -> None:
+    with (
+        installed(cluster, MANIFESTS / "base/namespace"),
+        pytest.raises(KubectlError, match='violates PodSecurity "restricted'),
+    ):
+        cluster.kubectl("create", "-n", SYSTEM, "-f", "-", stdin=json.dumps(a_pod("free")))
+
+
+def test_one_of_two_replicas_may_be_disrupted(cluster: ControlPlane) -> None:
+    with installed(cluster, MANIFESTS / "overlays/standalone"):
+        for name in ("volsched-scheduler", "volsched-controllers"):
+            cluster.api.wait_for(
+                f"/apis/policy/v1/namespaces/{SYSTEM}/poddisruptionbudgets/{name}",
+                lambda budget: budget.get("status", {}).get("disruptionsAllowed") == 1,
+            )
+
+
+def test_service_monitor_is_an_option(cluster: ControlPlane, tmp_path: Path) -> None:
+    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    cluster.api.create(crd, A_SERVICE_MONITOR_CRD)
+    cluster.kubectl("wait", "--for=condition=Established", "crd/servicemonitors.monitoring.coreos.com")
+    folder = a_kustomization(tmp_path, [MANIFESTS / "overlays/standalone"], [MANIFESTS / "components/service-monitor"])
+
+    with installed(cluster, folder):
+        monitors = cluster.api.items("/apis/monitoring.coreos.com/v1/servicemonitors")
+        [spec] = [found["spec"] for found in monitors]
+        labels = ",".join(f"{key}={value}" for key, value in spec["selector"]["matchLabels"].items())
+        services = cluster.api.items(f"/api/v1/namespaces/{SYSTEM}/services?labelSelector={labels}")
+        assert {found["metadata"]["name"] for found in services} == {"volsched-scheduler", "volsched-controllers"}
+        for service in services:
+            assert {end["port"] for end in spec["endpoints"]} == {port["name"] for port in service["spec"]["ports"]}
+            cluster.api.wait_for(
+                f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM}/endpointslices"
+                f"?labelSelector=kubernetes.io/service-name={service['metadata']['name']}",
+                lambda found: sum(len(slice_["endpoints"] or ()) for slice_ in found["items"]) == 2,
+            )
