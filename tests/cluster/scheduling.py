@@ -41,18 +41,13 @@ tiers:
 """What schedulers use unless a test says otherwise: no quota, so that a pod waits for a node and for nothing else."""
 
 
-class SchedulerProcess:
-    """One `volsched run`. Its log is a file; its HTTP port is read from there."""
+class VolschedProcess:
+    """One verb of volsched as a process. Its log is a file; its HTTP port is read from there."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
+    def __init__(self, log: Path, verb: str, *flags: str) -> None:
         self.log = log
         self._file = log.open("wb")
-        command = [
-            *(sys.executable, "-c", "from volsched.cli import main; main()", "run"),
-            *("--kubeconfig", str(kubeconfig), "--listen-address", "127.0.0.1:0", "--healthz-address", ""),
-            *("--leader-elect-resource-namespace", SYSTEM, "--log-format", "json", "--log-level", "debug"),
-            *flags,
-        ]
+        command = [sys.executable, "-c", "from volsched.cli import main; main()", verb, *flags]
         self.process = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT, env=os.environ)
 
     def lines(self) -> list[Json]:
@@ -77,7 +72,7 @@ class SchedulerProcess:
             if self.process.poll() is not None:
                 break
             time.sleep(0.05)
-        raise AssertionError(f"the scheduler did not say {event!r}; its log:\n{self.log.read_text()[-6000:]}")
+        raise AssertionError(f"the process did not say {event!r}; its log:\n{self.log.read_text()[-6000:]}")
 
     def page(self, path: str) -> tuple[int, str]:
         [address] = self.wait_for("serving")["addresses"]
@@ -95,11 +90,6 @@ class SchedulerProcess:
                 return float(value)
         return 0.0
 
-    def wait_leading(self, timeout: float = 30.0) -> SchedulerProcess:
-        self.wait_for("everything is listed", timeout)
-        self.wait_for("leading", timeout)
-        return self
-
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(10)
@@ -113,6 +103,22 @@ class SchedulerProcess:
         if self.process.poll() is None:
             self.kill()
         self._file.close()
+
+
+class SchedulerProcess(VolschedProcess):
+    """One `volsched run`, by itself on its port."""
+
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
+        super().__init__(
+            *(log, "run", "--kubeconfig", str(kubeconfig), "--listen-address", "127.0.0.1:0", "--healthz-address", ""),
+            *("--leader-elect-resource-namespace", SYSTEM, "--log-format", "json", "--log-level", "debug"),
+            *flags,
+        )
+
+    def wait_leading(self, timeout: float = 30.0) -> SchedulerProcess:
+        self.wait_for("everything is listed", timeout)
+        self.wait_for("leading", timeout)
+        return self
 
 
 class Installed:
