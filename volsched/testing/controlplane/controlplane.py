@@ -452,7 +452,7 @@ class _Running:
         self.folder = folder
         self.scratch = scratch
         self.binaries = binaries
-        self.port = _free_port()
+        self.port = free_port()
         self.credentials = Credentials.create(folder / "pki")
         self.processes = ProcessSet(folder / "logs", scratch, temporary)
         self.api = ApiClient(
@@ -483,7 +483,7 @@ def _new_scratch() -> Path:
     return Path(tempfile.mkdtemp(prefix="volsched-"))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Return a port of loopback that nobody listens on now."""
     for _ in range(200):
         port = random.choice(_PORTS)  # noqa: S311 - not a secret
