@@ -22,3 +22,13 @@ def installed(cluster: ControlPlane, folder: Path, *flags: str) -> Iterator[dict
         yield apply(cluster, folder, *flags)
     finally:
         cluster.kubectl("delete", "-k", str(folder), "--ignore-not-found", "--timeout=90s")
+
+
+@contextlib.contextmanager
+def applied(cluster: ControlPlane, file: Path) -> Iterator[None]:
+    """Have the objects of a file on the cluster within a ``with`` block."""
+    try:
+        cluster.kubectl("apply", "--warnings-as-errors", "-f", str(file))
+        yield
+    finally:
+        cluster.kubectl("delete", "-f", str(file), "--ignore-not-found", "--timeout=60s")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.conftest import running_control_plane
+from tests.manifests.examples import NODES, documents
 from volsched.testing.controlplane import ControlPlane, a_node
 
 PLAIN_NODES = ("plain-1", "plain-2", "plain-3")
@@ -23,3 +24,13 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         control_plane.create_nodes([a_node(name, cpu="2", labels=linux) for name in PLAIN_NODES[:-1]])
         control_plane.create_nodes([a_node(PLAIN_NODES[-1], cpu="2", labels=linux, taints=[taint])])
         yield control_plane
+
+
+@pytest.fixture(scope="module")
+def example_nodes(cluster: ControlPlane) -> Iterator[None]:
+    """The nodes of the examples and no others, so that a simulation sees the same."""
+    cluster.kubectl("cordon", *PLAIN_NODES)
+    nodes = cluster.create_nodes(documents([NODES]))
+    yield
+    cluster.delete_nodes(nodes)
+    cluster.kubectl("uncordon", *PLAIN_NODES)

@@ -36,6 +36,7 @@ def rendered(folder: Path) -> list[Json]:
     return [found for found in yaml.safe_load_all(kustomize(folder)) if found]
 
 
+@functools.cache
 def overlay(name: str) -> list[Json]:
     return rendered(MANIFESTS / "overlays" / name)
 
