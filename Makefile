@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	--strip-extras --allow-unsafe
 
-.PHONY: help demo test check lint types contracts cluster-up cluster-down conformance lock clean
+.PHONY: help demo test check lint types contracts cluster-up cluster-down conformance monitoring lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,6 +31,7 @@ demo: $(VENV)/run.stamp ## schedule the example cluster in memory and show who g
 
 test: check ## lint, types, import contracts and all tests, those against a real control plane included
 	$(BIN)/python -m volsched.testing.controlplane build
+	$(BIN)/python -m volsched.testing.prometheus
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 check: lint types contracts ## lint, types and import contracts
@@ -54,6 +55,9 @@ cluster-down: ## end what cluster-up started
 
 conformance: $(VENV)/dev.stamp ## Kubernetes' own scheduling specs with volsched in kube-scheduler's place, a quarter of an hour
 	$(BIN)/python -m tests.conformance
+
+monitoring: $(VENV)/dev.stamp ## write the dashboards, and the alert rules for the Prometheus operator
+	$(BIN)/python -m monitoring
 
 lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	$(BIN)/python -m pip install --quiet pip-tools

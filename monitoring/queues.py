@@ -1,0 +1,112 @@
+"""Queues: who holds what, who waits for what."""
+
+from __future__ import annotations
+
+from monitoring.grafana import Dashboard, Panel, Query, Row, Variable
+from monitoring.overview import quantile, rate
+
+HERE = '{queue=~"$queue", resource=~"$resource"}'
+QUEUE = '{queue=~"$queue"}'
+BOTH = "queue, resource"
+NAME = "{{queue}} {{resource}}"
+
+
+def held(kind: str) -> str:
+    """One kind of amount of the chosen queues; every replica says the same."""
+    return f"max by ({BOTH}) (volsched_queue_{kind}{HERE})"
+
+
+HOLDINGS = Row(
+    "Who holds what",
+    (
+        Panel(
+            "Queues",
+            (
+                Query(held("allocated"), "allocated"),
+                Query(held("request"), "request"),
+                Query(held("share"), "part of the cluster"),
+                Query(held("guarantee"), "guarantee"),
+                Query(held("deserved"), "deserved"),
+                Query(held("fair_share"), "fair share"),
+                Query(held("capability"), "capability"),
+            ),
+            "Cores, bytes and whole devices. The fair share is there where the plugin proportion is configured.",
+            kind="table",
+            width=24,
+            height=10,
+        ),
+        Panel("Allocated", (Query(held("allocated"), NAME),), width=12, stacked=True),
+        Panel("Part of the cluster", (Query(held("share"), NAME),), unit="percentunit", width=12, stacked=True),
+        Panel("Asked for and not placed", (Query(f"{held('request')} - {held('allocated')}", NAME),), width=12),
+        Panel(
+            "Used of what the queue may have",
+            (Query(f"{held('allocated')} / {held('capability')}", NAME),),
+            unit="percentunit",
+            width=12,
+        ),
+        Panel(
+            "Used of what the queue deserves",
+            (
+                Query(f"{held('allocated')} / {held('deserved')}", f"{NAME} of deserved"),
+                Query(f"{held('allocated')} / {held('fair_share')}", f"{NAME} of its fair share"),
+            ),
+            unit="percentunit",
+            width=12,
+        ),
+        Panel(
+            "The cluster",
+            (
+                Query('max by (resource) (volsched_cluster_used{resource=~"$resource"})', "{{resource}} used"),
+                Query('max by (resource) (volsched_cluster_allocatable{resource=~"$resource"})', "{{resource}} there"),
+            ),
+            width=12,
+        ),
+    ),
+)
+
+WAITING = Row(
+    "Who waits",
+    (
+        Panel(
+            "Pods by reason",
+            (Query(f"sum by (queue, step, reason) (volsched_pending_pods{QUEUE})", "{{queue}}: {{step}} {{reason}}"),),
+            width=12,
+            stacked=True,
+        ),
+        Panel(
+            "Longest wait now",
+            (Query(f"max by (queue) (volsched_oldest_pending_pod_age_seconds{QUEUE})", "{{queue}}"),),
+            unit="s",
+            width=12,
+        ),
+        Panel(
+            "From creation to binding, 90 of 100",
+            (Query(quantile(0.9, "volsched_pod_wait_seconds", "queue", QUEUE), "{{queue}}"),),
+            unit="s",
+        ),
+        Panel(
+            "Pods bound a second",
+            (Query(rate("volsched_pod_wait_seconds_count", "queue", QUEUE), "{{queue}}"),),
+            unit="ops",
+        ),
+        Panel(
+            "Evictions for the queue, a second",
+            (
+                Query(rate("volsched_preemption_attempts_total", "queue", QUEUE), "{{queue}} searches"),
+                Query(rate("volsched_preemption_victims_total", "queue", QUEUE), "{{queue}} victims"),
+            ),
+            unit="ops",
+        ),
+    ),
+)
+
+QUEUES = Dashboard(
+    "queues",
+    "volsched / Queues",
+    "Who holds what, who waits for what. Metrics: docs/metrics.md.",
+    (HOLDINGS, WAITING),
+    (
+        Variable("queue", "volsched_queue_request", "queue"),
+        Variable("resource", "volsched_cluster_allocatable", "resource"),
+    ),
+)
