@@ -13,53 +13,55 @@ from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, Json, a_kustomization, identity, of_kind, rendered
 from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
 
-A_SERVICE_MONITOR_CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
-    "spec": {
-        "group": "monitoring.coreos.com",
-        "scope": "Namespaced",
-        "names": {"kind": "ServiceMonitor", "plural": "servicemonitors", "singular": "servicemonitor"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "required": ["selector", "endpoints"],
-                                "properties": {
-                                    "selector": {
-                                        "type": "object",
-                                        "properties": {
-                                            "matchLabels": {
-                                                "type": "object",
-                                                "additionalProperties": {"type": "string"},
-                                            }
-                                        },
-                                    },
-                                    "endpoints": {
-                                        "type": "array",
-                                        "items": {
-                                            "type": "object",
-                                            "properties": {"port": {"type": "string"}, "interval": {"type": "string"}},
-                                        },
-                                    },
-                                },
-                            }
+TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+MONITORING = {
+    "ServiceMonitor": {
+        "selector": {"type": "object", "properties": {"matchLabels": TEXTS}},
+        "endpoints": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"port": {"type": "string"}, "interval": {"type": "string"}}},
+        },
+    },
+    "PrometheusRule": {
+        "groups": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "rules": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "alert": {"type": "string"},
+                                "expr": {"type": "string"},
+                                "for": {"type": "string"},
+                                "labels": TEXTS,
+                                "annotations": TEXTS,
+                            },
                         },
-                    }
+                    },
                 },
-            }
-        ],
+            },
+        }
     },
 }
-"""As much of the Prometheus operator's CRD as the component uses."""
+"""As much of the Prometheus operator's kinds as the components use; any other field would be warned of."""
+
+
+def a_crd(kind: str, spec: Json) -> Json:
+    plural = f"{kind.lower()}s"
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": spec, "required": [*spec]}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
+    group = "monitoring.coreos.com"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
 
 
 def versions(cluster: ControlPlane, folder: Path) -> dict[Any, Any]:
@@ -123,13 +125,19 @@ def test_one_of_two_replicas_may_be_disrupted(cluster: ControlPlane) -> None:
             )
 
 
-def test_service_monitor_is_an_option(cluster: ControlPlane, tmp_path: Path) -> None:
-    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    cluster.api.create(crd, A_SERVICE_MONITOR_CRD)
-    cluster.kubectl("wait", "--for=condition=Established", "crd/servicemonitors.monitoring.coreos.com")
-    folder = a_kustomization(tmp_path, [MANIFESTS / "overlays/standalone"], [MANIFESTS / "components/service-monitor"])
+def test_monitoring_is_an_option(cluster: ControlPlane, tmp_path: Path) -> None:
+    for kind, spec in MONITORING.items():
+        cluster.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", a_crd(kind, spec))
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    components = [MANIFESTS / "components" / name for name in ("service-monitor", "dashboards", "alerts")]
+    folder = a_kustomization(tmp_path, [MANIFESTS / "overlays/standalone"], components)
 
     with installed(cluster, folder):
+        maps = cluster.api.items(f"/api/v1/namespaces/{SYSTEM}/configmaps?labelSelector=grafana_dashboard=1")
+        assert {name for found in maps for name in found["data"]} == {
+            path.name for path in (MANIFESTS / "grafana").glob("*.json")
+        }
+        assert cluster.api.items("/apis/monitoring.coreos.com/v1/prometheusrules")
         monitors = cluster.api.items("/apis/monitoring.coreos.com/v1/servicemonitors")
         [spec] = [found["spec"] for found in monitors]
         labels = ",".join(f"{key}={value}" for key, value in spec["selector"]["matchLabels"].items())

@@ -149,7 +149,7 @@ class Playground:
 def _in_order(folder: Path) -> list[dict[str, Any]]:
     """The objects of a folder's YAML files, those that others need first."""
     found: list[dict[str, Any]] = []
-    for path in sorted(folder.rglob("*.yaml")):
+    for path in sorted(folder.glob("*.yaml")):
         found.extend(item for item in yaml.safe_load_all(path.read_text()) if item)
     rank = {kind: place for place, kind in enumerate(_FIRST)}
     return sorted(_flat(found), key=lambda item: rank.get(item["kind"], len(rank)))
