@@ -14,12 +14,11 @@ How it ends:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import structlog
 
@@ -31,9 +30,7 @@ from volsched.kube.client import Api
 from volsched.kube.config_source import ConfigMapSource, FileSource, Verdicts
 from volsched.kube.credentials import Source
 from volsched.kube.elector import Elector, LeaseSettings
-from volsched.kube.errors import CredentialsError, KubeSetupError
 from volsched.kube.executor import ClusterExecutor
-from volsched.kube.fence import Fence
 from volsched.kube.http import Pages, Server
 from volsched.kube.inbox import Inbox
 from volsched.kube.informer import SILENCE_SECONDS, Informer
@@ -43,12 +40,9 @@ from volsched.kube.views import Views
 from volsched.kube.volumes import Volumes
 from volsched.loop import SchedulingThread
 from volsched.model.changes import Bound, Change
-from volsched.model.errors import ConfigError
 from volsched.model.plan import Tell
+from volsched.process import FAILED, Process, run_process
 from volsched.scheduler import Profile
-
-STOPPED, FAILED, MISUSED = 0, 1, 2
-"""Exit statuses."""
 
 DRAIN_SECONDS: Final = 10.0
 """How long the bindings that were decided may take to be written after SIGTERM."""
@@ -60,8 +54,6 @@ SWITCH_SECONDS: Final = 0.001
 """How long a thread keeps the interpreter while the other one wants it; a session must not hold up the I/O loop."""
 
 _log = structlog.get_logger(__name__)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +83,16 @@ class Options:
         return self.plain_pods == "direct"
 
 
-@dataclass(slots=True)
-class _End:
-    """Why the program ends."""
-
-    status: int
-    message: str
-
-
-class Program:
+class Program(Process):
     """One run of the scheduler against one cluster: `await Program(options).run()` gives the exit status."""
 
     def __init__(self, options: Options) -> None:
+        super().__init__(leader_elect=options.leader_elect)
         self._options = options
         self._inbox = Inbox()
-        self._fence = Fence() if options.leader_elect else Fence.always_open()
         self._metrics = SchedulerMetrics()
         self._leading = False
-        self._is_clean_end = True
-        self._cleanup = contextlib.AsyncExitStack()
         self._informers: list[Informer] = []
-        self._tasks: list[asyncio.Task[Any]] = []
         settings = MirrorSettings(
             scheduler_names=options.scheduler_names,
             default_queue=options.default_queue,
@@ -128,22 +109,7 @@ class Program:
         )
         self._api: Api
         self._executor: ClusterExecutor
-        self._elector: Elector | None = None
         self._verdicts = Verdicts(self._parse, self._thread.use, self._metrics.config, self._tell)
-        self._end: asyncio.Future[_End]
-
-    async def run(self) -> int:
-        """Run until a signal, a lost lease or a failure; return the exit status."""
-        self._end = asyncio.get_running_loop().create_future()
-        self._handle_signals()
-        try:
-            await self._start()
-        except (ConfigError, CredentialsError, KubeSetupError) as error:
-            _log.error("cannot start", error=str(error))
-            self._finish(MISUSED, "")
-        end = await self._end
-        await self._shut_down(end)
-        return end.status
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -177,7 +143,7 @@ class Program:
         if self._end.done():
             return
         if options.leader_elect:
-            self._spawn(self._lead())
+            self._spawn(self._lead(self._api, options.lease, self._follow_up))
         else:
             self._begin_leading()
 
@@ -245,17 +211,12 @@ class Program:
 
     # -- leading --------------------------------------------------------------------------------------------------
 
-    async def _lead(self) -> None:
-        """Become the leader, catch up with what the one before has done, lead until that is over."""
-        elector = self._elector = Elector(self._api, self._options.lease, self._fence)
-        await elector.acquire()
+    async def _follow_up(self, elector: Elector) -> None:
+        """Begin to lead, once what the leader before has done was seen."""
         if elector.previous_holder:
             self._spawn(self._catch_up())
         else:
             self._begin_leading()
-        reason = await elector.keep()
-        self._leading = False
-        self._finish(FAILED, f"lost the lease: {reason}; nothing more is written")
 
     async def _catch_up(self) -> None:
         """See everything that the leader before has written before the first session of this term."""
@@ -277,53 +238,13 @@ class Program:
     # -- end ------------------------------------------------------------------------------------------------------
 
     def _handle_signals(self) -> None:
+        super()._handle_signals()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._finish, STOPPED, f"stopped by {number.name}")
         loop.add_signal_handler(signal.SIGUSR2, lambda: self._thread.dump(self._options.dump_dir))
-        loop.add_signal_handler(signal.SIGUSR1, _change_log_level)
-
-    def _finish(self, status: int, message: str) -> None:
-        if not self._end.done():
-            self._end.set_result(_End(status, message))
 
     def _crashed(self, error: BaseException) -> None:
         """Take note that the scheduling thread ended; called on that thread."""
-        loop = self._end.get_loop()
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(self._finish, FAILED, f"the scheduling thread failed: {error}")
-
-    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run something beside everything else; if it fails, the program ends."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.append(task)
-
-        def ended(done: asyncio.Task[T]) -> None:
-            if not done.cancelled() and (error := done.exception()) is not None:
-                _log.error("a part of the program failed", exc_info=error)
-                self._finish(FAILED, f"failed: {error}")
-
-        task.add_done_callback(ended)
-        return task
-
-    async def _interruptible(self, work: Coroutine[Any, Any, None]) -> None:
-        """Wait for something, or for the end of the program if that comes first."""
-        task = asyncio.ensure_future(work)
-        awaited: set[asyncio.Future[Any]] = {task, self._end}
-        await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-            return
-        await task
-
-    async def _shut_down(self, end: _End) -> None:
-        """Stop deciding, finish or drop what was decided, give the lease back, close everything."""
-        if end.message:
-            (_log.info if end.status == STOPPED else _log.error)(end.message)
-        self._is_clean_end = end.status == STOPPED
-        if not self._is_clean_end:
-            self._fence.close()
-        await self._cleanup.aclose()
+        self._finish_from_thread(FAILED, f"the scheduling thread failed: {error}")
 
     async def _stop_thread(self) -> None:
         """Wait for the session that runs when the program ends in good order, and for nothing otherwise."""
@@ -334,15 +255,6 @@ class Program:
             await self._executor.stop()
         elif not await self._executor.drain(DRAIN_SECONDS):
             _log.warning("some bindings were not finished; the next leader will look at their pods")
-
-    async def _cancel_tasks(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _release(self) -> None:
-        if self._elector is not None and self._is_clean_end:
-            await self._elector.release()
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -389,12 +301,6 @@ class Program:
         }
 
 
-def _change_log_level() -> None:
-    level = "info" if logs.level_name() == "debug" else "debug"
-    logs.set_level(level)
-    _log.info("log level changed", level=level)
-
-
 def _built_in(options: Options) -> str:
     """The configuration that applies when none is given."""
     in_its_place = options.scheduler_names == ("default-scheduler",)
@@ -404,14 +310,4 @@ def _built_in(options: Options) -> str:
 def run(options: Options) -> int:
     """Run the scheduler until it ends; return the exit status."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(Program(options).run())
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Use uvloop where it is installed; it makes binding cheaper."""
-    try:
-        import uvloop  # noqa: PLC0415 - only there on some platforms
-    except ImportError:
-        return None
-    return uvloop.new_event_loop  # type: ignore[no-any-return,unused-ignore]
+    return run_process(Program(options))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
 
 from volsched import cli
+from volsched.model.duration import seconds_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-_UNITS: Final = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 
 SETTINGS: Final = {**cli.SETTINGS, "show_default": True}
 
@@ -27,13 +24,10 @@ class Duration(click.ParamType[float]):
         """Return seconds."""
         if isinstance(value, int | float):
             return float(value)
-        text = str(value).strip()
-        if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
-            return float(text)
-        parts = _DURATION.findall(text)
-        if not parts or "".join(number + unit for number, unit in parts) != text:
+        seconds = seconds_of(str(value))
+        if seconds is None:
             self.fail(f"{value!r} is no duration; write it as 15s, 1m30s or 500ms", param, ctx)
-        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+        return seconds
 
 
 def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

@@ -85,6 +85,11 @@ class Elector:
         """Whether this process may write."""
         return self._fence.is_open
 
+    @property
+    def lease_uid(self) -> str:
+        """The uid of the Lease while we hold it, else empty."""
+        return str(self._lease["metadata"].get("uid") or "") if self._lease is not None else ""
+
     # -- life -----------------------------------------------------------------------------------------------------
 
     async def acquire(self) -> None:

@@ -22,7 +22,7 @@ class Resource:
     """One kind to watch.
 
     An `optional` one is skipped while the server does not have it. `keep` says which objects are of interest; one that
-    stops being so counts as gone. `namespace` and `field_selector` narrow what the server sends.
+    stops being so counts as gone. `namespace`, `field_selector` and `label_selector` narrow what the server sends.
     """
 
     kind: str
@@ -33,6 +33,7 @@ class Resource:
     keep: Callable[[api.ApiObject], bool] = _everything
     namespace: str = ""
     field_selector: str = ""
+    label_selector: str = ""
 
     @property
     def path(self) -> str:
@@ -45,6 +46,8 @@ class Resource:
         """Return path and query with these parameters."""
         if self.field_selector:
             parameters["fieldSelector"] = self.field_selector
+        if self.label_selector:
+            parameters["labelSelector"] = self.label_selector
         pairs = "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
         return f"{self.path}?{pairs}" if pairs else self.path
 

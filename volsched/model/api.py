@@ -558,7 +558,10 @@ class QueueAffinity(Record, frozen=True):
 
 
 class QueueSpec(Record, frozen=True):
-    """What a queue may use; `dra` is read by its plugin, which reports what is wrong in it."""
+    """What a queue may use; `dra` is read by its plugin, which reports what is wrong in it.
+
+    `state` is what its administrator wants, Open or Closed; empty leaves it to `status.state`.
+    """
 
     weight: int = 1
     capability: ResourceList = {}
@@ -567,6 +570,7 @@ class QueueSpec(Record, frozen=True):
     reclaimable: bool | None = None
     parent: str = ""
     priority: int = 0
+    state: str = ""
     dequeue_strategy: str = ""
     affinity: QueueAffinity | None = None
     type: str = ""

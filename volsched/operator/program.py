@@ -1,10 +1,217 @@
-"""`volsched controllers` wired together."""
+"""`volsched controllers` wired together.
+
+One event loop for informers, elector, workers and HTTP; kopf on a thread beside it. Every replica follows the cluster,
+so that it can go on at once; only the one that leads writes, and it stands aside while Volcano's own controllers run.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import structlog
+
+from volsched import __version__, logs
+from volsched.controllers.objects import Workload
+from volsched.gauges import add_lease, add_requests, add_watches
+from volsched.kube.client import Api
+from volsched.kube.elector import Elector
+from volsched.kube.events import Events
+from volsched.kube.http import Pages, Server
+from volsched.kube.informer import Informer, Sink
+from volsched.kube.metrics import Metrics
+from volsched.kube.resources import VOLCANO, Resource
+from volsched.model import api
+from volsched.model.changes import Change
+from volsched.model.plan import Tell
+from volsched.operator import volcano
+from volsched.operator.engine import Engine
+from volsched.operator.gauges import add_gauges
+from volsched.operator.kopf_watch import KopfWatch
 from volsched.operator.options import Options
+from volsched.operator.volcano import VolcanoWatch
+from volsched.operator.writer import Writer
+from volsched.process import FAILED, Process, run_process
+
+LOOK_SECONDS: Final = 1.0
+"""How often it is asked whether Volcano's controllers still run."""
+
+_log = structlog.get_logger(__name__)
+
+
+def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
+    """Return the kinds of which there may be very many, followed by informers."""
+    pods = [
+        Resource("Pod", "v1", "pods", api.Pod, field_selector=f"spec.schedulerName={name}") for name in scheduler_names
+    ]
+    return (
+        Resource("Namespace", "v1", "namespaces", api.Namespace),
+        Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", api.PriorityClass),
+        Resource("ReplicaSet", "apps/v1", "replicasets", Workload),
+        Resource("StatefulSet", "apps/v1", "statefulsets", Workload),
+        Resource("DaemonSet", "apps/v1", "daemonsets", Workload),
+        Resource("Job", "batch/v1", "jobs", Workload),
+        Resource("PodGroup", VOLCANO, "podgroups", api.PodGroup),
+        *pods,
+    )
+
+
+class Program(Process):
+    """One run of the controllers against one cluster: `await Program(options).run()` gives the exit status."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(leader_elect=options.leader_elect)
+        self._options = options
+        self._metrics = Metrics()
+        self._informers: list[Informer] = []
+        self._volcano = VolcanoWatch(options.volcano_grace, time.monotonic)
+        self._leading = False
+        self._sign: str | None = None
+        self._look = asyncio.Event()
+        self._api: Api
+        self._engine: Engine
+        self._events: Events
+        self._kopf: KopfWatch
+
+    # -- start ----------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        options = self._options
+        _log.info("starting", version=__version__, scheduler_names=options.scheduler_names)
+        self._api = await Api.connect(options.source, qps=options.qps, burst=options.burst)
+        self._cleanup.push_async_callback(self._api.close)
+        _log.info("API server", server=self._api.server, credentials=self._api.origin)
+        self._events = Events(self._api, self._fence, lambda: 0)
+        self._engine = Engine(options, Writer(self._api, self._fence), self._events.tell)
+        self._kopf = KopfWatch(options.source, self._engine.see, self._kopf_ended)
+        await self._serve()
+        for step in (self._release, self._stop_events, self._cancel_tasks, self._kopf.stop):
+            self._cleanup.push_async_callback(step)  # the last one is done first
+        self._start_informers()
+        self._kopf.start()
+        self._spawn(self._mind_the_others())
+        for _ in range(options.workers):
+            self._spawn(self._engine.queue.worker())
+        if options.leader_elect:
+            self._spawn(self._lead(self._api, options.lease, self._begin_leading))
+        else:
+            self._leading = True
+
+    async def _serve(self) -> None:
+        add_requests(self._metrics, self._api)
+        add_watches(self._metrics, self._informers)
+        add_lease(self._metrics, self._fence)
+        add_gauges(self._metrics, self._engine, lambda: bool(self._sign))
+        server = Server(Pages(lambda: "", self._ready_problem, self._metrics.render, self._configz))
+        self._cleanup.push_async_callback(server.stop)
+        await server.start(tuple(a for a in (self._options.listen_address, self._options.healthz_address) if a))
+
+    def _start_informers(self) -> None:
+        for resource in watched(self._options.scheduler_names):
+            self._follow(resource, self._engine.observe)
+        for resource in (volcano.LEASES, volcano.PODS):
+            self._follow(resource, self._observe_volcano)
+
+    def _follow(self, resource: Resource, sink: Sink) -> None:
+        informer = Informer(self._api, resource, sink, silence=self._options.watch_silence, on_listed=self._look.set)
+        self._informers.append(informer)
+        self._spawn(informer.run())
+
+    def _observe_volcano(self, changes: Sequence[Change]) -> None:
+        self._volcano.observe(changes)
+        self._look.set()
+
+    def _kopf_ended(self, reason: str) -> None:
+        self._finish_from_thread(FAILED, f"kopf ended: {reason}")
+
+    # -- who writes -----------------------------------------------------------------------------------------------
+
+    async def _begin_leading(self, elector: Elector) -> None:
+        """Begin to lead, once what the leader before has done was seen."""
+        if elector.previous_holder:
+            await asyncio.gather(*(informer.catch_up() for informer in self._informers))
+            _log.info("caught up with the leader before")
+        self._leading = True
+        self._look.set()
+
+    async def _mind_the_others(self) -> None:
+        """Write while we lead and Volcano's controllers do not run; say so whenever that changes."""
+        while True:
+            self._look.clear()
+            if self._leading and not self._ready_problem():
+                self._stand()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
+
+    def _stand(self) -> None:
+        sign = self._volcano.sign()
+        if self._sign is None or bool(sign) != bool(self._sign):
+            self._say_standing(sign)
+        self._sign = sign
+        if sign and self._engine.is_active:
+            self._engine.pause()
+        elif not sign and not self._engine.is_active:
+            self._engine.begin()
+
+    def _say_standing(self, sign: str) -> None:
+        if sign:
+            message = f"Volcano's own controllers run ({sign}): standing aside"
+            _log.warning(message)
+            self._tell_on_lease("Warning", "StandingAside", message)
+        elif self._sign is not None:
+            message = "Volcano's own controllers are gone: taking over"
+            _log.info(message)
+            self._tell_on_lease("Normal", "TakingOver", message)
+        else:
+            _log.info("everything is listed, Volcano's own controllers do not run: at work")
+
+    def _tell_on_lease(self, kind: str, reason: str, message: str) -> None:
+        """Tell about this process where an administrator finds it: on the Lease that it holds."""
+        lease = self._options.lease
+        if self._elector is not None:
+            uid = self._elector.lease_uid
+            self._events.tell(
+                Tell(
+                    "Lease",
+                    "coordination.k8s.io/v1",
+                    lease.namespace,
+                    lease.name,
+                    uid,
+                    kind,
+                    reason,
+                    message,
+                    "Leading",
+                )
+            )
+
+    # -- end ------------------------------------------------------------------------------------------------------
+
+    async def _stop_events(self) -> None:
+        await self._events.drain(1.0 if self._is_clean_end else 0.0)
+
+    # -- what is shown --------------------------------------------------------------------------------------------
+
+    def _ready_problem(self) -> str:
+        missing = [informer.resource.plural for informer in self._informers if not informer.listed]
+        if missing or not self._informers:
+            return f"not listed yet: {', '.join(dict.fromkeys(missing)) or 'anything'}"
+        return "" if self._kopf.is_ready else "not listed yet: queues"
+
+    def _configz(self) -> dict[str, Any]:
+        return {
+            "version": __version__,
+            "options": asdict(self._options),
+            "leader": self._fence.is_open,
+            "active": self._engine.is_active,
+            "standingAside": self._sign or "",
+            "logLevel": logs.level_name(),
+        }
 
 
 def run(options: Options) -> int:
     """Run the controllers until they end; return the exit status."""
-    raise NotImplementedError(options)
+    return run_process(Program(options))

@@ -13,12 +13,14 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from volsched.cache.reading import GROUP_NAME
+from volsched.controllers import grouping, jobs
+from volsched.controllers.owners import controller_uid
 from volsched.model import api
 from volsched.model.errors import FieldError
 from volsched.model.selectors import NodeSelector
 from volsched.model.template import Toleration
 from volsched.simulation import workloads
-from volsched.simulation.manifests import Inventory
+from volsched.simulation.manifests import Inventory, completed
 from volsched.simulation.workloads import Birth
 
 T = TypeVar("T", bound=api.ApiObject)
@@ -118,7 +120,7 @@ class Controllers:
             elif isinstance(found, api.ReplicaSet | api.StatefulSet | api.DaemonSet | api.BatchJob):
                 self._workloads[uid] = found
             elif isinstance(found, api.Job):
-                self._workloads[uid] = workloads.with_defaults(found, self._default_scheduler)
+                self._workloads[uid] = jobs.with_defaults(found, self._default_scheduler)
 
     def _first_pods(self, found: api.ApiObject) -> list[api.Pod]:
         if isinstance(found, api.Pod):
@@ -178,10 +180,10 @@ class Controllers:
         group = self._group_of_job(job)
         if group.status.phase in ("", "Pending"):
             return
-        self._objects.add_claims([claim for _, claim in workloads.job_volumes(job) if claim is not None])
-        for task, index, name in workloads.job_pod_names(job):
-            if not self._exists(job, name):
-                yield workloads.job_pod(job, task, index, group.metadata.name, self._birth(job, name))
+        self._objects.add_claims(workloads.job_claims(job))
+        for member in jobs.members(job):
+            if not self._exists(job, member.name):
+                yield workloads.job_pod(job, member, group.metadata.name, self._birth(job, member.name))
 
     def _exists(self, workload: api.ApiObject, name: str) -> bool:
         return f"{workload.metadata.namespace}/{name}" in self._objects.pods
@@ -215,7 +217,7 @@ class Controllers:
         return pod
 
     def _plain_group(self, pod: api.Pod) -> str:
-        name = workloads.plain_group_name(pod)
+        name = grouping.plain_group_name(pod)
         if f"{pod.metadata.namespace}/{name}" not in self._objects.groups:
             controller = pod.metadata.controller
             owner = self._owners.get(controller.uid) if controller is not None else None
@@ -226,7 +228,7 @@ class Controllers:
         """Return the Job's PodGroup: one that it controls already, else a new one."""
         uid, namespace = job.metadata.uid, job.metadata.namespace
         if uid not in self._group_of:
-            made = workloads.job_group(job, self._classes)
+            made = completed(jobs.job_group(job, self._classes, job.spec.queue))
             self._group_of[uid] = made.metadata.name
             if made.key not in self._objects.groups:
                 self._objects.put_group(self._admitted(made))
@@ -235,16 +237,11 @@ class Controllers:
     def _admitted(self, group: api.PodGroup) -> api.PodGroup:
         """Put a PodGroup of the default queue into the queue that its namespace names."""
         namespace = self._namespaces.get(group.metadata.namespace)
-        queue = namespace.annotations.get(workloads.QUEUE_NAME, "") if namespace is not None else ""
-        if not queue or group.spec.queue not in ("", workloads.DEFAULT_QUEUE):
+        named = namespace.annotations.get(grouping.QUEUE_NAME, "") if namespace is not None else ""
+        queue = grouping.admitted_queue(group.spec.queue, named)
+        if queue == group.spec.queue:
             return group
         return msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, queue=queue))
-
-
-def controller_uid(found: api.ApiObject) -> str:
-    """Return the uid of what controls an object, empty when nothing does."""
-    controller = found.metadata.controller
-    return controller.uid if controller is not None else ""
 
 
 def _with_owner(found: T, owners: Mapping[str, object], named: Mapping[tuple[str, str, str], str]) -> T:

@@ -15,11 +15,12 @@ from typing import Final, TypeVar
 import msgspec
 
 from volsched.cache.reading import GROUP_NAME
+from volsched.controllers.owners import controller_uid
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, VolumeWrite, WriteGroupStatus, WritePodCondition
 from volsched.simulation import workloads
-from volsched.simulation.controllers import Controllers, controller_uid
+from volsched.simulation.controllers import Controllers
 from volsched.simulation.manifests import Inventory, completed
 
 T = TypeVar("T", bound=api.ApiObject)

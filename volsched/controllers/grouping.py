@@ -1,0 +1,138 @@
+"""PodGroups for pods that name none: which one, and what it says (section 5.1 of the framework reference).
+
+A pod that has one of our scheduler names and no group-name annotation gets the PodGroup of its controlling owner, so
+that all pods of one ReplicaSet, StatefulSet, DaemonSet or Job share one; a pod without an owner gets its own. What the
+PodGroup needs of a pod is its `Seed`: pods of one template have equal ones, and only that is kept of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from volsched.cache.reading import GROUP_NAME, PREEMPTABLE
+from volsched.controllers.owners import owner_reference
+from volsched.model import api, requests
+from volsched.model.errors import FieldError
+from volsched.model.quantity import QuantityText, format_amount
+from volsched.model.resources import Resources
+
+QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
+GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
+VOLCANO_PREFIX: Final = "volcano.sh/"
+DEFAULT_QUEUE: Final = "default"
+
+_FROM_POD: Final[tuple[str, ...]] = (
+    PREEMPTABLE,
+    "volcano.sh/cooldown-time",
+    "volcano.sh/revocable-zone",
+    "volcano.sh/network-topology-mode",
+    "volcano.sh/network-topology-highest-tier",
+)
+_BUDGETS: Final[tuple[str, ...]] = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
+"""Of these the first that a pod has."""
+
+_LABELS_FROM_POD: Final[tuple[str, ...]] = (PREEMPTABLE, "volcano.sh/cooldown-time")
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class Seed(msgspec.Struct, frozen=True, gc=False):
+    """What a PodGroup takes from a pod."""
+
+    queue: str = ""
+    priority_class: str = ""
+    request: Resources = Resources.EMPTY
+    annotations: Pairs = ()
+    labels: Pairs = ()
+
+
+def seed_of(pod: api.Pod) -> Seed:
+    """Return what the PodGroup of a pod takes from it."""
+    annotations, labels = pod.metadata.annotations, pod.metadata.labels
+    budget = next((key for key in _BUDGETS if key in annotations), None)
+    keys = _FROM_POD if budget is None else (*_FROM_POD, budget)
+    return Seed(
+        queue=annotations.get(QUEUE_NAME, ""),
+        priority_class=pod.spec.priority_class_name,
+        request=request_of(pod.spec),
+        annotations=_pairs(annotations, keys),
+        labels=_pairs(labels, _LABELS_FROM_POD),
+    )
+
+
+def _pairs(found: Mapping[str, str], keys: Iterable[str]) -> Pairs:
+    return tuple((key, found[key]) for key in keys if key in found)
+
+
+def plain_group_name(pod: api.Pod) -> str:
+    """Return the name of the PodGroup for a pod that names none."""
+    owner = pod.metadata.controller
+    return f"podgroup-{owner.uid if owner is not None else pod.metadata.uid}"
+
+
+def group_owner(pod: api.Pod) -> api.OwnerReference:
+    """Return who owns the PodGroup of such a pod: the pod's controller, or the pod."""
+    return pod.metadata.controller or owner_reference(pod)
+
+
+def inherited(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a workload's annotations that its PodGroup has too."""
+    return {key: value for key, value in annotations.items() if key.startswith(VOLCANO_PREFIX)}
+
+
+def min_member_of(annotations: Mapping[str, str]) -> int:
+    """Return how many pods of a workload have to start together; 1 when it says none, or nonsense."""
+    text = annotations.get(GROUP_MIN_MEMBER, "")
+    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else 1
+
+
+def plain_group(
+    meta: api.ObjectMeta,
+    seed: Seed,
+    owner: Mapping[str, str],
+    *,
+    default_queue: str = DEFAULT_QUEUE,
+    inherit: bool = True,
+) -> api.PodGroup:
+    """Return the PodGroup for pods of one owner.
+
+    `meta` has its name, namespace and owner; `owner` are the annotations of the workload, none for a bare pod.
+    """
+    members = min_member_of(owner)
+    annotations = {**(inherited(owner) if inherit else {}), **dict(seed.annotations)}
+    return api.PodGroup(
+        metadata=msgspec.structs.replace(meta, labels=dict(seed.labels), annotations=annotations),
+        spec=api.PodGroupSpec(
+            min_member=members,
+            queue=seed.queue or default_queue,
+            priority_class_name=seed.priority_class,
+            min_resources=quantities(seed.request.scaled(members)),
+        ),
+        status=api.PodGroupStatus(phase="Pending"),
+    )
+
+
+def admitted_queue(queue: str, of_namespace: str, default_queue: str = DEFAULT_QUEUE) -> str:
+    """Return the queue of a new PodGroup: the one that its namespace names, if its own is but the default."""
+    return of_namespace if of_namespace and queue in ("", default_queue) else queue
+
+
+def is_grouped(pod: api.Pod) -> bool:
+    """Whether a pod names a PodGroup."""
+    return GROUP_NAME in pod.metadata.annotations
+
+
+def request_of(spec: api.PodSpec) -> Resources:
+    """Return what a pod asks for; nothing when that cannot be read (the scheduler will say so)."""
+    try:
+        return requests.of_pod(api.Pod(spec=spec)).request.without("pods")
+    except FieldError:
+        return Resources.EMPTY
+
+
+def quantities(amounts: Mapping[str, int]) -> dict[str, QuantityText]:
+    """Return amounts as a resource list."""
+    return {name: format_amount(name, amount) for name, amount in sorted(amounts.items())}

@@ -1,0 +1,154 @@
+"""Volcano Jobs: what their PodGroup and their pods say (section 5.3 of the framework reference)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from volsched.cache.reading import GROUP_NAME, PREEMPTABLE, ROLE
+from volsched.controllers.grouping import DEFAULT_QUEUE, quantities, request_of
+from volsched.controllers.owners import owner_reference
+from volsched.model import api
+from volsched.model.resources import Resources
+
+QUEUE_NAME: Final = "volcano.sh/queue-name"
+TASK_INDEX: Final = "volcano.sh/task-index"
+JOB_NAME: Final = "volcano.sh/job-name"
+JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
+JOB_VERSION: Final = "volcano.sh/job-version"
+RETRY_COUNT: Final = "volcano.sh/job-retry-count"
+TEMPLATE_UID: Final = "volcano.sh/template-uid"
+
+MAX_RETRY: Final = 3
+"""How often a Job, or the containers of a task, may start anew when the Job does not say."""
+
+_FROM_JOB: Final[tuple[str, ...]] = (PREEMPTABLE, "volcano.sh/cooldown-time", "volcano.sh/revocable-zone")
+
+
+def with_defaults(job: api.Job, scheduler: str, default_queue: str = DEFAULT_QUEUE) -> api.Job:
+    """Return the Job as Volcano's admission completes it; `scheduler` is the name that it gets when it has none."""
+    spec = job.spec
+    tasks = tuple(
+        msgspec.structs.replace(
+            task,
+            name=task.name or f"default{number}",
+            min_available=task.replicas if task.min_available is None else task.min_available,
+        )
+        for number, task in enumerate(spec.tasks)
+    )
+    least = sum(task.min_available or 0 for task in tasks) if spec.min_available is None else spec.min_available
+    spec = msgspec.structs.replace(
+        spec,
+        tasks=tasks,
+        min_available=least,
+        max_retry=MAX_RETRY if spec.max_retry is None else spec.max_retry,
+        queue=spec.queue or default_queue,
+        scheduler_name=spec.scheduler_name or scheduler,
+    )
+    return msgspec.structs.replace(job, spec=spec)
+
+
+def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGroup:
+    """Return the PodGroup of a completed Job, in a queue; `classes` are the values of PriorityClasses."""
+    meta, spec = job.metadata, job.spec
+    least = spec.min_available or 0
+    return api.PodGroup(
+        metadata=api.ObjectMeta(
+            name=f"{meta.name}-{meta.uid}",
+            namespace=meta.namespace,
+            creation_timestamp=meta.creation_timestamp,
+            labels=meta.labels,
+            annotations=meta.annotations,
+            owner_references=(owner_reference(job),),
+        ),
+        spec=api.PodGroupSpec(
+            min_member=least,
+            min_task_member={task.name: task.min_available or 0 for task in spec.tasks},
+            queue=queue,
+            priority_class_name=spec.priority_class_name,
+            min_resources=quantities(_least_resources(job, least, classes)),
+            network_topology=spec.network_topology,
+        ),
+        status=api.PodGroupStatus(phase="Pending"),
+    )
+
+
+def _least_resources(job: api.Job, least: int, classes: Mapping[str, int]) -> Resources:
+    """Return what the first ``least`` pods ask for, the most important tasks first."""
+    total, left = Resources.EMPTY, least
+    for task in sorted(job.spec.tasks, key=lambda t: -_task_priority(t, classes)):
+        pods = min(left, task.replicas)
+        left -= pods
+        total = total.plus(request_of(task.template.spec).scaled(pods))
+    return total
+
+
+def _task_priority(task: api.TaskSpec, classes: Mapping[str, int]) -> int:
+    spec = task.template.spec
+    return spec.priority if spec.priority is not None else classes.get(spec.priority_class_name, 0)
+
+
+class Member(NamedTuple):
+    """One pod that a Job wants."""
+
+    task: api.TaskSpec
+    number: int
+    name: str
+
+
+def members(job: api.Job) -> Iterator[Member]:
+    """Yield every pod that a completed Job wants."""
+    for task in job.spec.tasks:
+        for number in range(task.replicas):
+            yield Member(task, number, f"{job.metadata.name}-{task.name}-{number}")
+
+
+def pod_annotations(job: api.Job, member: Member, group: str) -> dict[str, str]:
+    """Return the annotations that a Job's pod has beside those of its template."""
+    meta, status = job.metadata, job.status
+    return {
+        GROUP_NAME: group,
+        ROLE: member.task.name,
+        TASK_INDEX: str(member.number),
+        JOB_NAME: meta.name,
+        JOB_VERSION: str(status.version),
+        RETRY_COUNT: str(status.retry_count),
+        TEMPLATE_UID: f"{meta.name}-{member.task.name}",
+        QUEUE_NAME: job.spec.queue,
+        **{key: meta.annotations[key] for key in _FROM_JOB if key in meta.annotations},
+    }
+
+
+def pod_labels(job: api.Job, member: Member) -> dict[str, str]:
+    """Return the labels that a Job's pod has beside those of its template."""
+    meta = job.metadata
+    return {
+        ROLE: member.task.name,
+        TASK_INDEX: str(member.number),
+        JOB_NAME: meta.name,
+        JOB_NAMESPACE: meta.namespace,
+        QUEUE_NAME: job.spec.queue,
+        **{key: meta.labels[key] for key in _FROM_JOB if key in meta.labels},
+    }
+
+
+class SharedVolume(NamedTuple):
+    """A volume that all pods of a Job have: its name in them, its claim, and whether the Job brings the claim."""
+
+    volume: str
+    claim: str
+    mount_path: str
+    is_own: bool
+    place: int
+    """Where it stands in `spec.volumes`."""
+
+
+def shared_volumes(job: api.Job) -> Iterator[SharedVolume]:
+    """Yield the volumes that all pods of a Job share; one that names no claim and brings none is left out."""
+    for number, volume in enumerate(job.spec.volumes):
+        if volume.volume_claim is None and not volume.volume_claim_name:
+            continue
+        claim = volume.volume_claim_name or f"{job.metadata.name}-volume-{number}"
+        yield SharedVolume(f"volume-{number}", claim, volume.mount_path, volume.volume_claim is not None, number)

@@ -1,0 +1,75 @@
+"""What a controller wants written, as values; carrying it out is somebody else's part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+
+class Kind(NamedTuple):
+    """A kind of object, and where the API server has it."""
+
+    name: str
+    group_version: str
+    plural: str
+
+
+POD: Final = Kind("Pod", "v1", "pods")
+CLAIM: Final = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims")
+SERVICE: Final = Kind("Service", "v1", "services")
+CONFIG_MAP: Final = Kind("ConfigMap", "v1", "configmaps")
+NETWORK_POLICY: Final = Kind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies")
+GROUP: Final = Kind("PodGroup", "scheduling.volcano.sh/v1beta1", "podgroups")
+QUEUE: Final = Kind("Queue", "scheduling.volcano.sh/v1beta1", "queues")
+JOB: Final = Kind("Job", "batch.volcano.sh/v1alpha1", "jobs")
+COMMAND: Final = Kind("Command", "bus.volcano.sh/v1alpha1", "commands")
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make an object; one that is there already is as good, unless its content `must_match`, then it is patched."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    body: Mapping[str, Any]
+    must_match: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Merge into an object; the body names the uid or the version that the patch is meant for."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    body: Mapping[str, Any]
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete the object with this uid; one that is gone is as good."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+
+
+Write: TypeAlias = Create | Patch | Delete
+
+
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON merge patch (RFC 7386) that makes `after` of `before`; empty when they are equal."""
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        known = before.get(key)
+        if isinstance(known, Mapping) and isinstance(value, Mapping):
+            inner = merge_patch(known, value)
+            if inner:
+                patch[key] = inner
+        elif known != value:
+            patch[key] = value
+    return patch

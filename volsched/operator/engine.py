@@ -1,0 +1,279 @@
+"""Turns changes into writes: keeps the store, asks the controllers about what changed, has their writes carried out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from volsched.controllers import job_controller, queues
+from volsched.controllers.group_controller import reconcile_group, reconcile_pod
+from volsched.controllers.objects import Command
+from volsched.controllers.store import Key, Store
+from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete, Kind, Patch, Write
+from volsched.kube.errors import ApiError
+from volsched.kube.histogram import Histogram
+from volsched.model import api
+from volsched.model.changes import Change, Gone, Put
+from volsched.model.errors import ObjectError
+from volsched.model.plan import Tell
+from volsched.operator.options import Options
+from volsched.operator.reading import job_view
+from volsched.operator.work import WorkQueue
+from volsched.operator.writer import Writer
+
+QUEUE_INTERVAL_SECONDS: Final = 1.0
+"""The numbers of one queue are not written more often; they change with every pod. Its state is written at once."""
+
+LAG_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+_STRUCTS: Final[dict[str, type[api.ApiObject]]] = {POD.name: api.Pod, GROUP.name: api.PodGroup, QUEUE.name: api.Queue}
+
+Json = dict[str, Any]
+
+_log = structlog.get_logger(__name__)
+
+
+class Engine:
+    """The controllers at work. `tell` takes Events; nothing is written before `begin` and after `pause`."""
+
+    def __init__(self, options: Options, writer: Writer, tell: Callable[[Tell], None]) -> None:
+        self._options = options
+        self._writer = writer
+        self._tell = tell
+        self._is_active = False
+        self._told: dict[str, tuple[str, str]] = {}
+        self._written_at: dict[str, float] = {}
+        self._commands: dict[str, Command] = {}
+        self._at_once = asyncio.Semaphore(options.workers)
+        self.queue = WorkQueue(self._work, lambda: self._is_active)
+        self.store = Store(
+            self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
+        )
+        self.lag = Histogram(LAG_SECONDS)
+        self._controllers = {
+            POD.name: self._work_on_pod,
+            GROUP.name: self._work_on_group,
+            QUEUE.name: self._work_on_queue,
+            JOB.name: self._work_on_job,
+            COMMAND.name: self._work_on_command,
+        }
+
+    # -- activity -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it writes."""
+        return self._is_active
+
+    def begin(self) -> None:
+        """Look at everything that is known, and from now on at whatever changes."""
+        self._is_active = True
+        for name in self._standing_queues():
+            self.queue.add(Key(QUEUE.name, name))
+        for key in self.store.everything():
+            self.queue.add(key)
+        for name in self._commands:
+            self.queue.add(Key(COMMAND.name, name))
+        self.queue.wake()
+
+    def pause(self) -> None:
+        """Write nothing more."""
+        self._is_active = False
+        self.queue.clear()
+
+    def _dirty(self, key: Key) -> None:
+        if self._is_active:
+            self.queue.add(key)
+
+    def _standing_queues(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((queues.ROOT, self._options.default_queue)))
+
+    # -- changes --------------------------------------------------------------------------------------------------
+
+    def observe(self, changes: Sequence[Change]) -> None:
+        """Take in what an informer found."""
+        for change in changes:
+            if isinstance(change, Put):
+                self.store.put(change.object)
+            elif isinstance(change, Gone):
+                self.store.gone(change)
+
+    def see(self, kind: Kind, is_there: bool, raw: Json) -> None:
+        """Take in what kopf found."""
+        meta = raw.get("metadata") or {}
+        name, namespace, uid = (str(meta.get(field) or "") for field in ("name", "namespace", "uid"))
+        if kind is QUEUE:
+            self._see_queue(is_there, raw, Gone(QUEUE.name, "", name, uid))
+        elif kind is JOB:
+            self._see_job(is_there, raw, f"{namespace}/{name}", uid)
+        else:
+            self._see_command(is_there, raw, f"{namespace}/{name}")
+
+    def _see_queue(self, is_there: bool, raw: Json, gone: Gone) -> None:
+        if not is_there:
+            self.store.gone(gone)
+            return
+        try:
+            self.store.put(api.decode_as(api.Queue, raw))
+        except ObjectError as error:
+            _log.error("an object cannot be read and is ignored", resource="queues", error=str(error))
+
+    def _see_job(self, is_there: bool, raw: Json, key: str, uid: str) -> None:
+        if is_there:
+            view = job_view(raw, self._options.scheduler_names, self._options.default_queue)
+            self.store.put_job(key, view)
+        else:
+            self.store.drop_job(key, uid)
+            self._told.pop(key, None)
+
+    def _see_command(self, is_there: bool, raw: Json, key: str) -> None:
+        if not is_there:
+            self._commands.pop(key, None)
+            return
+        try:
+            self._commands[key] = api.decode_as(Command, raw)
+        except ObjectError as error:
+            _log.error("an object cannot be read and is ignored", resource="commands", error=str(error))
+        else:
+            self._dirty(Key(COMMAND.name, key))
+
+    # -- work -----------------------------------------------------------------------------------------------------
+
+    async def _work(self, key: Key) -> None:
+        await self._controllers[key.kind](key)
+
+    async def _work_on_pod(self, key: Key) -> None:
+        writes = list(reconcile_pod(self.store, key.name))
+        await self._write_all(writes)
+        pod = self.store.pods.get(key.name)
+        if writes and pod is not None:
+            self.lag.add(self.store.clock() - pod.seen)
+
+    async def _work_on_group(self, key: Key) -> None:
+        await self._write_all(list(reconcile_group(self.store, key.name)))
+
+    async def _work_on_queue(self, key: Key) -> None:
+        name = key.name
+        queue = self.store.queues.get(name)
+        if queue is None:
+            if name in self._standing_queues():
+                await self._write_all([queues.standing_queue(name)])
+            return
+        parent = self.store.queues.get(queues.parent_of(queue))
+        for write in queues.reconcile(queue, parent, self.store.standing(name)):
+            left = self._written_at.get(name, -QUEUE_INTERVAL_SECONDS) + QUEUE_INTERVAL_SECONDS - time.monotonic()
+            if left > 0 and _is_only_numbers(write):
+                self.queue.add_later(key, left)
+                return
+            await self._write_all([write])
+            self._written_at[name] = time.monotonic()
+
+    async def _work_on_job(self, key: Key) -> None:
+        view = self.store.jobs.get(key.name)
+        if view is None:
+            return
+        now = self.store.clock()
+        outcome = job_controller.reconcile(view, self.store.around(view), now)
+        self._say(key.name, outcome.tells)
+        self.store.killed |= outcome.killed
+        try:
+            await self._write_all(outcome.writes)
+        except ApiError as error:
+            self._say_failure(view.job, error)
+            raise
+        current = self.store.jobs.get(key.name)
+        if current is not None and outcome.acted:
+            current.losses, current.command = [], ""
+        if current is not None and outcome.prepared is not None:
+            current.prepared = outcome.prepared
+        if outcome.wake_at is not None:
+            self.queue.add_later(key, outcome.wake_at - now)
+
+    def _say(self, key: str, tells: Sequence[Tell]) -> None:
+        """Tell what is new about a Job; a refusal that stands is not told again with every look."""
+        for tell in tells:
+            said = (tell.reason, tell.message)
+            if self._told.get(key) != said:
+                self._told[key] = said
+                self._tell(tell)
+
+    def _say_failure(self, job: api.Job, error: ApiError) -> None:
+        """Tell that something a Job needs was refused for a reason that its user can do something about."""
+        if error.is_transient:
+            return
+        message = f"something that the Job needs could not be made: {error}"
+        self._tell(job_controller.tell(job, "Warning", "FailedCreate", message))
+
+    async def _work_on_command(self, key: Key) -> None:
+        """Carry out a Command: it is deleted first, so that it is carried out at most once."""
+        command = self._commands.pop(key.name, None)
+        if command is None:
+            return
+        meta, target = command.metadata, command.target
+        await self._write_all([Delete(COMMAND, meta.namespace, meta.name, meta.uid)])
+        _log.info("command", action=command.action, target=f"{target.kind}/{target.name}")
+        if target.kind == JOB.name:
+            job = self.store.jobs.get(f"{meta.namespace}/{target.name}")
+            if job is not None and target.uid in ("", job.job.metadata.uid):
+                job.command = command.action
+                self.queue.add(Key(JOB.name, f"{meta.namespace}/{target.name}"))
+        elif target.kind == QUEUE.name:
+            queue = self.store.queues.get(target.name)
+            if queue is not None:
+                await self._write_all(list(queues.commanded(queue, command.action)))
+
+    # -- writes ---------------------------------------------------------------------------------------------------
+
+    async def _write_all(self, writes: Sequence[Write]) -> None:
+        """Carry writes out in order; those of one kind that follow each other go some at a time."""
+        for _, alike in groupby(writes, key=lambda write: (type(write), write.kind)):
+            together = list(alike)
+            if len(together) == 1:
+                await self._write(together[0])
+                continue
+            results = await asyncio.gather(*(self._write_some(write) for write in together), return_exceptions=True)
+            for failed in _errors(results):
+                raise failed
+
+    async def _write_some(self, write: Write) -> None:
+        async with self._at_once:
+            await self._write(write)
+
+    async def _write(self, write: Write) -> None:
+        if isinstance(write, Delete) and write.kind is POD:
+            self.store.killed.add(write.uid)
+        answer = await self._writer.write(write)
+        if answer:
+            self._take_in(write.kind, answer)
+        elif answer is None and isinstance(write, Patch):
+            self._lost(write)
+
+    def _take_in(self, kind: Kind, answer: bytes) -> None:
+        """See at once what was written, and not only when the watch shows it."""
+        struct = _STRUCTS.get(kind.name)
+        if kind is JOB:
+            self.see(JOB, True, msgspec.json.decode(answer))
+        elif struct is not None:
+            self.store.put(msgspec.json.decode(answer, type=struct))
+
+    def _lost(self, write: Patch) -> None:
+        """Forget what is not there any more; kopf does not say so when it was away meanwhile."""
+        if write.kind is QUEUE and (queue := self.store.queues.get(write.name)) is not None:
+            self.store.gone(Gone(QUEUE.name, "", write.name, queue.metadata.uid))
+        elif write.kind is JOB and (job := self.store.jobs.get(f"{write.namespace}/{write.name}")) is not None:
+            self.store.drop_job(f"{write.namespace}/{write.name}", job.job.metadata.uid)
+
+
+def _is_only_numbers(write: Write) -> bool:
+    """Whether a write to a queue says nothing but counts and amounts."""
+    return isinstance(write, Patch) and write.subresource == "status" and "state" not in write.body["status"]
+
+
+def _errors(results: Sequence[object]) -> Iterator[BaseException]:
+    yield from (result for result in results if isinstance(result, BaseException))

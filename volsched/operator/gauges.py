@@ -1,0 +1,62 @@
+"""The numbers of `volsched controllers`: how much waits, what failed, how queues stand, whether it stands aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from volsched.controllers.queues import PHASES
+from volsched.controllers.store import Store
+from volsched.kube.metrics import Metrics
+from volsched.model.series import Numbers
+from volsched.operator.engine import Engine
+
+_KIND = ("kind",)
+
+
+def add_gauges(metrics: Metrics, engine: Engine, stands_aside: Callable[[], bool]) -> None:
+    """Let `metrics` read all of these."""
+    store, queue = engine.store, engine.queue
+    for phase in PHASES:
+        name, what = f"volcano_queue_pod_group_{phase}_count", f"PodGroups of the queue that are {phase}"
+        metrics.add(name, what, ("queue_name",), partial(_groups, store, phase))
+    metrics.add("volsched_controllers_active", "Whether it writes", (), lambda: {(): float(engine.is_active)})
+    metrics.add(
+        "volsched_controllers_standing_aside",
+        "Whether it leads and leaves everything to Volcano's own controllers",
+        (),
+        lambda: {(): float(stands_aside())},
+    )
+    metrics.add(
+        "volsched_controllers_queue_depth",
+        "Objects that wait to be looked at",
+        _KIND,
+        lambda: {(kind,): count for kind, count in queue.depth().items()},
+    )
+    metrics.add(
+        "volsched_controllers_reconciles",
+        "Looks at objects that went well",
+        _KIND,
+        lambda: {(kind,): count for kind, count in queue.done.items()},
+        counts=True,
+    )
+    metrics.add(
+        "volsched_controllers_reconcile_errors",
+        "Looks at objects that failed",
+        _KIND,
+        lambda: {(kind,): count for kind, count in queue.errors.items()},
+        counts=True,
+    )
+    metrics.add(
+        "volsched_controllers_pods_without_group", "Pods that have no PodGroup yet", (), lambda: {(): store.waiting()}
+    )
+    metrics.add_histograms(
+        "volsched_controllers_group_lag_seconds",
+        "From seeing a pod to naming its PodGroup in it",
+        (),
+        lambda: {(): engine.lag},
+    )
+
+
+def _groups(store: Store, phase: str) -> Numbers:
+    return {(name,): store.books.phases(name).get(phase, 0) for name in store.queues}

@@ -1,0 +1,113 @@
+"""Which objects wait to be looked at: each once, by one worker at a time, again after growing pauses when it failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from volsched.controllers.store import Key
+from volsched.kube.backoff import Backoff
+from volsched.kube.errors import ApiError, FenceError
+
+FIRST_PAUSE_SECONDS: Final = 0.25
+LONGEST_PAUSE_SECONDS: Final = 60.0
+
+_log = structlog.get_logger(__name__)
+
+
+class WorkQueue:
+    """Keys in the order in which they came, and workers that take them while `is_active`.
+
+    `work` looks at one key. When it raises ApiError the key comes back after a pause of its own. A key that comes
+    while it is being worked on is worked on once more.
+    """
+
+    def __init__(self, work: Callable[[Key], Awaitable[None]], is_active: Callable[[], bool]) -> None:
+        self._work = work
+        self._is_active = is_active
+        self._waiting: dict[Key, None] = {}
+        self._under_way: set[Key] = set()
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._backoffs: dict[Key, Backoff] = {}
+        self._bell = asyncio.Event()
+        self.errors: Counter[str] = Counter()
+        self.done: Counter[str] = Counter()
+
+    def depth(self) -> Counter[str]:
+        """Return how many keys of each kind wait."""
+        return Counter(key.kind for key in self._waiting)
+
+    def add(self, key: Key) -> None:
+        """Have a key looked at as soon as a worker is free."""
+        self._waiting[key] = None
+        self._bell.set()
+
+    def add_later(self, key: Key, seconds: float) -> None:
+        """Have a key looked at after so many seconds, or sooner if something else asks for it."""
+        known = self._timers.get(key)
+        loop = asyncio.get_running_loop()
+        due = loop.time() + max(0.0, seconds)
+        if known is not None and known.when() <= due:
+            return
+        if known is not None:
+            known.cancel()
+        self._timers[key] = loop.call_later(max(0.0, seconds), self._due, key)
+
+    def clear(self) -> None:
+        """Forget everything that waits."""
+        self._waiting.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._backoffs.clear()
+
+    def wake(self) -> None:
+        """Let workers look whether they may work now."""
+        self._bell.set()
+
+    def _due(self, key: Key) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    async def worker(self) -> None:
+        """Work for ever; several may do so."""
+        while True:
+            key = self._next()
+            if key is None:
+                self._bell.clear()
+                await self._bell.wait()
+                continue
+            self._under_way.add(key)
+            try:
+                await self._look_at(key)
+            finally:
+                self._under_way.discard(key)
+                if key in self._waiting:
+                    self._bell.set()
+
+    def _next(self) -> Key | None:
+        if not self._is_active():
+            return None
+        key = next((key for key in self._waiting if key not in self._under_way), None)
+        if key is not None:
+            del self._waiting[key]
+        return key
+
+    async def _look_at(self, key: Key) -> None:
+        try:
+            await self._work(key)
+        except FenceError:
+            return
+        except ApiError as error:
+            self.errors[key.kind] += 1
+            wait = self._backoffs.setdefault(key, Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)).next()
+            wait = max(wait, error.retry_after or 0.0)
+            _log.warning("a write failed", kind=key.kind, object=key.name, error=str(error), retry_in=round(wait, 2))
+            self.add_later(key, wait)
+        else:
+            self.done[key.kind] += 1
+            self._backoffs.pop(key, None)

@@ -1,0 +1,89 @@
+"""Carries out the writes of controllers: one request each, none without the right to write."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from volsched.controllers.writes import Create, Delete, Kind, Patch, Write
+from volsched.kube.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.errors import ApiError
+from volsched.kube.fence import Fence
+
+WRITE_TIMEOUT_SECONDS: Final = 10.0
+
+
+class Writer:
+    """Writes to one API server while the fence is open."""
+
+    def __init__(self, api: Api, fence: Fence) -> None:
+        self._api = api
+        self._fence = fence
+
+    async def write(self, write: Write) -> bytes | None:
+        """Carry a write out and return the object as it is now, empty when there is nothing new to see.
+
+        None says that the object is not there any more. What is there already, or gone already, is as good as
+        written. Raises ApiError and FenceError; a 409 says that the object has changed since it was seen.
+        """
+        match write:
+            case Create():
+                return await self._create(write)
+            case Patch():
+                return await self._patch(write)
+            case Delete():
+                await self._delete(write)
+                return None
+
+    async def _create(self, write: Create) -> bytes | None:
+        try:
+            return await self._send("POST", _collection(write.kind, write.namespace), write.kind, write.body)
+        except ApiError as error:
+            if error.status != 409 or error.reason != "AlreadyExists":
+                raise
+        if write.must_match:
+            return await self._patch(Patch(write.kind, write.namespace, write.name, write.body))
+        return b""
+
+    async def _patch(self, write: Patch) -> bytes | None:
+        path, plural = _path(write), write.kind.plural
+        if write.subresource:
+            path, plural = f"{path}/{write.subresource}", f"{plural}/{write.subresource}"
+        try:
+            return await self._send("PATCH", path, write.kind, write.body, MERGE_PATCH, plural)
+        except ApiError as error:
+            if error.is_gone:  # it, or the one that was meant
+                return None
+            raise
+
+    async def _delete(self, write: Delete) -> None:
+        body = {"preconditions": {"uid": write.uid}, "propagationPolicy": "Background"}
+        try:
+            await self._send("DELETE", _path(write), write.kind, body)
+        except ApiError as error:
+            if not error.is_gone:
+                raise
+
+    async def _send(
+        self, method: str, path: str, kind: Kind, body: object, content_type: str = JSON, resource: str = ""
+    ) -> bytes:
+        self._fence.check()
+        return await self._api.request(
+            method,
+            path,
+            resource or kind.plural,
+            body=msgspec.json.encode(body),
+            content_type=content_type,
+            within=self._fence.limit(WRITE_TIMEOUT_SECONDS),
+        )
+
+
+def _collection(kind: Kind, namespace: str) -> str:
+    root = "/api/" if "/" not in kind.group_version else "/apis/"
+    inside = f"/namespaces/{path_segment(namespace)}" if namespace else ""
+    return f"{root}{kind.group_version}{inside}/{kind.plural}"
+
+
+def _path(write: Patch | Delete) -> str:
+    return f"{_collection(write.kind, write.namespace)}/{path_segment(write.name)}"
