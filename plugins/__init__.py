@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from volsched.framework.entries import PluginEntry
+from volsched.framework.entries import PluginEntry, ValidatorEntry
 
 BUILDERS: Final[dict[str, PluginEntry]] = {
     "priority": PluginEntry("plugins.priority.plugin", "PriorityPlugin"),
@@ -15,3 +15,8 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
     "nodeorder": PluginEntry("plugins.nodeorder.plugin", "build"),
     "binpack": PluginEntry("plugins.binpack.plugin", "build"),
 }
+
+VALIDATORS: Final[dict[str, ValidatorEntry]] = {
+    "capacity-card": ValidatorEntry("plugins.capacity_card.validation", "validate"),
+}
+"""What plugins say about objects with annotations or fields of theirs."""

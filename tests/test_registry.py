@@ -8,13 +8,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import actions
 import plugins
 from volsched import registry
+from volsched.cli import volsched
 from volsched.framework.arguments import Argument
 from volsched.framework.loading import ConfigurationError
+from volsched.framework.validation import Faults, Surroundings, warning
+from volsched.model import api
+from volsched.model.errors import ConfigError
 from volsched.registry import ABSENT_ACTIONS, ABSENT_PLUGINS, Registry
+from volsched.validation.objects import problems_of
 
 
 def text(*names: str, action: str = "allocate") -> str:
@@ -92,7 +98,7 @@ NOT_CALLABLE = 3
 
 
 def added(monkeypatch: pytest.MonkeyPatch, **points: str | list[str]) -> None:
-    """Let distributions ``acme 1.0``, ``acme 2.0``... offer plugins under these names."""
+    """Let distributions ``acme 1.0``, ``acme 2.0``... offer plugins, and validators, under these names."""
     found: dict[str, list[Any]] = {}
     for name, values in points.items():
         for number, value in enumerate([values] if isinstance(values, str) else values, start=1):
@@ -102,6 +108,8 @@ def added(monkeypatch: pytest.MonkeyPatch, **points: str | list[str]) -> None:
     monkeypatch.setattr(registry, "_entry_points", lambda _: found)
     fresh: Registry[Any] = Registry("plugin", plugins.BUILDERS, "volsched.plugins", "on_session_open", ABSENT_PLUGINS)
     monkeypatch.setattr(registry, "PLUGINS", fresh)
+    judges: Registry[Any] = Registry("validator", plugins.VALIDATORS, "volsched.validators", "__call__", {})
+    monkeypatch.setattr(registry, "VALIDATORS", judges)
 
 
 def test_an_installed_distribution_adds_a_plugin_with_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,3 +152,33 @@ def test_a_name_of_the_project_cannot_be_taken(monkeypatch: pytest.MonkeyPatch) 
     added(monkeypatch, gang=f"{__name__}:Quiet")
     profile, _ = registry.load_profile(text("gang"))
     assert not isinstance(profile.plugins[0][0][1], Quiet)
+
+
+# --- validators -----------------------------------------------------------------------------------------------------
+
+
+def grumble(found: api.ApiObject, beside: Surroundings) -> Faults:
+    """Say something about every Node."""
+    if isinstance(found, api.Node):
+        yield warning("metadata.name", "Ugly", f"is one of {len(beside.of(api.Node))} ugly names")
+
+
+def test_the_project_has_validators_of_its_plugins_alone() -> None:
+    assert set(plugins.VALIDATORS) <= {*plugins.BUILDERS, *ABSENT_PLUGINS}
+    assert len(registry.validators()) >= len(plugins.VALIDATORS) > 0
+
+
+def test_an_installed_distribution_says_what_is_wrong_with_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    added(monkeypatch, grumble=f"{__name__}:grumble")
+    nodes = [api.Node(metadata=api.ObjectMeta(name=name)) for name in ("a", "b")]
+    found = list(problems_of(nodes, lambda node: node.key))
+    assert [str(problem) for problem in found] == [f"{n}: metadata.name: is one of 2 ugly names" for n in "ab"]
+
+
+def test_a_broken_validator_is_named_and_never_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    added(monkeypatch, odd="volsched.nowhere:X")
+    with pytest.raises(ConfigError, match=r"validator odd of acme 1.0 cannot be loaded: ModuleNotFoundError"):
+        registry.validators()
+    answer = CliRunner().invoke(volsched, ["validate", "-f", "-"], input="{apiVersion: v1, kind: Node}")
+    assert answer.exit_code == 2
+    assert "error: validator odd of acme 1.0 cannot be loaded" in answer.stderr

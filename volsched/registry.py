@@ -3,11 +3,12 @@
 Two sources, in this order: the project's own (``plugins.BUILDERS`` and ``actions.BUILDERS``), then the entry-point
 groups ``volsched.plugins`` and ``volsched.actions``, through which an installed distribution adds its own without a
 fork. A name of the project's own cannot be taken by another. A module is imported when a configuration names it.
+What plugins say about objects (``plugins.VALIDATORS`` and the group ``volsched.validators``) is found the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Generic, TypeVar
@@ -20,6 +21,7 @@ from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.entries import Entry
 from volsched.framework.loading import DEFAULT_CONFIGURATION, ConfigProblem, ConfigurationError, Loaded, load
 from volsched.framework.plugin import Action, Plugin
+from volsched.framework.validation import Fault, Validator
 from volsched.model.errors import ConfigError, VolschedError
 from volsched.scheduler import Profile
 
@@ -81,11 +83,16 @@ class Registry(Generic[T]):
             raise ConfigError("", f"{self._origin(name)} has ARGUMENTS that are not a schema")
         return schema
 
-    def build(self, name: str, arguments: Mapping[str, Any]) -> T:
-        """Make the one of this name."""
+    def load(self, name: str) -> Callable[..., T]:
+        """Return what the entry of this name leads to; ConfigError when there is none or it cannot be loaded."""
         factory = self._factory(name)
         if factory is None:
             raise ConfigError("", f"there is no {self._what} {name}")
+        return factory
+
+    def build(self, name: str, arguments: Mapping[str, Any]) -> T:
+        """Make the one of this name."""
+        factory = self.load(name)
         try:
             built = entries.build(f"{self._what} {name}", factory, arguments)
         except VolschedError:
@@ -151,6 +158,14 @@ PLUGINS: Final[Registry[Plugin]] = Registry(
     "plugin", plugins.BUILDERS, "volsched.plugins", "on_session_open", ABSENT_PLUGINS
 )
 ACTIONS: Final[Registry[Action]] = Registry("action", actions.BUILDERS, "volsched.actions", "execute", ABSENT_ACTIONS)
+VALIDATORS: Final[Registry[Iterable[Fault]]] = Registry(
+    "validator", plugins.VALIDATORS, "volsched.validators", "__call__", {}
+)
+
+
+def validators() -> Sequence[Validator]:
+    """Return what each plugin says about objects, used or not; ConfigError when one cannot be loaded."""
+    return [VALIDATORS.load(name) for name in VALIDATORS.names()]
 
 
 def load_configuration(text: str) -> Loaded:

@@ -70,6 +70,19 @@ def test_its_arguments_are_checked_like_those_of_any_plugin(package: Path) -> No
     assert "did you mean racks.weight?" in done.stderr
 
 
+def test_its_validator_is_asked_and_says_what_the_page_says(package: Path) -> None:
+    (said,) = [block for block in blocks(PAGE) if "said-by-validate" in block.words]
+    template = '{"metadata": {"annotations": {"example.com/rack": "a"}}, "spec": {"containers": [{"name": "main"}]}}'
+    (package / "web.yaml").write_text(
+        f'{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web}}, spec: {{"template": {template}}}}}'
+    )
+
+    done = run(package, "-m", "volsched", "validate", "-f", "web.yaml")
+
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == said.text
+
+
 def test_wrong_scope_is_named_as_the_page_says(package: Path) -> None:
     (said,) = [block for block in blocks(PAGE) if "misdeclared" in block.words]
     source = FILES["racks.py"].text

@@ -14,6 +14,7 @@ from volsched import registry
 from volsched.cli.output import as_yaml, refuse
 from volsched.framework.arguments import nearest
 from volsched.framework.loading import ConfigProblem, ConfigurationError, find_in_data, is_bare_configuration
+from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError
 from volsched.simulation.manifests import (
@@ -31,7 +32,7 @@ from volsched.simulation.manifests import (
     unknown_kind,
 )
 from volsched.validation.objects import problems_of
-from volsched.validation.problems import UNKNOWN_KIND, WRONG_TYPE, Problem
+from volsched.validation.problems import Problem
 
 EXIT_PROBLEMS: Final = 1
 
@@ -59,20 +60,20 @@ def validate(paths: tuple[str, ...], output: str) -> None:
     inside workloads. Nothing outside is touched.
 
     A configuration is a bare file with actions and tiers, or a ConfigMap that holds one. Objects are judged beside each
-    other: give a PodGroup together with its Queue.
+    other: give a PodGroup together with its Queue, and names of cards together with the Nodes that offer them.
 
     \b
     Examples:
       volsched validate -f scheduler.conf
       volsched validate -f manifests/
-      kubectl get queues,podgroups -A -o yaml | volsched validate -f - -o json
+      kubectl get nodes,queues,podgroups -A -o yaml | volsched validate -f - -o json
 
     \b
     Exit status: 0 no errors (warnings are allowed); 1 errors; 2 the input cannot be read.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     try:
         problems = list(_problems(paths))
-    except InputError as error:
+    except (InputError, ConfigError) as error:
         refuse(error)
     if output == "text":
         for problem in problems:
@@ -108,7 +109,7 @@ def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[P
     except ObjectError as error:
         yield Problem(subject_of_raw(document.raw), field_of(error), WRONG_TYPE, error.message)
         return
-    yield from (fault.of(subject_of(found)) for fault in identity_faults(found))
+    yield from (Problem.of(subject_of(found), fault) for fault in identity_faults(found))
     objects.append(found)
     if isinstance(found, api.ConfigMap):
         yield from _of_config_map(found)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from volsched.framework.arguments import Schema, values_of
 from volsched.framework.plugin import Action, Plugin
+from volsched.framework.validation import Fault
 
 T = TypeVar("T")
 
@@ -47,3 +48,5 @@ def build(owner: str, factory: Callable[..., T], arguments: Mapping[str, Any]) -
 
 PluginEntry: TypeAlias = Entry[Plugin]
 ActionEntry: TypeAlias = Entry[Action]
+ValidatorEntry: TypeAlias = Entry[Iterable[Fault]]
+"""Leads to a Validator: the function itself, which is not made of anything."""

@@ -19,10 +19,10 @@ import yaml
 
 from volsched.framework.arguments import hint
 from volsched.framework.loading import find_in_data
+from volsched.framework.validation import Fault
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError, VolschedError, shortened
 from volsched.simulation.claims import CLAIM_KINDS, CLAIM_VERSIONS
-from volsched.validation.problems import Fault
 from volsched.validation.quantities import quantity_faults
 from volsched.validation.states import state_faults
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from volsched.model import api
-from volsched.validation.pods import duplicates, not_below_zero, pod_faults
-from volsched.validation.problems import (
+from volsched.framework.validation import (
     DUPLICATE,
     FORBIDDEN,
     INVALID,
@@ -18,6 +16,8 @@ from volsched.validation.problems import (
     under,
     warning,
 )
+from volsched.model import api
+from volsched.validation.pods import duplicates, not_below_zero, pod_faults
 from volsched.validation.queues import use_faults
 from volsched.validation.states import one_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from volsched.framework.validation import DUPLICATE, INVALID, REQUIRED, Fault, Faults
 from volsched.model import api
 from volsched.model.errors import QuantityError
 from volsched.model.quantity import amount_of
 from volsched.model.template import rules_of
-from volsched.validation.problems import DUPLICATE, INVALID, REQUIRED, Fault, Faults
 from volsched.validation.quantities import pod_spec_faults
 from volsched.validation.states import one_of
 

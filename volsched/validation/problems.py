@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass
 
-Severity: TypeAlias = Literal["error", "warning"]
-
-WRONG_TYPE: Final = "WrongType"
-INVALID: Final = "Invalid"
-REQUIRED: Final = "Required"
-DUPLICATE: Final = "Duplicate"
-NOT_SUPPORTED: Final = "NotSupported"
-NOT_FOUND: Final = "NotFound"
-FORBIDDEN: Final = "Forbidden"
-UNKNOWN_KIND: Final = "UnknownKind"
+from volsched.framework.validation import Fault, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,34 +17,11 @@ class Problem:
     message: str
     severity: Severity = "error"
 
+    @classmethod
+    def of(cls, subject: str, fault: Fault) -> Problem:
+        """Return a fault as a problem of an object."""
+        return cls(subject, fault.field, fault.code, fault.message, fault.severity)
+
     def __str__(self) -> str:
         where = f"{self.object}: {self.field}" if self.field else self.object
         return f"{where}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A problem whose object is yet to be said."""
-
-    field: str
-    code: str
-    message: str
-    severity: Severity = "error"
-
-    def of(self, subject: str) -> Problem:
-        """Return it as a problem of an object."""
-        return Problem(subject, self.field, self.code, self.message, self.severity)
-
-
-Faults: TypeAlias = Iterator[Fault]
-
-
-def under(prefix: str, faults: Iterable[Fault]) -> Faults:
-    """Put a prefix before the field of each fault."""
-    for fault in faults:
-        yield replace(fault, field=f"{prefix}.{fault.field}" if fault.field else prefix)
-
-
-def warning(field: str, code: str, message: str) -> Fault:
-    """Return a fault that stops nobody."""
-    return Fault(field, code, message, "warning")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from volsched.framework.validation import INVALID, WORKLOADS, Fault, Faults, pods_in
 from volsched.model import api
 from volsched.model.errors import QuantityError
 from volsched.model.quantity import QuantityText, amount_of
-from volsched.validation.problems import INVALID, Fault, Faults
 
 
 def quantity_faults(found: api.ApiObject) -> Faults:
@@ -71,17 +71,9 @@ def _of_group(group: api.PodGroup) -> Listed:
     yield "spec.minResources", group.spec.min_resources or {}
 
 
-def _of_job(job: api.Job) -> Listed:
-    for number, task in enumerate(job.spec.tasks):
-        yield from _of_pod_spec(task.template.spec, f"spec.tasks[{number}].template.spec.")
-
-
-def _of_pod(pod: api.Pod) -> Listed:
-    yield from _of_pod_spec(pod.spec, "spec.")
-
-
-def _of_workload(found: Any) -> Listed:
-    yield from _of_pod_spec(found.spec.template.spec, "spec.template.spec.")
+def _of_pods(found: api.ApiObject) -> Listed:
+    for pod in pods_in(found):
+        yield from _of_pod_spec(pod.spec, f"{pod.prefix}spec.")
 
 
 def _of_claim(claim: api.PersistentVolumeClaim) -> Listed:
@@ -94,15 +86,9 @@ def _of_volume(volume: api.PersistentVolume) -> Listed:
 
 _LISTS: Final[Mapping[type[api.ApiObject], Callable[[Any], Listed]]] = {
     api.Node: _of_node,
-    api.Pod: _of_pod,
     api.Queue: _of_queue,
     api.PodGroup: _of_group,
-    api.Job: _of_job,
-    api.Deployment: _of_workload,
-    api.ReplicaSet: _of_workload,
-    api.StatefulSet: _of_workload,
-    api.DaemonSet: _of_workload,
-    api.BatchJob: _of_workload,
+    **dict.fromkeys((api.Pod, api.Job, *WORKLOADS), _of_pods),
     api.PersistentVolumeClaim: _of_claim,
     api.PersistentVolume: _of_volume,
 }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from volsched.framework.validation import FORBIDDEN, INVALID, NOT_FOUND, Fault, Faults, warning
 from volsched.model import api
 from volsched.model.errors import QuantityError
 from volsched.model.quantity import QuantityText, amount_of, format_amount
-from volsched.validation.problems import FORBIDDEN, INVALID, NOT_FOUND, Fault, Faults, warning
 from volsched.validation.states import one_of
 
 ROOT: Final = "root"

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from volsched.framework.arguments import hint
+from volsched.framework.validation import INVALID, NOT_SUPPORTED, Fault, Faults
 from volsched.model import api
-from volsched.validation.problems import INVALID, NOT_SUPPORTED, Fault, Faults
 
 POD_PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 GROUP_PHASES: Final = ("Pending", "Inqueue", "Running", "Unknown", "Completed")

@@ -1,0 +1,210 @@
+"""What is wrong with annotations of cards, on every kind of object that may carry them, found before scheduling.
+
+Errors are what can be right on no cluster: bad JSON, amounts that are none, a pod that names a card and asks for no
+device. Cards come and go with their nodes, so a name that no node offers is a warning, and is held against the Nodes
+only when there are any beside the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from plugins.capacity_card.amounts import MILLI, at, is_plain, joined
+from plugins.capacity_card.cards import resource_by_name
+from plugins.capacity_card.quota import CARD_QUOTA, QUOTA_PATH, quota_of
+from plugins.capacity_card.requests import (
+    CARD_NAME,
+    CARD_REQUEST,
+    NAME_PATH,
+    REQUEST_PATH,
+    Names,
+    card_names_of,
+    job_request_of,
+)
+from plugins.capacity_card.stock import Stock, stock_of
+from volsched.framework.arguments import hint
+from volsched.framework.validation import (
+    FORBIDDEN,
+    INVALID,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    REQUIRED,
+    Fault,
+    Faults,
+    PodIn,
+    Surroundings,
+    pods_in,
+    warning,
+)
+from volsched.model import api
+from volsched.model.errors import FieldError, shortened
+from volsched.model.requests import of_pod
+
+_PREFIX: Final = "volcano.sh/card."
+_READ: Final = (CARD_QUOTA, CARD_REQUEST, CARD_NAME)
+_BELONGS: Final[Mapping[str, str]] = {
+    CARD_QUOTA: "it belongs to a Queue",
+    CARD_REQUEST: "it belongs to a PodGroup, or to the Job or workload that makes one",
+    CARD_NAME: "it belongs to a pod, or to metadata.annotations of a workload's pod template",
+}
+
+
+def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
+    """Yield what is wrong with an object's annotations of cards; see ``framework.validation.Validator``."""
+    if isinstance(found, api.Queue):
+        yield from _placed_wrong(found.metadata.annotations, (CARD_QUOTA,))
+        yield from _quota_faults(found, beside)
+        return
+    pods = list(pods_in(found))
+    if not pods and not isinstance(found, api.PodGroup):
+        return
+    own = (CARD_REQUEST, CARD_NAME) if isinstance(found, api.Pod) else (CARD_REQUEST,)
+    yield from _placed_wrong(found.metadata.annotations, own)
+    yield from _request_faults(found, beside)
+    for pod in pods:
+        if pod.prefix:
+            yield from pod.under(_placed_wrong(pod.metadata.annotations, (CARD_NAME,)))
+        yield from pod.under(_pod_faults(pod, beside))
+
+
+def _placed_wrong(annotations: Mapping[str, str], read_here: tuple[str, ...]) -> Faults:
+    """Yield annotations of cards that nobody reads: of an unknown name, or on a kind that they do not belong to."""
+    for key in annotations:
+        if key.startswith(_PREFIX) and key not in read_here:
+            path = f"metadata.annotations[{shortened(key)}]"
+            if key in _READ:
+                yield warning(path, FORBIDDEN, f"has no effect here; {_BELONGS[key]}")
+            else:
+                yield warning(path, NOT_SUPPORTED, f"is not read by capacity-card{hint(key, _READ)}")
+
+
+def _errors(errors: Iterable[FieldError]) -> Faults:
+    return (Fault(error.path, INVALID, error.message) for error in errors)
+
+
+# --- quotas and requests --------------------------------------------------------------------------------------------
+
+
+def _quota_faults(queue: api.Queue, beside: Surroundings) -> Faults:
+    quota = quota_of(queue.metadata.annotations)
+    yield from _errors(quota.errors)
+    for name in quota.cards:
+        yield from _unknown(at(QUOTA_PATH, name), (name,), beside)
+
+
+def _request_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
+    request = job_request_of(found.metadata.annotations)
+    yield from _errors(request.errors)
+    quotas = _quotas_for(found, beside)
+    for names, amount in request.wants.items():
+        path = at(REQUEST_PATH, joined(names))
+        yield from _unknown(path, names, beside)
+        if quotas is not None:
+            yield from _beyond(path, names, amount, *quotas)
+
+
+def _quotas_for(found: api.ApiObject, beside: Surroundings) -> tuple[str, Mapping[str, int]] | None:
+    """The queue that a PodGroup or Job is put into and its quotas, when that Queue is beside it."""
+    if not isinstance(found, api.PodGroup | api.Job):
+        return None
+    name = found.spec.queue or "default"
+    queue = beside.queues.get(name)
+    return (name, quota_of(queue.metadata.annotations).cards) if queue is not None else None
+
+
+def _beyond(path: str, names: Names, amount: int, queue: str, quotas: Mapping[str, int]) -> Faults:
+    """Yield that a job wants more than its queue may ever hold, so that it would wait for good."""
+    quota = sum(quotas.get(name, 0) for name in names)
+    if amount > quota:
+        said = f"{amount // MILLI} is more than the {quota // MILLI} that {CARD_QUOTA} of queue {queue!r} allows"
+        yield warning(path, INVALID, f"{said}, so the job is not admitted")
+
+
+# --- pods -----------------------------------------------------------------------------------------------------------
+
+
+def _pod_faults(pod: PodIn, beside: Surroundings) -> Faults:
+    annotations = pod.metadata.annotations
+    names = card_names_of(annotations)
+    if not names:
+        if annotations.get(CARD_NAME, "").strip():
+            yield Fault(NAME_PATH, INVALID, f"{shortened(annotations[CARD_NAME])!r} names no card")
+        return
+    odd = [name for name in names if not is_plain(name)]
+    if odd:
+        yield Fault(NAME_PATH, INVALID, f"{shortened(odd[0])!r} is no name of a card")
+        return
+    yield from _unknown(NAME_PATH, names, beside)
+    yield from _device_faults(pod, names, beside.derived(_stock))
+
+
+def _device_faults(pod: PodIn, names: Names, stock: Stock) -> Faults:
+    """Yield what is wrong with the resources that a list of cards stands for, and with what the pod asks of them."""
+    offered = {name: stock.resources[name] for name in names if name in stock.resources}
+    if len(set(offered.values())) > 1:
+        said = ", ".join(f"{name} is {resource}" for name, resource in offered.items())
+        yield Fault(NAME_PATH, INVALID, f"lists cards of different resources: {said}; list cards of one resource")
+        return
+    told = {name: resource_by_name(name) for name in names}
+    is_mixed = len(set(told.values())) > 1
+    if is_mixed:
+        said = "lists cards that are shared in different ways, so of different resources; list cards of one resource"
+        yield warning(NAME_PATH, INVALID, said)
+    known = offered or ({} if is_mixed else told)
+    yield from _asked_faults(_asked_devices(pod.spec), *next(iter(known.items()), ("", None)))
+
+
+def _asked_faults(asked: frozenset[str] | None, card: str, resource: str | None) -> Faults:
+    """Yield that a pod does not ask for the resource of its card, which nobody may know (None)."""
+    if asked is None:
+        return
+    if resource is not None and resource not in asked:
+        said = f"names {card}, and no container asks for its resource {resource}; set it in resources.limits"
+        yield Fault(NAME_PATH, REQUIRED, said)
+    elif not asked:
+        said = "names a card, and no container asks for its resource (as nvidia.com/gpu); set it in resources.limits"
+        yield Fault(NAME_PATH, REQUIRED, said)
+
+
+def _asked_devices(spec: api.PodSpec) -> frozenset[str] | None:
+    """The extended resources that a pod asks for; None when its quantities cannot be read, which others say."""
+    try:
+        request = of_pod(api.Pod(spec=spec)).request
+    except FieldError:
+        return None
+    return frozenset(name for name, amount in request.items() if "/" in name and amount > 0)
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+def _stock(beside: Surroundings) -> Stock:
+    return stock_of(beside.of(api.Node))
+
+
+def _unknown(path: str, names: Names, beside: Surroundings) -> Faults:
+    """Yield each name that no Node offers, with what may have been meant; nothing is known when there are no Nodes."""
+    if not beside.of(api.Node):
+        return
+    stock = beside.derived(_stock)
+    for name in names:
+        if name not in stock.totals:
+            yield warning(path, NOT_FOUND, f'no node offers the card "{shortened(name)}"{_instead(name, stock)}')
+
+
+def _instead(name: str, stock: Stock) -> str:
+    if not stock.totals:
+        return "; no node has labels and allocatable devices that make cards, see `volsched cards`"
+    meant = stock.meant_by(name)
+    if meant:
+        return f"; did you mean {' or '.join(meant)}?"
+    return f"; there are {', '.join(_some(stock.totals))}"
+
+
+def _some(names: Iterable[str]) -> Iterator[str]:
+    """Yield names, the end of a long list left out."""
+    listed = list(names)
+    yield from listed[:8]
+    if len(listed) > 8:
+        yield f"{len(listed) - 8} more"
