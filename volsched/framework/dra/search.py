@@ -1,0 +1,399 @@
+"""Which devices the claims of a pod get on one node: the first solution of a depth-first search.
+
+Claim by claim, request by request, device by device; where a request has alternatives, one alternative after the
+other. What fails later comes back and tries the next candidate, also of an earlier request, alternative or claim.
+The devices of one request are a combination: each is further along than the one before. Candidates are tried in the
+order of pools, slices by name, and devices as they are listed.
+
+Three things can come out: an allocation for each claim; that this node cannot serve them (`Unfit`); or that they
+cannot be served on any node, because something of them cannot be understood or evaluated (`Impossible`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from volsched.framework.dra import capacity
+from volsched.framework.dra.constraints import Constraint, is_list
+from volsched.framework.dra.pools import Pool
+from volsched.framework.dra.selectors import Selectors
+from volsched.model.device import Ask, Claim, ClassSpec, Device, DeviceId, PoolId, Request, Slice
+from volsched.model.devices import Ledger
+from volsched.model.dra import MOST_RESULTS, DeviceTaint, DeviceToleration
+
+MOST_STEPS: Final = 20_000
+"""Candidates that are tried for a node before it is given up."""
+
+MOST_DEVICES: Final = 320
+"""Devices that the claims of one pod may have together, and that the search can go deep."""
+
+BLOCKING: Final = ("NoSchedule", "NoExecute")
+
+NO_DEVICES: Final = "cannot allocate all claims"
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A node cannot serve the claims, in kube-scheduler's words; another may."""
+
+    reason: str = NO_DEVICES
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """No node can serve the claims as they are; says what is wrong, and with which object."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One device that was chosen; `consumed` is what it takes of a device that is shared."""
+
+    request: Request
+    ask: Ask
+    part: Slice
+    device: Device
+    consumed: Mapping[str, Fraction] | None = None
+
+
+Choice = list[list[Chosen]]
+"""For each claim, the devices that were chosen for it, in order of its requests."""
+
+
+class _StopError(Exception):
+    """Ends the search with what came of it."""
+
+    def __init__(self, outcome: Unfit | Impossible) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
+class _TooManyError(Exception):
+    """A claim would have more devices than it may; what asks for fewer may do."""
+
+
+@dataclass(slots=True)
+class _Want:
+    """An alternative of a request, with its class and, where it takes all devices, these."""
+
+    request: Request
+    ask: Ask
+    selectors: tuple[tuple[str, str], ...]
+    """Whose each is, and its expression: those of the class, then those of the request."""
+    everything: list[tuple[Pool, Slice, Device]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many devices it takes."""
+        return len(self.everything) if self.ask.takes_all else self.ask.count
+
+
+@dataclass(slots=True)
+class _Open:
+    """A claim that is being served."""
+
+    claim: Claim
+    wants: list[list[_Want]]
+    constraints: list[Constraint]
+    chosen: list[Chosen] = field(default_factory=list)
+
+
+def choose(
+    claims: Sequence[Claim],
+    pools: Sequence[Pool],
+    classes: Mapping[str, ClassSpec],
+    ledger: Ledger,
+    selectors: Selectors,
+    most_steps: int = MOST_STEPS,
+) -> Choice | Unfit | Impossible:
+    """Choose devices for all claims together, from the pools of one node."""
+    search = _Search(pools, classes, ledger, selectors, most_steps)
+    try:
+        search.begin(claims)
+        if search.claim(0):
+            return [open_claim.chosen for open_claim in search.open]
+    except _StopError as stop:
+        return stop.outcome
+    except _TooManyError:
+        return Unfit()
+    invalid = next((pool for pool in pools if pool.invalid), None)
+    return Unfit(f"invalid resource pool {invalid.id}: {invalid.invalid}") if invalid is not None else Unfit()
+
+
+class _Search:
+    """The state of one search: what is chosen so far, and what that uses up."""
+
+    def __init__(
+        self,
+        pools: Sequence[Pool],
+        classes: Mapping[str, ClassSpec],
+        ledger: Ledger,
+        selectors: Selectors,
+        most_steps: int,
+    ) -> None:
+        self._pools = pools
+        self._offers = [(pool, part, device) for pool in pools if pool.is_usable for part, device in pool.offers]
+        self._classes = classes
+        self._ledger = ledger
+        self._selectors = selectors
+        self._steps = most_steps
+        self._most_steps = most_steps
+        self._mine: dict[DeviceId, list[int]] = {}
+        """Devices that are taken whole, and by which claims."""
+        self._parts: dict[DeviceId, list[Mapping[str, Fraction]]] = {}
+        """Devices that are shared, and what each part takes."""
+        self._left: dict[PoolId, dict[tuple[str, str], Fraction]] = {}
+        self.open: list[_Open] = []
+
+    # -- what is asked for --------------------------------------------------------------------------------------------
+
+    def begin(self, claims: Sequence[Claim]) -> None:
+        """Find out what all claims ask for; raises _StopError for what cannot be served anywhere."""
+        total = 0
+        for claim in claims:
+            wants = [[self._want(claim, r, ask) for ask in r.alternatives] for r in claim.spec.requests]
+            least = sum(min(want.count for want in alternatives) for alternatives in wants)
+            if least > MOST_RESULTS:
+                raise _impossible(claim, f"asks for {least} devices, and a claim may have {MOST_RESULTS} at most")
+            total += least
+            self.open.append(_Open(claim, wants, [Constraint(c) for c in claim.spec.constraints]))
+        if total > MOST_DEVICES:
+            message = f"its claims ask for {total} devices, and {MOST_DEVICES} are allocated to one pod at most"
+            raise _StopError(Impossible(message))
+
+    def _want(self, claim: Claim, request: Request, ask: Ask) -> _Want:
+        found = self._classes.get(ask.device_class)
+        if found is None:
+            raise _impossible(claim, f'request "{request.full_name(ask)}": {no_class(ask.device_class)}')
+        if found.fault:
+            raise _StopError(Impossible(f'DeviceClass "{found.name}": {found.fault}'))
+        selectors = [(f'class "{found.name}"', text) for text in found.selectors]
+        selectors += [(f'ResourceClaim "{claim.key}"', text) for text in ask.selectors]
+        want = _Want(request, ask, tuple(selectors))
+        if ask.takes_all:
+            want.everything = list(self._all(claim, want))
+        return want
+
+    def _all(self, claim: Claim, want: _Want) -> Iterator[tuple[Pool, Slice, Device]]:
+        """Yield all devices that a request for all of them means on this node."""
+        for pool in self._pools:
+            if pool.is_usable:
+                continue
+            state = "is being updated" if pool.incomplete else f"is invalid: {pool.invalid}"
+            name = want.request.full_name(want.ask)
+            raise _impossible(claim, f'request "{name}" asks for all devices, but resource pool {pool.id} {state}')
+        for pool, part, device in self._offers:
+            if self._is_meant(want, device) and self._taken_of(want, device) is not None:
+                yield pool, part, device
+
+    # -- the search ---------------------------------------------------------------------------------------------------
+
+    def claim(self, index: int) -> bool:
+        """Serve the claims from this one on."""
+        if index == len(self.open):
+            return True
+        try:
+            return self._request(index, 0)
+        except _TooManyError:
+            if index == 0:
+                raise
+            return False
+
+    def _request(self, index: int, number: int) -> bool:
+        """Serve a claim from this request on, then the claims behind it."""
+        wants = self.open[index].wants
+        if number == len(wants):
+            return self.claim(index + 1)
+        if not wants[number][0].request.prioritised:
+            return self._devices(index, number, wants[number][0], 0, 0)
+        too_many = True
+        for want in wants[number]:
+            try:
+                if self._devices(index, number, want, 0, 0):
+                    return True
+                too_many = False
+            except _TooManyError:
+                continue
+        if too_many:
+            raise _TooManyError
+        return False
+
+    def _devices(self, index: int, number: int, want: _Want, have: int, start: int) -> bool:
+        """Serve one alternative of a request from its device number ``have`` on, then what is behind it."""
+        if want.ask.takes_all and not want.everything:
+            return False
+        if have >= want.count:
+            return self._request(index, number + 1)
+        if len(self.open[index].chosen) + want.count - have > MOST_RESULTS:
+            raise _TooManyError
+        if want.ask.takes_all:
+            return self._every_device(index, number, want, have)
+        for place in range(start, len(self._offers)):
+            pool, part, device = self._offers[place]
+            if self._in_use(index, want, device) or not self._is_meant(want, device):
+                continue
+            self._step()
+            if not self._take(index, want, pool, part, device):
+                continue
+            try:
+                if self._devices(index, number, want, have + 1, place + 1):
+                    return True
+            except _TooManyError:
+                self._give_back(index, want, pool, device)
+                raise
+            self._give_back(index, want, pool, device)
+        return False
+
+    def _every_device(self, index: int, number: int, want: _Want, have: int) -> bool:
+        """Take the next of all devices; there is no other choice."""
+        pool, part, device = want.everything[have]
+        self._step()
+        if self._in_use(index, want, device):
+            return False
+        if not self._take(index, want, pool, part, device, must=True):
+            return False
+        try:
+            done = self._devices(index, number, want, have + 1, 0)
+        except _TooManyError:
+            self._give_back(index, want, pool, device)
+            raise
+        if not done:
+            self._give_back(index, want, pool, device)
+        return done
+
+    def _step(self) -> None:
+        self._steps -= 1
+        if self._steps < 0:
+            raise _StopError(Unfit(f"no allocation of claims found in {self._most_steps} steps"))
+
+    # -- one device ---------------------------------------------------------------------------------------------------
+
+    def _is_meant(self, want: _Want, device: Device) -> bool:
+        """Say whether the selectors of class and request mean a device; raises _StopError when they cannot tell."""
+        if device.conditions:
+            return False
+        for whose, expression in want.selectors:
+            answer = self._selectors.of(expression).select(device)
+            if isinstance(answer, str):
+                raise _StopError(Impossible(f"{whose}: selector {expression!r}: {answer} (device {device.id})"))
+            if not answer:
+                return False
+        return True
+
+    def _in_use(self, index: int, want: _Want, device: Device) -> bool:
+        """Say whether a device is taken; administrators share with everybody, but have it once in a claim."""
+        mine = self._mine.get(device.id)
+        if want.ask.admin:
+            return mine is not None and index in mine
+        if mine or device.id in self._ledger.taken:
+            return True
+        return not device.shareable and device.id in self._ledger.shares
+
+    def _taken_of(self, want: _Want, device: Device) -> dict[str, Fraction] | None:
+        """Return what a request takes of a device's capacities, None when there is not so much left."""
+        taken = capacity.consumed(device, want.ask.capacity)
+        if taken is None:
+            return None
+        used = self._ledger.consumed.get(device.id, {})
+        return taken if capacity.fits(device, taken, used, *self._parts.get(device.id, ())) else None
+
+    def _take(self, index: int, want: _Want, pool: Pool, part: Slice, device: Device, *, must: bool = False) -> bool:
+        """Choose a device, if its counters, its taints and the claim's constraints allow it."""
+        taken = self._taken_of(want, device)
+        if taken is None or (_is_tainted(device, want.ask.tolerations)) or not self._has_counters(pool, device):
+            return False
+        if not self._add_to_constraints(index, want, device):
+            if must:
+                name = want.request.full_name(want.ask)
+                message = f'request "{name}" asks for all devices, and a constraint does not allow {device.id}'
+                raise _impossible(self.open[index].claim, message)
+            return False
+        self._count(pool, device, -1)
+        if device.shareable:
+            self._parts.setdefault(device.id, []).append(taken)
+        else:
+            self._mine.setdefault(device.id, []).append(index)
+        consumed = taken if device.shareable else None
+        self.open[index].chosen.append(Chosen(want.request, want.ask, part, device, consumed))
+        return True
+
+    def _give_back(self, index: int, want: _Want, pool: Pool, device: Device) -> None:
+        """Undo the last choice, which was of this device."""
+        self.open[index].chosen.pop()
+        holders: dict[DeviceId, list[object]] = self._parts if device.shareable else self._mine  # type: ignore[assignment]
+        holders[device.id].pop()
+        if not holders[device.id]:
+            del holders[device.id]
+        self._count(pool, device, 1)
+        name = want.request.full_name(want.ask)
+        for constraint in self.open[index].constraints:
+            if constraint.concerns(want.request, name):
+                constraint.remove()
+
+    def _add_to_constraints(self, index: int, want: _Want, device: Device) -> bool:
+        added: list[Constraint] = []
+        name = want.request.full_name(want.ask)
+        for constraint in self.open[index].constraints:
+            if not constraint.concerns(want.request, name):
+                continue
+            if is_list(device, constraint.attribute):
+                what = f'attribute "{constraint.attribute}" of device {device.id}'
+                raise _impossible(self.open[index].claim, f"{what} is a list, which constraints cannot compare")
+            if not constraint.add(device):
+                for earlier in added:
+                    earlier.remove()
+                return False
+            added.append(constraint)
+        return True
+
+    def _has_counters(self, pool: Pool, device: Device) -> bool:
+        if not device.counters or self._is_shared_already(device):
+            return True
+        left = self._left_of(pool)
+        wanted: dict[tuple[str, str], Fraction] = {}
+        for name, counter, amount in device.counters:
+            wanted[name, counter] = wanted.get((name, counter), Fraction(0)) + amount
+        return all(amount >= wanted.get(key, 0) for key, amount in left.items())
+
+    def _count(self, pool: Pool, device: Device, by: int) -> None:
+        """Take a device's counters (-1), or give them back (1); further parts of a shared one cost nothing."""
+        if not device.counters or self._is_shared_already(device):
+            return
+        left = self._left_of(pool)
+        for name, counter, amount in device.counters:
+            if counter:
+                left[name, counter] += by * amount
+
+    def _is_shared_already(self, device: Device) -> bool:
+        return device.shareable and (device.id in self._ledger.shares or device.id in self._parts)
+
+    def _left_of(self, pool: Pool) -> dict[tuple[str, str], Fraction]:
+        if pool.id not in self._left:
+            self._left[pool.id] = pool.left(self._ledger)
+        return self._left[pool.id]
+
+
+def no_class(name: str) -> str:
+    """Say that a class is missing, in kube-scheduler's words."""
+    return f"device class {name} does not exist"
+
+
+def _impossible(claim: Claim, message: str) -> _StopError:
+    return _StopError(Impossible(f'ResourceClaim "{claim.key}": {message}'))
+
+
+def _is_tainted(device: Device, tolerations: Iterable[DeviceToleration]) -> bool:
+    return any(t.effect in BLOCKING and not any(tolerates(x, t) for x in tolerations) for t in device.taints)
+
+
+def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    """Say whether a toleration puts up with a taint: no effect means any, and so does no key with Exists."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    return toleration.operator == "Exists" or toleration.value == taint.value

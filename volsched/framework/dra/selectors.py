@@ -1,0 +1,414 @@
+"""Selectors of devices in CEL, as Kubernetes evaluates them.
+
+The language is cel-cpp's (package ``cel-expr-python``): parser, type checker, RE2, optional types, strings and
+bindings come with it, and so do the limits (nesting, and 10,000 turns of all loops together). What Kubernetes adds is
+added here: ``quantity``, ``semver``, ``sets``, sums over lists, and attributes grouped by domain.
+
+Values that CEL has no type for are maps with one key, in one canonical form each, so that ``==`` compares as it
+should: a quantity in whole billionths, a version without its build metadata.
+
+The domain of an attribute may be one that a device has nothing of: Kubernetes then finds an empty map. A map here
+cannot do that, so ``device.attributes[x]`` is read as ``device.attributes[?x].orValue(dyn({}))``.
+
+Source: apiserver/pkg/cel/library and dynamic-resource-allocation/cel of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise, zip_longest
+from typing import Any, Final
+
+from volsched.model.device import Device, Value, Version
+from volsched.model.errors import QuantityError
+from volsched.model.quantity import parse
+
+LONGEST: Final = 10 * 1024
+"""Characters of an expression, as the API server allows."""
+
+MOST_VALUES: Final = 64
+"""Values of a list attribute that ``includes`` looks at."""
+
+_KEPT: Final = 4096
+_QUANTITY: Final = "quantity"
+_SEMVER: Final = "semver"
+_NANO: Final = 10**9
+_INT64: Final = 2**63
+
+Map = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A compiled expression, or what is wrong with it."""
+
+    expression: str
+    program: Any = None
+    fault: str = ""
+
+    def select(self, device: Device) -> bool | str:
+        """Say whether a device is meant; a text says why that cannot be told."""
+        known = device.verdicts.get(self.expression)
+        if known is None:
+            known = device.verdicts[self.expression] = self._ask(device)
+        return known  # type: ignore[return-value]  # only this method writes there
+
+    def _ask(self, device: Device) -> bool | str:
+        if self.fault:
+            return f"CEL compile error: {self.fault}"
+        try:
+            value = self.program.eval(data={"device": view_of(device)})
+            kind, found = value.type().name(), value.plain_value()
+        except Exception as error:  # the library raises RuntimeError for its own limits, and others for odd values
+            return f"CEL runtime error: {_said(error)}"
+        if kind == "BOOL":
+            return bool(found)
+        if kind == "ERROR":
+            return f"CEL runtime error: {_said(found)}"
+        return f"CEL runtime error: result is of type {kind.lower()} and not a bool"
+
+
+class Selectors:
+    """Expressions, each compiled once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Selector] = {}
+
+    def of(self, expression: str) -> Selector:
+        """Return the compiled expression."""
+        found = self._known.get(expression)
+        if found is None:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            found = self._known[expression] = compiled(expression)
+        return found
+
+
+def compiled(expression: str) -> Selector:
+    """Compile an expression; what is wrong with it, or cannot be evaluated here, becomes its fault."""
+    if len(expression) > LONGEST:
+        return Selector(expression, fault=f"has {len(expression)} characters, at most {LONGEST} are allowed")
+    try:
+        program = _environment().compile(with_any_domain(expression))
+        kind = program.return_type().name()
+    except ImportError as error:
+        return Selector(expression, fault=f"selectors need the package cel-expr-python: {error}")
+    except Exception as error:  # RuntimeError for every fault in the text, and others for what is no text at all
+        return Selector(expression, fault=_said(error))
+    if kind not in ("BOOL", "DYN", "ANY"):
+        return Selector(expression, fault=f"must evaluate to bool, not {kind.lower()}")
+    return Selector(expression, program)
+
+
+def _said(error: object) -> str:
+    """Return the first line of what the library says, without the name of a status code."""
+    line = str(error).strip().partition("\n")[0]
+    line = re.sub(r"^[A-Z_]+: (?=\S)", "", line)
+    return re.sub(r"^ERROR: <input>:", "", line)
+
+
+# --- the device ------------------------------------------------------------------------------------------------------
+
+
+def view_of(device: Device) -> dict[str, Any]:
+    """Return the variable ``device``: attributes and capacities by domain, the driver's where they name none."""
+    driver = device.id.driver
+    attributes: dict[str, dict[str, Any]] = {}
+    for name, value in device.attributes.items():
+        domain, own = _qualified(name, driver)
+        attributes.setdefault(domain, {})[own] = _value(value)
+    capacity: dict[str, dict[str, Any]] = {}
+    for name, found in device.capacity.items():
+        domain, own = _qualified(name, driver)
+        capacity.setdefault(domain, {})[own] = _quantity_map(found.value)
+    return {
+        "driver": driver,
+        "allowMultipleAllocations": device.shareable,
+        "attributes": attributes,
+        "capacity": capacity,
+    }
+
+
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, own = name.partition("/")
+    return (domain, own) if slash else (driver, name)
+
+
+def _value(value: Value) -> Any:
+    if isinstance(value, tuple):
+        return [_value(item) for item in value]
+    return _semver_map(value) if isinstance(value, Version) else value
+
+
+_TOKEN: Final = re.compile(
+    r"""[rRbB]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")|//[^\n]*|\w+|\s+|.""",
+    re.DOTALL,
+)
+
+
+def with_any_domain(expression: str) -> str:
+    """Return the expression so that it finds an empty map where a device has nothing of a domain."""
+    tokens = _TOKEN.findall(expression)
+    return "".join(_rewritten(tokens))
+
+
+def _rewritten(tokens: Sequence[str]) -> Iterator[str]:
+    """Yield the tokens with each index into attributes or capacity made optional."""
+    seen: list[str] = []
+    brackets: list[str] = []
+    for place, word in enumerate(tokens):
+        if word == "[" and _is_domain_index(seen) and not _is_optional(tokens, place):
+            brackets.append("].orValue(dyn({}))")
+            yield "[?"
+        elif word in "[({":
+            brackets.append({"[": "]", "(": ")", "{": "}"}[word])
+            yield word
+        elif word in "])}":
+            yield brackets.pop() if brackets and brackets[-1][0] == word else word
+        else:
+            yield word
+        if not word.isspace() and not word.startswith("//"):
+            seen.append(word)
+
+
+def _is_domain_index(seen: Sequence[str]) -> bool:
+    return (
+        len(seen) >= 3
+        and seen[-1] in ("attributes", "capacity")
+        and seen[-2] == "."
+        and seen[-3] == "device"
+        and (len(seen) == 3 or seen[-4] != ".")
+    )
+
+
+def _is_optional(tokens: Sequence[str], place: int) -> bool:
+    return next((token for token in tokens[place + 1 :] if not token.isspace()), "") == "?"
+
+
+# --- quantities ------------------------------------------------------------------------------------------------------
+
+
+def _quantity_map(value: Fraction) -> dict[str, Any]:
+    return {_QUANTITY: str(int(value * _NANO))}
+
+
+def _quantity(text: str) -> dict[str, Any]:
+    return _quantity_map(parse(text))
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def _fraction(value: Map) -> Fraction:
+    if _QUANTITY not in value:
+        raise ValueError("is no quantity")
+    return Fraction(int(value[_QUANTITY]), _NANO)
+
+
+def _is_integer(value: Map) -> bool:
+    found = _fraction(value)
+    return found.denominator == 1 and -_INT64 <= found < _INT64
+
+
+def _as_integer(value: Map) -> int:
+    if not _is_integer(value):
+        raise ValueError("cannot convert value to integer")
+    return int(_fraction(value))
+
+
+def _sign(value: Map) -> int:
+    found = _fraction(value)
+    return (found > 0) - (found < 0)
+
+
+def _plus(value: Map, by: Map | int) -> dict[str, Any]:
+    return _quantity_map(_fraction(value) + (Fraction(by) if isinstance(by, int) else _fraction(by)))
+
+
+def _minus(value: Map, by: Map | int) -> dict[str, Any]:
+    return _quantity_map(_fraction(value) - (Fraction(by) if isinstance(by, int) else _fraction(by)))
+
+
+# --- versions --------------------------------------------------------------------------------------------------------
+
+_NUMBER = r"(0|[1-9][0-9]*)"
+_WORDS = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
+_SEMVER_TEXT: Final = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_WORDS}))?(?:\+({_WORDS}))?", re.ASCII)
+_LARGEST: Final = 2**64
+
+
+def _semver_map(text: str) -> dict[str, Any]:
+    """Return a version in its canonical form, without build metadata; ValueError when it is none."""
+    match = _SEMVER_TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" is no semantic version')
+    major, minor, patch, pre, _ = match.groups()
+    if any(int(part) >= _LARGEST for part in (major, minor, patch)):
+        raise ValueError(f'"{text}" has a number that is too large')
+    for word in pre.split(".") if pre else ():
+        if word.isdigit() and len(word) > 1 and word[0] == "0":
+            raise ValueError(f'"{text}": numbers must not begin with 0')
+    return {_SEMVER: f"{major}.{minor}.{patch}" + (f"-{pre}" if pre else "")}
+
+
+def _semver(text: str, lenient: bool = False) -> dict[str, Any]:
+    return _semver_map(_complete(text) if lenient else text)
+
+
+def _complete(text: str) -> str:
+    """Return a version of which the first letter v, zeros in front and parts at the end may be odd, made whole."""
+    text = text.strip().removeprefix("v")
+    rest = re.search(r"[-+]", text)
+    numbers, tail = (text[: rest.start()], text[rest.start() :]) if rest else (text, "")
+    parts = [part.lstrip("0") or ("0" if part else "") for part in numbers.split(".")]
+    if tail and len(parts) < 3:
+        return text
+    return ".".join([*parts, *["0"] * (3 - len(parts))]) + tail
+
+
+def _is_semver(text: str, lenient: bool = False) -> bool:
+    try:
+        _semver(text, lenient)
+    except ValueError:
+        return False
+    return True
+
+
+def _version_key(value: Map) -> tuple[list[int], list[str] | None]:
+    if _SEMVER not in value:
+        raise ValueError("is no semver")
+    numbers, dash, pre = str(value[_SEMVER]).partition("-")
+    return [int(part) for part in numbers.split(".")], pre.split(".") if dash else None
+
+
+def _compare_versions(one: Map, other: Map) -> int:
+    """Compare as semver.org says: a pre-release comes before its release, its words one by one, numbers first."""
+    (numbers, words), (other_numbers, other_words) = _version_key(one), _version_key(other)
+    if numbers != other_numbers:
+        return 1 if numbers > other_numbers else -1
+    if words is None or other_words is None:
+        return (words is None) - (other_words is None)
+    for word, other_word in zip_longest(words, other_words):
+        if word != other_word:
+            return 1 if _word_key(word) > _word_key(other_word) else -1
+    return 0
+
+
+def _word_key(word: str | None) -> tuple[int, int, str]:
+    if word is None:
+        return 0, 0, ""
+    return (1, int(word), "") if word.isdigit() else (2, 0, word)
+
+
+def _part(place: int) -> Callable[[Map], int]:
+    return lambda value: _version_key(value)[0][place]
+
+
+# --- comparisons, sets and lists -------------------------------------------------------------------------------------
+
+
+def _compare(one: Map, other: Map) -> int:
+    if _SEMVER in one:
+        return _compare_versions(one, other)
+    difference = _fraction(one) - _fraction(other)
+    return (difference > 0) - (difference < 0)
+
+
+def _contains(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return all(item in one for item in other)
+
+
+def _equivalent(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return _contains(one, other) and _contains(other, one)
+
+
+def _intersects(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return any(item in one for item in other)
+
+
+def _includes(found: Any, wanted: Any) -> bool:
+    if not isinstance(found, (list, tuple)):
+        return bool(found == wanted)
+    if len(found) > MOST_VALUES:
+        raise ValueError(f"'includes' cannot be used on lists of more than {MOST_VALUES} values")
+    return wanted in list(found)
+
+
+def _index(found: Sequence[Any], wanted: Any) -> int:
+    return next((place for place, item in enumerate(found) if item == wanted), -1)
+
+
+def _last_index(found: Sequence[Any], wanted: Any) -> int:
+    return len(found) - 1 - place if (place := _index(list(found)[::-1], wanted)) >= 0 else -1
+
+
+def _is_sorted(found: Sequence[Any]) -> bool:
+    return all(one <= other for one, other in pairwise(found))
+
+
+@cache
+def _environment() -> Any:
+    """Return the compiler with the variable and all functions; the library is loaded when it is first needed."""
+    from cel_expr_python import cel  # noqa: PLC0415 - fourteen megabytes that only clusters with devices need
+    from cel_expr_python.ext import ext_bindings, ext_math, ext_optional, ext_strings  # noqa: PLC0415
+
+    kinds = cel.Type
+    text, number, flag, double = kinds.STRING, kinds.INT, kinds.BOOL, kinds.DOUBLE
+    anything, mapping, items = kinds.DYN, kinds.MAP, kinds.LIST
+    scalars = (text, number, flag, mapping)
+
+    def function(name: str, *overloads: Any) -> Any:
+        numbered = [
+            cel.Overload(id=f"{name}_{n}", return_type=result, parameters=list(takes), is_member=member, impl=impl)
+            for n, (takes, result, impl, member) in enumerate(overloads)
+        ]
+        return cel.FunctionDecl(name, numbered)
+
+    def plain(takes: Sequence[Any], result: Any, impl: Callable[..., Any]) -> tuple[Any, ...]:
+        return takes, result, impl, False
+
+    def method(takes: Sequence[Any], result: Any, impl: Callable[..., Any]) -> tuple[Any, ...]:
+        return takes, result, impl, True
+
+    functions = [
+        function("quantity", plain([text], mapping, _quantity)),
+        function("isQuantity", plain([text], flag, _is_quantity)),
+        function("isInteger", method([mapping], flag, _is_integer)),
+        function("asInteger", method([mapping], number, _as_integer)),
+        function("asApproximateFloat", method([mapping], double, lambda value: float(_fraction(value)))),
+        function("sign", method([mapping], number, _sign)),
+        function("add", method([mapping, mapping], mapping, _plus), method([mapping, number], mapping, _plus)),
+        function("sub", method([mapping, mapping], mapping, _minus), method([mapping, number], mapping, _minus)),
+        function("semver", plain([text], mapping, _semver), plain([text, flag], mapping, _semver)),
+        function("isSemver", plain([text], flag, _is_semver), plain([text, flag], flag, _is_semver)),
+        function("major", method([mapping], number, _part(0))),
+        function("minor", method([mapping], number, _part(1))),
+        function("patch", method([mapping], number, _part(2))),
+        function("compareTo", method([mapping, mapping], number, _compare)),
+        function("isGreaterThan", method([mapping, mapping], flag, lambda a, b: _compare(a, b) > 0)),
+        function("isLessThan", method([mapping, mapping], flag, lambda a, b: _compare(a, b) < 0)),
+        function("sets.contains", plain([items, items], flag, _contains)),
+        function("sets.equivalent", plain([items, items], flag, _equivalent)),
+        function("sets.intersects", plain([items, items], flag, _intersects)),
+        function("includes", *(method([of, what], flag, _includes) for of in (items, *scalars) for what in scalars)),
+        function("sum", method([items], anything, sum)),
+        function("min", method([items], anything, min)),
+        function("max", method([items], anything, max)),
+        function("isSorted", method([items], flag, _is_sorted)),
+    ]
+    extensions = [
+        ext_optional.ExtOptional(),
+        ext_strings.ExtStrings(),
+        ext_bindings.ExtBindings(),
+        ext_math.ExtMath(),
+    ]
+    return cel.NewEnv(variables={"device": kinds.Map(text, anything)}, extensions=extensions, functions=functions)

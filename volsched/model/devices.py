@@ -1,0 +1,277 @@
+"""All devices, classes and claims of the cluster, and who has which device.
+
+Everything of Dynamic Resource Allocation comes in here (`Devices.put`, `drop`), is read once, and indexed by pool and
+by node. Allocated devices are counted up and down claim by claim (`Ledger`), never from scratch: from the status of a
+claim, or from what a session has chosen for it and nobody has written yet (*in flight*).
+
+Versions say what has to be asked again: a pool that belongs to one node concerns that node only, so a change of it
+touches that node; every other change raises `Devices.version`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from volsched.model import api, dra
+from volsched.model.device import Claim, ClaimSpec, ClassSpec, DeviceId, PoolId, Slice
+from volsched.model.device_reading import amount, claim_spec, class_of, slice_of
+
+
+@dataclass(slots=True)
+class InFlight:
+    """What a session chose for a claim and the API server does not show yet: for which job, used by which pods."""
+
+    allocation: dra.Allocation
+    job: str
+    pods: dict[str, None] = field(default_factory=dict)
+
+
+class Ledger:
+    """Which devices are taken, by how much; kept claim by claim."""
+
+    def __init__(self) -> None:
+        self.taken: dict[DeviceId, int] = {}
+        """Devices that somebody has for himself, and by how many claims (more than one is somebody's mistake)."""
+        self.shares: dict[DeviceId, int] = {}
+        """Devices that are shared, and in how many parts."""
+        self.consumed: dict[DeviceId, dict[str, Fraction]] = {}
+        """What all parts of a shared device take together."""
+        self.pools: dict[PoolId, dict[DeviceId, int]] = {}
+        """All of these devices, by pool."""
+        self.held: dict[str, tuple[dra.DeviceResult, ...]] = {}
+        """What each claim has, by its uid."""
+
+    def hold(self, uid: str, results: tuple[dra.DeviceResult, ...]) -> Iterable[PoolId]:
+        """Let a claim have these devices instead of those that it had; the pools that changed."""
+        before = self.held.get(uid, ())
+        if results == before:
+            return ()
+        for result in before:
+            self._count(result, -1)
+        for result in results:
+            self._count(result, 1)
+        if results:
+            self.held[uid] = results
+        else:
+            self.held.pop(uid, None)
+        return dict.fromkeys(PoolId(r.driver, r.pool) for r in (*before, *results))
+
+    def _count(self, result: dra.DeviceResult, by: int) -> None:
+        if result.admin_access:
+            return
+        device = DeviceId(result.driver, result.pool, result.device)
+        _add(self.pools.setdefault(device.pool_id, {}), device, by)
+        if not self.pools[device.pool_id]:
+            del self.pools[device.pool_id]
+        if result.share_id is None:
+            _add(self.taken, device, by)
+            return
+        _add(self.shares, device, by)
+        consumed = self.consumed.setdefault(device, {})
+        for name, text in result.consumed_capacity.items():
+            left = consumed.get(name, Fraction(0)) + by * amount(text)
+            if left:
+                consumed[name] = left
+            else:
+                consumed.pop(name, None)
+        if device not in self.shares:
+            del self.consumed[device]
+
+
+class Devices:
+    """Slices, classes, claims and templates, by name or by ``namespace/name``, and the ledger.
+
+    `touch` is told the name of a node whose own devices changed. `version` changes with everything else that an
+    answer about a node may be made from, `claims_version` with every claim, class and template.
+    """
+
+    def __init__(self, touch: Callable[[str], None] = lambda _: None) -> None:
+        self.slices: dict[str, Slice] = {}
+        self.classes: dict[str, ClassSpec] = {}
+        self.claims: dict[str, Claim] = {}
+        self.templates: dict[str, ClaimSpec] = {}
+        self.in_flight: dict[str, InFlight] = {}
+        """By the claim's uid."""
+        self.ledger = Ledger()
+        self.version = 0
+        self.claims_version = 0
+        self._touch = touch
+        self._pools: dict[PoolId, dict[str, Slice]] = {}
+        self._local: dict[str, dict[PoolId, int]] = {}
+        self._wide: dict[PoolId, int] = {}
+        self._pool_versions: dict[PoolId, int] = {}
+        self._specs: WeakValueDictionary[bytes, ClaimSpec] = WeakValueDictionary()
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    def slices_of(self, pool: PoolId) -> Iterable[Slice]:
+        """Return all slices of a pool, of whatever generation."""
+        return self._pools.get(pool, {}).values()
+
+    def pools_near(self, node: str) -> list[PoolId]:
+        """Return the pools that a node may use devices of, in order."""
+        return sorted({**self._local.get(node, {}), **self._wide})
+
+    def pool_version(self, pool: PoolId) -> int:
+        """Return a number that changes with the slices of a pool."""
+        return self._pool_versions.get(pool, 0)
+
+    def allocation_of(self, claim: Claim) -> dra.Allocation | None:
+        """Return what a claim has, or is about to have."""
+        if claim.allocation is not None:
+            return claim.allocation
+        chosen = self.in_flight.get(claim.uid)
+        return chosen.allocation if chosen is not None else None
+
+    # -- what a session chooses ---------------------------------------------------------------------------------------
+
+    def assume(self, claim: Claim, allocation: dra.Allocation, job: str, pod: str) -> None:
+        """Let a claim have what was chosen for it, for the pod of this uid."""
+        chosen = self.in_flight.get(claim.uid)
+        if chosen is None:
+            chosen = self.in_flight[claim.uid] = InFlight(allocation, job)
+            self._hold(claim.uid, allocation)
+        chosen.pods[pod] = None
+
+    def forget(self, uid: str, pod: str) -> None:
+        """Take that back for one pod; with the last of them the claim has nothing any more."""
+        chosen = self.in_flight.get(uid)
+        if chosen is None:
+            return
+        chosen.pods.pop(pod, None)
+        if not chosen.pods:
+            self._settle(uid)
+            self._hold(uid, None)
+
+    def _settle(self, uid: str) -> None:
+        if self.in_flight.pop(uid, None) is not None:
+            self.claims_version += 1
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def put(self, found: api.ApiObject) -> bool:
+        """Take an object in; False for a kind that is not kept here."""
+        match found:
+            case dra.ResourceClaim():
+                self._put_claim(found)
+            case dra.ResourceSlice():
+                self._put_slice(slice_of(found))
+            case dra.DeviceClass():
+                self.classes[found.metadata.name] = class_of(found)
+                self._all_changed()
+            case dra.ResourceClaimTemplate():
+                spec = found.spec.get("spec") if isinstance(found.spec, Mapping) else found.spec
+                self.templates[found.key] = self._one(claim_spec(spec, "spec.spec"))
+                self.claims_version += 1
+            case _:
+                return False
+        return True
+
+    def drop(self, kind: str, namespace: str, name: str) -> bool:
+        """Forget an object; False for a kind that is not kept here."""
+        key = f"{namespace}/{name}" if namespace else name
+        match kind:
+            case "ResourceClaim":
+                claim = self.claims.pop(key, None)
+                if claim is not None:
+                    self._settle(claim.uid)
+                    self._hold(claim.uid, None)
+                self.claims_version += 1
+            case "ResourceSlice":
+                self._drop_slice(name)
+            case "DeviceClass":
+                self.classes.pop(name, None)
+                self._all_changed()
+            case "ResourceClaimTemplate":
+                self.templates.pop(key, None)
+                self.claims_version += 1
+            case _:
+                return False
+        return True
+
+    def _all_changed(self) -> None:
+        self.version += 1
+        self.claims_version += 1
+
+    def _put_claim(self, found: dra.ResourceClaim) -> None:
+        meta, known = found.metadata, self.claims.get(found.key)
+        if known is not None and known.uid != meta.uid:
+            self._settle(known.uid)
+            self._hold(known.uid, None)
+        elif known is not None and _older(meta.resource_version, known.version):
+            return
+        owner = meta.controller
+        claim = self.claims[found.key] = Claim(
+            found.key,
+            meta.uid,
+            meta.resource_version,
+            self._one(claim_spec(found.spec)),
+            owner.uid if owner is not None and owner.kind == "Pod" else "",
+            meta.deletion_timestamp is not None,
+            found.status.allocation,
+            found.status.reserved_for,
+        )
+        self.claims_version += 1
+        if claim.allocation is not None:
+            self._settle(claim.uid)
+        self._hold(claim.uid, self.allocation_of(claim))
+
+    def _hold(self, uid: str, allocation: dra.Allocation | None) -> None:
+        results = allocation.devices.results if allocation is not None else ()
+        self.claims_version += 1
+        for pool in self.ledger.hold(uid, results):
+            self._pool_changed(pool)
+
+    def _put_slice(self, new: Slice) -> None:
+        self._drop_slice(new.name)
+        self.slices[new.name] = new
+        pool = self._pools.setdefault(new.pool_id, {})
+        pool[new.name] = new
+        _add(self._local.setdefault(new.only_node, {}) if new.only_node else self._wide, new.pool_id, 1)
+        self._slices_changed(new.pool_id)
+
+    def _drop_slice(self, name: str) -> None:
+        old = self.slices.pop(name, None)
+        if old is None:
+            return
+        del self._pools[old.pool_id][name]
+        _add(self._local[old.only_node] if old.only_node else self._wide, old.pool_id, -1)
+        self._slices_changed(old.pool_id)
+        if old.only_node:
+            self._touch(old.only_node)
+        if not self._pools[old.pool_id]:
+            del self._pools[old.pool_id]
+
+    def _slices_changed(self, pool: PoolId) -> None:
+        self._pool_versions[pool] = self._pool_versions.get(pool, 0) + 1
+        self._pool_changed(pool)
+
+    def _pool_changed(self, pool: PoolId) -> None:
+        """Have the node asked again whose pool it is; everybody, when it is nobody's alone."""
+        slices = self._pools.get(pool, {}).values()
+        nodes = {found.only_node for found in slices}
+        if not nodes or "" in nodes:
+            self.version += 1
+        for node in sorted(nodes - {""}):
+            self._touch(node)
+
+    def _one(self, spec: ClaimSpec) -> ClaimSpec:
+        return self._specs.setdefault(msgspec.json.encode(spec, enc_hook=str, order="deterministic"), spec)
+
+
+def _add(counts: dict, key: object, by: int) -> None:  # type: ignore[type-arg]  # keys of any one kind
+    left = counts.get(key, 0) + by
+    if left:
+        counts[key] = left
+    else:
+        counts.pop(key, None)
+
+
+def _older(version: str, than: str) -> bool:
+    """Say whether a resource version is an earlier one; what is no number is never earlier."""
+    return version.isdigit() and than.isdigit() and int(version) < int(than)
