@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from volsched.framework.arguments import Argument, check, values_of
 from volsched.model.errors import ConfigError
+from volsched.model.selectors import EVERYTHING, LabelSelector
 
 SCHEMA = (
     Argument("on", "bool", False, "A switch."),
@@ -101,3 +105,88 @@ def test_a_plugin_that_is_built_by_hand_hears_of_the_first_problem() -> None:
 def test_a_plugin_without_arguments_says_so() -> None:
     (problem,) = check("plugin gang", (), {"size": 1}).problems
     assert problem.message == "plugin gang takes no arguments, not even size"
+
+
+AMOUNTS = (
+    Argument("quota.*", "quantity", None, "An amount each.", lenient=True),
+    Argument("part.*", "percentage", None, "A part each."),
+    Argument("who", "selector", EVERYTHING, "Whom it concerns."),
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "value"),
+    [
+        ("quota.cpu", 32, "32"),
+        ("quota.cpu", 1.5, "1.5"),
+        ("quota.cpu", " 500m ", "500m"),
+        ("quota.cpu", "0", "0"),
+        ("part.cpu", 50, Fraction(50)),
+        ("part.cpu", 32.3, Fraction(323, 10)),
+        ("part.cpu", " 60 ", Fraction(60)),
+        ("part.cpu", "100", Fraction(100)),
+        ("who", {}, EVERYTHING),
+        ("who", {"matchLabels": {"a": "b"}}, LabelSelector.of({"a": "b"})),
+    ],
+)
+def test_amounts_parts_and_selectors_come_out_exact(key: str, given: Any, value: Any) -> None:
+    once = values_of("plugin x", AMOUNTS, {key: given})
+
+    assert once[key] == value
+    assert values_of("plugin x", AMOUNTS, once) == once
+
+
+@pytest.mark.parametrize("given", [True, None, "", "six", "-1", -1, float("nan"), float("inf"), "1 Gi", [], {}])
+def test_what_is_lenient_is_warned_of_and_left_out(given: Any) -> None:
+    checked = check("plugin x", AMOUNTS, {"quota.cpu": given})
+
+    assert "quota.cpu" not in checked.values
+    (problem,) = checked.problems
+    assert problem.severity == "warning"
+    assert problem.message.startswith("quota.cpu of plugin x must be a quantity that is not negative, as 500m, 32 or ")
+    assert problem.message.endswith("; it counts as not given")
+
+
+@pytest.mark.parametrize(
+    "given", [0, "0", 100.1, "101", -1, "50%", "", "5_0", "1e999", True, None, float("nan"), "\u0665"]
+)
+def test_a_part_is_above_nothing_and_at_most_the_whole(given: Any) -> None:
+    with pytest.raises(ConfigError, match="must be a number above 0 and at most 100, without %, not"):
+        values_of("plugin x", AMOUNTS, {"part.cpu": given})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("a=b", 'must be a mapping with matchLabels, matchExpressions or both, not the text "a=b"'),
+        ({"matchlabels": {}}, "has no key matchlabels; did you mean matchLabels?"),
+        ({"matchLabels": {"a": True}}, "is no selector: matchLabels[...]: Expected `str`, got `bool`"),
+        ({"matchLabels": {"": "b"}}, "the key of a label must not be empty"),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]},
+            "is no selector: matchExpressions[0].operator: unknown operator 'in'",
+        ),
+        ({"matchExpressions": [{"key": "a", "operator": "In"}]}, "matchExpressions[0].values: must not be empty"),
+    ],
+)
+def test_a_selector_that_cannot_be_understood_says_where(given: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        values_of("plugin x", AMOUNTS, {"who": given})
+
+    assert said in refused.value.message
+
+
+KEYS = ("matchLabels", "matchExpressions", "key", "operator", "values", "x")
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+ANYTHING = st.recursive(
+    PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3)
+)
+
+
+@given(ANYTHING)
+def test_any_value_is_read_or_refused_with_a_message(value: Any) -> None:
+    for key in ("quota.cpu", "part.cpu", "who"):
+        checked = check("plugin x", AMOUNTS, {key: value})
+
+        assert (key in checked.values and checked.values[key] is not EVERYTHING) or checked.problems or value == {}
+        assert all(problem.message.startswith(f"{key} of plugin x ") for problem in checked.problems)

@@ -2,7 +2,7 @@
 
 The schema is data, so that one check serves the loader, the plugin itself and the documentation. A number or a boolean
 that is written as a quoted text counts when the text is one (Volcano's ConfigMaps are full of them); nothing else is
-bent into shape, and nothing that is given is passed over.
+bent into shape, and nothing that is given is passed over in silence.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from volsched.model.errors import ConfigError, shortened
+from volsched.model import api
+from volsched.model.errors import ConfigError, FieldError, ObjectError, QuantityError, shortened
+from volsched.model.quantity import parse
+from volsched.model.selectors import LabelSelector
 
-ArgumentType: TypeAlias = Literal["bool", "int", "float", "str", "names"]
+ArgumentType: TypeAlias = Literal["bool", "int", "float", "str", "names", "quantity", "percentage", "selector"]
+Severity: TypeAlias = Literal["error", "warning"]
 
 _INT = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
@@ -26,6 +31,9 @@ _WANTED: Mapping[str, str] = {
     "float": "a number",
     "str": "a text",
     "names": "a list of names, or one text with commas between them",
+    "quantity": "a quantity that is not negative, as 500m, 32 or 64Gi",
+    "percentage": "a number above 0 and at most 100, without %",
+    "selector": "a mapping with matchLabels, matchExpressions or both",
 }
 
 
@@ -34,8 +42,10 @@ class Argument:
     """One argument of a plugin or an action.
 
     ``key`` is what stands in the configuration; one that ends in ``*`` is a family: every key that begins like it. The
-    value comes out as bool, int, float, str, or (``names``) as a tuple of texts. ``default`` is the value when the key
-    is absent; a family has none. ``minimum`` and ``maximum`` bound numbers, both included, ``choices`` bound texts.
+    value comes out as bool, int, float or str; ``names`` as a tuple of texts, ``quantity`` as its text (in which unit
+    it counts depends on the resource), ``percentage`` as an exact Fraction, ``selector`` as a LabelSelector.
+    ``default`` is the value when the key is absent; a family has none. ``minimum`` and ``maximum`` bound numbers, both
+    included, ``choices`` bound texts. What is wrong with a ``lenient`` one is a warning and leaves it at its default.
     """
 
     key: str
@@ -45,6 +55,7 @@ class Argument:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    lenient: bool = False
 
     @property
     def is_family(self) -> bool:
@@ -62,7 +73,7 @@ class Argument:
         parsed = _PARSERS[self.type](value)
         if parsed is None:
             raise ValueError(f"must be {_WANTED[self.type]}, not {describe(value)}")
-        if isinstance(parsed, int | float) and not isinstance(parsed, bool):
+        if self.type in ("int", "float"):
             self._check_range(parsed)
         if self.choices and isinstance(parsed, str) and parsed not in self.choices:
             raise ValueError(
@@ -85,10 +96,15 @@ Schema: TypeAlias = Sequence[Argument]
 
 @dataclass(frozen=True, slots=True)
 class ArgumentProblem:
-    """What is wrong with one of the given arguments."""
+    """What is wrong with one of the given arguments; a warning refuses nothing."""
 
     key: str
     message: str
+    severity: Severity = "error"
+
+
+CheckFn: TypeAlias = Callable[[Mapping[str, Any]], Iterable[ArgumentProblem]]
+"""Says what is wrong with complete values that are right one by one: the ``check_arguments`` of a plugin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +118,8 @@ class Checked:
     problems: tuple[ArgumentProblem, ...] = ()
 
 
-def check(owner: str, schema: Schema, given: Mapping[str, object]) -> Checked:
-    """Check given arguments of ``owner`` (as "plugin binpack") against its schema.
+def check(owner: str, schema: Schema, given: Mapping[str, object], together: CheckFn | None = None) -> Checked:
+    """Check given arguments of ``owner`` (as "plugin binpack") against its schema, and then ``together``.
 
     What was checked once passes again unchanged, so plugin and loader may both do it.
     """
@@ -117,15 +133,22 @@ def check(owner: str, schema: Schema, given: Mapping[str, object]) -> Checked:
         try:
             values[key] = argument.parse(value)
         except ValueError as error:
-            problems.append(ArgumentProblem(key, f"{key} of {owner} {error}"))
+            said = f"{key} of {owner} {error}"
+            lenient = ArgumentProblem(key, f"{said}; it counts as not given", "warning")
+            problems.append(lenient if argument.lenient else ArgumentProblem(key, said))
+    if together is not None:
+        problems.extend(together(values))
     return Checked(values, tuple(problems))
 
 
-def values_of(owner: str, schema: Schema, given: Mapping[str, object]) -> dict[str, Any]:
-    """Return every argument's value; the first problem is a ConfigError."""
-    checked = check(owner, schema, given)
+def values_of(
+    owner: str, schema: Schema, given: Mapping[str, object], together: CheckFn | None = None
+) -> dict[str, Any]:
+    """Return every argument's value; the first error is a ConfigError."""
+    checked = check(owner, schema, given, together)
     for problem in checked.problems:
-        raise ConfigError(f"arguments.{problem.key}", problem.message)
+        if problem.severity == "error":
+            raise ConfigError(f"arguments.{problem.key}", problem.message)
     return checked.values
 
 
@@ -212,4 +235,55 @@ def _names(value: object) -> tuple[str, ...] | None:
     return tuple(name.strip() for name in value if name.strip())
 
 
-_PARSERS = {"bool": _bool, "int": _int, "float": _float, "str": _str, "names": _names}
+def _quantity(value: object) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    text: str | int | float = value.strip() if isinstance(value, str) else value
+    try:
+        return None if parse(text) < 0 else str(text)
+    except QuantityError:
+        return None
+
+
+def _percentage(value: object) -> Fraction | None:
+    """Read a number exactly as it is written: a float counts as the text that YAML and JSON write for it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = repr(value)
+    if isinstance(value, str):
+        text = value.strip()
+        value = Fraction(text) if len(text) <= _LONGEST_NUMBER and _FLOAT.fullmatch(text) else None
+    return value if isinstance(value, Fraction) and 0 < value <= 100 else None
+
+
+def _selector(value: object) -> LabelSelector | None:
+    if isinstance(value, LabelSelector):
+        return value
+    if not isinstance(value, Mapping):
+        return None
+    for key in value:
+        if key not in _SELECTOR_KEYS:
+            raise ValueError(f"has no key {shortened(str(key))}{hint(str(key), _SELECTOR_KEYS)}; {_SELECTOR_HAS}")
+    try:
+        selector = LabelSelector.parse(api.decode_as(api.LabelSelector, value), "")
+    except FieldError as error:
+        raise ValueError(f"is no selector: {error.path.lstrip('.')}: {error.message}") from None
+    except ObjectError as error:
+        raise ValueError(f"is no selector: {error.field.removeprefix('$.')}: {error.message}") from None
+    if not all(selector.keys()):
+        raise ValueError("is no selector: the key of a label must not be empty")
+    return selector
+
+
+_LONGEST_NUMBER = 100
+_SELECTOR_KEYS = ("matchLabels", "matchExpressions")
+_SELECTOR_HAS = "a selector has matchLabels and matchExpressions"
+_PARSERS = {
+    "bool": _bool,
+    "int": _int,
+    "float": _float,
+    "str": _str,
+    "names": _names,
+    "quantity": _quantity,
+    "percentage": _percentage,
+    "selector": _selector,
+}
