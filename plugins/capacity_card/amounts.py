@@ -58,6 +58,11 @@ def is_plain(name: str) -> bool:
     return bool(name) and name.isprintable()
 
 
+def whole(amount: int) -> int:
+    """Return the whole cards of an amount in milli-cards."""
+    return amount // MILLI
+
+
 def names_in(text: str) -> tuple[str, ...]:
     """Split a list ``A|B`` into its names: trimmed, empty ones dropped, the first of equal ones kept."""
     return tuple(dict.fromkeys(_trimmed(text)))

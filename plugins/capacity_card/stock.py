@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,12 +59,21 @@ def stock_of(nodes: Iterable[api.Node]) -> Stock:
         for card in offered.cards:
             totals[card.name] += card.amount
             resources.setdefault(card.name, set()).add(card.resource)
+    counts = {card: min(found) for card, found in sorted(resources.items())}
     return Stock(
         {name: offers[name] for name in sorted(offers) if offers[name].cards},
         dict(sorted(totals.items())),
-        {card: min(found) for card, found in sorted(resources.items())},
-        tuple((name, said) for name in sorted(offers) for said in offers[name].warnings),
+        counts,
+        tuple((name, said) for name in sorted(offers) for said in _warnings(offers[name], counts)),
     )
+
+
+def _warnings(offered: NodeCards, counts: Mapping[str, str]) -> Iterator[str]:
+    yield from offered.warnings
+    for card in offered.cards:
+        if counts[card.name] != card.resource:
+            said = f"offers {card.name} as {card.resource}, and other nodes as {counts[card.name]}"
+            yield f"{said}; pods that name the card must ask for {counts[card.name]}"
 
 
 def cards_of_node(node: api.Node) -> NodeCards:

@@ -10,28 +10,17 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
+from tests.cli.calls import call, written
 from tests.simulation.clusters import LEAN, Manifest, node, pod
 from volsched import __version__
-from volsched.cli import volsched
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
-
-
-def call(*args: str | Path, given: str | None = None) -> Result:
-    return CliRunner().invoke(volsched, [str(arg) for arg in args], input=given, prog_name="volsched")
 
 
 def children_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def written(folder: Path, *manifests: Manifest) -> Path:
-    file = folder / "world.yaml"
-    file.write_text(yaml.safe_dump_all(manifests))
-    return file
 
 
 # --- the group ------------------------------------------------------------------------------------------------------
@@ -40,11 +29,11 @@ def written(folder: Path, *manifests: Manifest) -> Path:
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_lists_the_verbs_and_a_first_thing_to_try(flag: str) -> None:
     said = call(flag).stdout
-    assert all(verb in said for verb in ("run", "simulate", "validate", "version"))
+    assert all(verb in said for verb in ("run", "simulate", "validate", "cards", "version"))
     assert "volsched simulate -f manifests/examples" in said
 
 
-@pytest.mark.parametrize("verb", ["simulate", "validate"])
+@pytest.mark.parametrize("verb", ["simulate", "validate", "cards"])
 def test_help_of_a_verb_has_examples_and_exit_codes(verb: str) -> None:
     said = call(verb, "-h").stdout
     assert "Examples:" in said
@@ -74,13 +63,13 @@ def test_help_and_version_import_neither_the_engine_nor_a_cluster_client() -> No
     assert done.returncode == 0, done.stderr
 
 
-def test_simulate_and_validate_import_no_cluster_client(tmp_path: Path) -> None:
+def test_verbs_that_read_manifests_import_no_cluster_client(tmp_path: Path) -> None:
     world = written(tmp_path, node("n1"), pod("p"))
     code = (
         "import sys; from volsched.cli import volsched\n"
-        f"for verb in ('simulate', 'validate'):\n"
+        f"for verb in ('simulate', 'validate', 'cards'):\n"
         "    try:\n"
-        f"        volsched.main([verb, '-f', {str(world)!r}], standalone_mode=False)\n"
+        f"        volsched.main([*verb.split(), '-f', {str(world)!r}], standalone_mode=False)\n"
         "    except SystemExit:\n"
         "        pass\n"
         "heavy = {'aiohttp', 'kubernetes_asyncio', 'kopf', 'structlog', 'uvloop'} & set(sys.modules)\n"

@@ -13,6 +13,7 @@ _VERBS: Final = {
     "run": ("volsched.cli.run", "Schedule pods of a cluster."),
     "controllers": ("volsched.cli.controllers", "Look after Queues, PodGroups and Volcano Jobs of a cluster."),
     "simulate": ("volsched.cli.simulate", "Schedule pods of manifests, without a cluster."),
+    "cards": ("volsched.cli.cards", "Show which accelerator cards nodes offer, and their names."),
     "validate": ("volsched.cli.validate", "Say what is wrong with a configuration or with objects."),
     "version": ("volsched.cli.version", "Print the version."),
 }

@@ -1,4 +1,4 @@
-"""Flags that `volsched run` and `volsched controllers` share, said once: they mean the same in both."""
+"""Flags that verbs share, said once: they mean the same in all of them."""
 
 from __future__ import annotations
 
@@ -72,16 +72,28 @@ def leader_flags(lease: str, namespace: str, what: str) -> Callable[[Command], C
     )
 
 
-server_flags: Final = _together(
-    click.option(
-        "--listen-address", default=":8080", metavar="ADDRESS", help="Serve metrics and probes here; empty: do not."
-    ),
-    click.option("--healthz-address", default=":11251", metavar="ADDRESS", help="Serve them here, too; empty: do not."),
+FILES_HELP: Final = "A file, a folder (its *.yaml, *.yml and *.json, sorted), or - for standard input. May be repeated."
+
+
+def files_flag(text: str = FILES_HELP, *, required: bool = True) -> Callable[[Command], Command]:
+    """Return the flag that names manifests."""
+    return click.option("-f", "--filename", "paths", multiple=True, required=required, metavar="PATH", help=text)
+
+
+connection_flags: Final = _together(
     click.option("--kubeconfig", default="", metavar="FILE", help="A kubeconfig file; in a cluster none is needed."),
     click.option("--context", "kube_context", default="", metavar="NAME", help="A context of the kubeconfig file."),
     click.option(
         "--master", default="", metavar="URL", help="The API server's address, in place of the configured one."
     ),
+)
+
+server_flags: Final = _together(
+    click.option(
+        "--listen-address", default=":8080", metavar="ADDRESS", help="Serve metrics and probes here; empty: do not."
+    ),
+    click.option("--healthz-address", default=":11251", metavar="ADDRESS", help="Serve them here, too; empty: do not."),
+    connection_flags,
     click.option("--kube-api-qps", type=float, default=0.0, help="Limit of requests per second; 0 is no limit."),
     click.option("--kube-api-burst", type=int, default=5000, help="Requests that may be made at once under a limit."),
 )

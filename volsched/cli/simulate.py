@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from volsched import registry
+from volsched.cli.flags import files_flag
 from volsched.cli.output import as_yaml, refuse, say, width
 from volsched.framework.loading import DEFAULT_CONFIGURATION
 from volsched.model.errors import ConfigError
@@ -26,15 +27,7 @@ _LONG: Final = 2.0
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    metavar="PATH",
-    help="A file, a folder (its *.yaml, *.yml and *.json, sorted), or - for standard input. May be repeated.",
-)
+@files_flag()
 @click.option(
     "--config",
     metavar="FILE",

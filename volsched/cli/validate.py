@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from volsched import registry
+from volsched.cli.flags import files_flag
 from volsched.cli.output import as_yaml, refuse
 from volsched.framework.arguments import nearest
 from volsched.framework.loading import ConfigProblem, ConfigurationError, find_in_data, is_bare_configuration
@@ -38,15 +39,7 @@ EXIT_PROBLEMS: Final = 1
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    metavar="PATH",
-    help="A file, a folder (its *.yaml, *.yml and *.json, sorted), or - for standard input. May be repeated.",
-)
+@files_flag()
 @click.option(
     "-o",
     "--output",

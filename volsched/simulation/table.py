@@ -23,11 +23,11 @@ _UID: Final = re.compile(r"([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 def render(simulation: Simulation, result: Json, width: int) -> str:
     """Return the whole page, no wider than ``width`` where words can be broken."""
     parts = [_headline(simulation, result)]
-    parts += _section("Placed", _placed(result), width)
-    parts += _section("Evicted", _evicted(result), width)
-    parts += _section("Waiting", _waiting(result), width)
-    parts += _section("Nodes", _nodes(simulation), width)
-    parts += _section("Queues", _queues(result), width)
+    parts += section("Placed", _placed(result), width)
+    parts += section("Evicted", _evicted(result), width)
+    parts += section("Waiting", _waiting(result), width)
+    parts += section("Nodes", _nodes(simulation), width)
+    parts += section("Queues", _queues(result), width)
     return "\n".join(parts) + "\n"
 
 
@@ -42,7 +42,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _section(title: str, rows: Iterable[Row], width: int) -> list[str]:
+def section(title: str, rows: Iterable[Row], width: int) -> list[str]:
     """Return a title and a table; nothing when the table has only its head."""
     listed = list(rows)
     return ["", title.upper(), *table(listed, width)] if len(listed) > 1 else []

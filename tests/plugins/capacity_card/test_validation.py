@@ -13,6 +13,7 @@ from plugins.capacity_card import validation
 from plugins.capacity_card.quota import CARD_QUOTA
 from plugins.capacity_card.requests import CARD_NAME, CARD_REQUEST
 from plugins.capacity_card.stock import stock_of
+from tests.plugins.capacity_card.nodes import GPU, MIG, card_node
 from tests.simulation.clusters import Manifest, group, node, pod, queue, volcano_job, workload
 from volsched.framework.validation import Surroundings
 from volsched.model import api
@@ -20,7 +21,6 @@ from volsched.simulation.manifests import completed, decode, subject_of
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
 
-GPU = "nvidia.com/gpu"
 A, H = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100"
 QUOTA, REQUEST, NAME = (f"metadata.annotations[{key}]" for key in (CARD_QUOTA, CARD_REQUEST, CARD_NAME))
 
@@ -47,11 +47,6 @@ def annotated(manifest: Manifest, **annotations: Any) -> Manifest:
     return {**manifest, "metadata": metadata}
 
 
-def cards(name: str, product: str, resource: str = GPU, count: int = 8, **labels: str) -> Manifest:
-    vendor = {f"{GPU}.product": product, f"{GPU}.count": "8", f"{GPU}.memory": "81920"}
-    return node(name, labels={**vendor, **labels}, extended={resource: count})
-
-
 def card_pod(name: str, devices: dict[str, int] | None = None, resource: str = GPU) -> Manifest:
     """A pod that names a card and asks for one device, or for others."""
     limits = {resource: 1} if devices is None else devices
@@ -59,7 +54,7 @@ def card_pod(name: str, devices: dict[str, int] | None = None, resource: str = G
     return annotated(pod("p", containers=containers), card_name=name)
 
 
-NODES = (cards("a1", A), cards("h1", H), cards("m1", A, "nvidia.com/mig-1g.10gb"))
+NODES = (card_node("a1", A), card_node("h1", H), card_node("m1", A, {f"{MIG}1g.10gb": 8}))
 
 
 # --- errors: what can be right on no cluster ------------------------------------------------------------------------
@@ -173,7 +168,7 @@ def test_nodes_without_cards_say_where_to_look() -> None:
 
 
 def test_a_long_list_of_cards_is_cut() -> None:
-    nodes = [cards(f"n{number}", f"Card-{number:02}x") for number in range(11)]
+    nodes = [card_node(f"n{number}", f"Card-{number:02}x") for number in range(11)]
 
     (found,) = problems(*nodes, annotated(queue("q"), card_quota={"Ascend": 1}))
 
@@ -271,11 +266,3 @@ def test_nodes_are_looked_at_once_for_many_objects(monkeypatch: pytest.MonkeyPat
 
     assert len(faults) == 50
     assert looked == [len(NODES)]
-
-
-def test_a_quantity_that_is_none_is_left_out() -> None:
-    (broken,) = read(cards("a1", A))
-    assert isinstance(broken, api.Node)
-    broken.status.allocatable[GPU] = "many"
-
-    assert stock_of([broken]).totals == {}

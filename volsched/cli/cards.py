@@ -1,0 +1,105 @@
+"""``volsched cards``: which accelerator cards nodes offer, under the names that quotas and requests are written in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import click
+
+from plugins.capacity_card.amounts import whole
+from plugins.capacity_card.stock import Stock, stock_of
+from volsched.cli.output import as_yaml, refuse, width
+from volsched.cli.sources import check_source, read_cluster, source_flags
+from volsched.model import api
+from volsched.simulation.manifests import InputError, read_documents, take_stock
+from volsched.simulation.table import section
+
+
+@click.command()
+@source_flags
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="Tables for people, or all of it for programs.",
+)
+def cards(paths: tuple[str, ...], output: str, **flags: Any) -> None:
+    """Show which accelerator cards the nodes of a cluster offer, by the names that capacity-card knows them by: those
+    are what to write into volcano.sh/card.quota, card.request and card.name.
+
+    A card's name comes from a node's label <prefix>/<type>.product, beside which .count and .memory must stand, and
+    its number from status.allocatable: whole cards, MPS shares (.../mps-<GB>g*1/<replicas>) and MIG slices
+    (.../mig-<profile>-mixed). Nodes whose labels are incomplete are named under WARNINGS. Of a cluster only the right
+    to list nodes is needed.
+
+    \b
+    Examples:
+      volsched cards
+      volsched cards --context production -o json
+      volsched cards -f manifests/nodes.yaml
+      kubectl get nodes -o yaml | volsched cards -f - -o json | jq .total
+
+    \b
+    Exit status: 0 cards were looked for, whether there are any or not; 1 the API server did not answer or refused;
+    2 a flag or the input is invalid.
+    """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
+    check_source(paths, flags)
+    stock = stock_of(_nodes(paths, flags))
+    if output == "table":
+        click.echo(_page(stock), nl=False)
+    else:
+        found = _result(stock)
+        click.echo(json.dumps(found, indent=2, sort_keys=True) if output == "json" else as_yaml(found).rstrip())
+
+
+def _nodes(paths: Sequence[str], flags: dict[str, Any]) -> Iterable[api.Node]:
+    if not paths:
+        return (found for found in read_cluster(flags, ["Node"]) if isinstance(found, api.Node))
+    try:
+        return take_stock(read_documents(paths)).of(api.Node)
+    except InputError as error:
+        refuse(error)
+
+
+def _result(stock: Stock) -> dict[str, Any]:
+    return {
+        "nodes": {
+            node: {card.name: whole(card.amount) for card in offered.cards} for node, offered in stock.nodes.items()
+        },
+        "total": {card: whole(amount) for card, amount in stock.totals.items()},
+        "resourceNames": dict(stock.resources),
+        "warnings": [{"node": node, "message": message} for node, message in stock.warnings],
+    }
+
+
+def _page(stock: Stock) -> str:
+    parts = [
+        *section("Cards", _cards(stock), width()),
+        *section("Nodes", _offers(stock), width()),
+        *section("Warnings", _warnings(stock), width()),
+    ]
+    return "\n".join(parts[1:] if stock.totals else ["No node offers cards.", *parts]) + "\n"
+
+
+def _cards(stock: Stock) -> Iterator[Sequence[str]]:
+    yield "CARD", "TOTAL", "NODES", "RESOURCE"
+    for card, amount in stock.totals.items():
+        nodes = sum(1 for offered in stock.nodes.values() if offered.find(card))
+        yield card, str(whole(amount)), str(nodes), stock.resources[card]
+
+
+def _offers(stock: Stock) -> Iterator[Sequence[str]]:
+    yield "NODE", "CARD", "CARDS", "RESOURCE"
+    for node, offered in stock.nodes.items():
+        for card in offered.cards:
+            yield node, card.name, str(whole(card.amount)), card.resource
+
+
+def _warnings(stock: Stock) -> Iterator[Sequence[str]]:
+    yield "NODE", "WHAT IS WRONG"
+    yield from stock.warnings
+

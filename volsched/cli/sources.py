@@ -1,0 +1,60 @@
+"""Where a verb that shows things reads them: manifests, or else a cluster, of which nothing is written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, TypeVar
+
+import click
+
+from volsched.cli.flags import FILES_HELP, connection_flags, files_flag
+from volsched.cli.output import say
+from volsched.model import api
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+EXIT_CLUSTER: Final = 1
+"""The API server did not answer, or refused."""
+
+_CONNECTION: Final = {"kubeconfig": "--kubeconfig", "kube_context": "--context", "master": "--master"}
+
+
+def source_flags(command: Command) -> Command:
+    """Add the flags that say where to read: -f for manifests, those of a connection for a cluster."""
+    return files_flag(f"Read manifests in place of a cluster. {FILES_HELP}", required=False)(connection_flags(command))
+
+
+def check_source(paths: Sequence[str], flags: dict[str, Any]) -> None:
+    """Raise click.UsageError when manifests and a cluster are both named."""
+    given = [flag for name, flag in _CONNECTION.items() if flags[name]]
+    if paths and given:
+        raise click.UsageError(f"-f reads manifests and {given[0]} a cluster; give one of them")
+
+
+def read_cluster(flags: dict[str, Any], kinds: Sequence[str]) -> list[api.ApiObject]:
+    """Return all objects of these kinds from the cluster that the flags name, or end with a word about why not."""
+    from volsched import logs  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
+
+    logs.setup("error")
+    from volsched.kube import listing  # noqa: PLC0415
+    from volsched.kube.credentials import Source  # noqa: PLC0415
+    from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415
+    from volsched.kube.resources import watched  # noqa: PLC0415
+
+    resources = {resource.kind: resource for resource in watched(need_groups=True)}
+    source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
+    try:
+        found = listing.read_cluster(source, [resources[kind] for kind in kinds])
+    except CredentialsError as error:
+        _give_up(f"{error}; name a cluster with --kubeconfig, or manifests with -f")
+    except ApiError as error:
+        _give_up(error.message)
+    for unreadable in found.unreadable:
+        say(f"{unreadable}; it is left out", "warning")
+    return found.objects
+
+
+def _give_up(message: str) -> NoReturn:
+    say(message)
+    sys.exit(EXIT_CLUSTER)
