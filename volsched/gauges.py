@@ -6,12 +6,11 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from volsched.kube.client import Api
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.fence import Fence
-from volsched.kube.histogram import Histogram
 from volsched.kube.inbox import Inbox
 from volsched.kube.informer import Informer
 from volsched.kube.metrics import Metrics, Read
@@ -20,6 +19,8 @@ from volsched.model.cluster import Cluster
 from volsched.model.quantity import UNLIMITED, in_base_units
 from volsched.model.queue import QueueInfo
 from volsched.model.series import Numbers
+
+T = TypeVar("T")
 
 _RESOURCE: Final = ("resource",)
 _QUEUE: Final = ("queue", "resource")
@@ -44,6 +45,7 @@ def add_gauges(
     add_lease(metrics, fence)
     _add_writing(metrics, executor, inbox)
     _add_binding(metrics, executor, cluster)
+    _add_preemption(metrics, cluster)
     _add_cluster(metrics, cluster)
     _add_queues(metrics, cluster, lambda: metrics.last.waiting.requests)
     _add_volcano_queues(metrics, cluster, lambda: metrics.last.waiting.requests)
@@ -172,11 +174,6 @@ def _add_binding(metrics: Metrics, executor: ClusterExecutor, cluster: Cluster) 
     def count(name: str, help_: str, read: Callable[[], int]) -> None:
         metrics.add(name, help_, (), lambda: {(): read()}, counts=True)
 
-    def waits() -> dict[tuple[str, ...], Histogram]:
-        for labels in [labels for labels in binder.waits if labels[0] not in cluster.queues]:
-            del binder.waits[labels]
-        return binder.waits
-
     count("volsched_pods_bound", "Pods that were bound", lambda: binder.bound)
     count("volsched_binds_refused", "Bindings that failed", lambda: binder.refused)
     count("volsched_binds_to_lost_nodes", "Pods bound to a node that went meanwhile", lambda: binder.lost_nodes)
@@ -189,8 +186,36 @@ def _add_binding(metrics: Metrics, executor: ClusterExecutor, cluster: Cluster) 
         lambda: {(): binder.durations},
     )
     metrics.add_histograms(
-        "volsched_pod_wait_seconds", "From a pod's creation to its binding, by queue", ("queue",), waits
+        "volsched_pod_wait_seconds",
+        "From a pod's creation to its binding, by queue",
+        ("queue",),
+        lambda: _of_living_queues(binder.waits, cluster),
     )
+
+
+def _add_preemption(metrics: SchedulerMetrics, cluster: Cluster) -> None:
+    labels = ("action", "queue")
+    metrics.add(
+        "volsched_preemption_attempts",
+        "Searches for pods that could be evicted, by the queue that needs the room",
+        labels,
+        lambda: _of_living_queues(metrics.hunts, cluster),
+        counts=True,
+    )
+    metrics.add(
+        "volsched_preemption_victims",
+        "Pods evicted, by the queue that needed the room",
+        labels,
+        lambda: _of_living_queues(metrics.victims, cluster),
+        counts=True,
+    )
+
+
+def _of_living_queues(found: dict[tuple[str, ...], T], cluster: Cluster) -> dict[tuple[str, ...], T]:
+    """Forget what was counted of queues that are gone; the queue is the last label."""
+    for labels in [labels for labels in tuple(found) if labels[-1] not in cluster.queues]:
+        found.pop(labels, None)
+    return found
 
 
 # -- who holds what -------------------------------------------------------------------------------------------------

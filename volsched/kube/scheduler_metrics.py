@@ -14,11 +14,13 @@ from volsched.ports import CycleReport
 Timed = dict[tuple[str, ...], Histogram]
 
 _WHY = ("queue", "step", "reason")
-_BY_QUEUE = ("action", "queue")
 
 
 class SchedulerMetrics(Metrics):
-    """The metrics of `volsched run`. `cycle` is called by the scheduling thread, everything else by the other one."""
+    """The metrics of `volsched run`. `cycle` is called by the scheduling thread, everything else by the other one.
+
+    `hunts` and `victims` count, by (action, queue), searches for pods to evict and pods evicted; see `CycleReport`.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,8 +33,8 @@ class SchedulerMetrics(Metrics):
         self._plugins: Timed = {}
         self._placed = 0
         self._evicted = 0
-        self._hunts: Counter[tuple[str, ...]] = Counter()
-        self._victims: Counter[tuple[str, ...]] = Counter()
+        self.hunts: Counter[tuple[str, ...]] = Counter()
+        self.victims: Counter[tuple[str, ...]] = Counter()
         self._add_sessions()
         self._add_decisions()
         self._add_waiting()
@@ -50,8 +52,8 @@ class SchedulerMetrics(Metrics):
             self._plugins.setdefault((name,), Histogram()).add(seconds)
         self._placed += report.placed
         self._evicted += report.evicted
-        self._hunts.update(report.hunts)
-        self._victims.update(report.victims)
+        self.hunts.update(report.hunts)
+        self.victims.update(report.victims)
 
     # -- families -------------------------------------------------------------------------------------------------
 
@@ -87,20 +89,6 @@ class SchedulerMetrics(Metrics):
         )
         self.add(
             "volsched_pods_evicted", "Pods whose eviction was decided", (), lambda: {(): self._evicted}, counts=True
-        )
-        self.add(
-            "volsched_preemption_attempts",
-            "Searches for pods that could be evicted",
-            _BY_QUEUE,
-            lambda: self._hunts,
-            counts=True,
-        )
-        self.add(
-            "volsched_preemption_victims",
-            "Pods evicted, by the queue that needed the room",
-            _BY_QUEUE,
-            lambda: self._victims,
-            counts=True,
         )
 
     def _add_waiting(self) -> None:

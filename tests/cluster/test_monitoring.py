@@ -1,0 +1,245 @@
+"""Every dashboard and every alert rule, in a real Prometheus that scrapes a real run.
+
+A story makes everything happen that is shown: gangs are placed, pods wait for many reasons, pods are evicted, the
+configuration is broken and repaired, the API server lets the scheduler down. Then each query must have data. Whoever
+adds a dashboard to `manifests/grafana` adds a step to `STORY` that fills it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.cluster.conftest import MakeNodes
+from tests.cluster.scheduling import CONFIG, CONFIGMAP, SYSTEM, Installed, SchedulerProcess, eventually
+from tests.cluster.test_eviction import CONFIGURATION, QUEUES, Town
+from tests.docs.metrics import documented
+from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dashboard, of_rules, operands
+from volsched.testing.controlplane.faults import FaultProxy, ResetWatch, Respond, server_error, too_many_requests
+from volsched.testing.prometheus import Prometheus, PrometheusError, find_programs
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures"]
+
+JOB: Final = "volsched-scheduler"
+KEY: Final = "volsched.conf"
+CARD: Final = "example.com/card"
+
+WITHOUT_SAMPLES: Final = {
+    "process_virtual_memory_bytes": "as the kernel gives it",
+}
+"""Metrics that need no sample in this run, and why."""
+
+
+@dataclass
+class Run:
+    """Two replicas, of which one leads, and the Prometheus that scrapes both."""
+
+    installed: Installed
+    town: Town
+    proxy: FaultProxy
+    leader: SchedulerProcess
+    follower: SchedulerProcess
+    prometheus: Prometheus
+
+    def shows(self, expr: str) -> bool:
+        return has_data(self.prometheus.query(expr))
+
+    def wait_shown(self, expr: str) -> None:
+        eventually(lambda: self.shows(expr), 30.0, expr)
+
+
+@pytest.fixture
+def run(
+    installed: Installed,
+    namespace: str,
+    make_nodes: MakeNodes,
+    fault_proxy: FaultProxy,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[Run]:
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():  # a download says so
+        programs = find_programs()
+    make_nodes(2, cpu="4", **{CARD: 4})
+    town = Town(installed, namespace, tmp_path)
+    installed.configure(CONFIGURATION, KEY)
+    flags = ("--scheduler-configmap", CONFIGMAP)
+    leader = installed.start(*flags, proxy=fault_proxy).wait_leading()
+    follower = installed.start(*flags)
+    follower.wait_for("everything is listed")
+    addresses = [address for one in (leader, follower) for address in one.wait_for("serving")["addresses"]]
+    with Prometheus(tmp_path / "prometheus", {JOB: addresses}, rules=RULES, programs=programs) as prometheus:
+        yield Run(installed, town, fault_proxy, leader, follower, prometheus)
+    town.clean()
+
+
+# --- the story -------------------------------------------------------------------------------------------------------
+
+
+def queues_have_limits(run: Run) -> None:
+    amounts = {"cpu": "8", "memory": "64Gi", CARD: "8"}
+    spec = {
+        "capability": amounts,
+        "deserved": {**amounts, "cpu": "4"},
+        "guarantee": {"resource": {"cpu": "1", "memory": "1Gi", CARD: "1"}},
+    }
+    run.installed.api.patch(f"{QUEUES}/a-{run.town.suffix}", {"spec": spec})
+
+
+def gangs_are_placed(run: Run) -> None:
+    run.town.gang("first", 2, "low", cpu="500m", memory="1Gi", **{CARD: 1})
+    run.town.wait_running("first", 2)
+    run.wait_shown("volsched_pod_wait_seconds_count > 0")
+    run.wait_shown("volsched_api_request_duration_seconds_count{resource='pods/binding'} > 0")
+    run.town.gang("second", 6, "low", minimum=1, cpu="1", stop="500ms")
+    run.town.wait_running("second", 6)
+
+
+def pods_wait_for_many_reasons(run: Run) -> None:
+    town, installed = run.town, run.installed
+    town.gang("huge", 2, "low", queue="b", cpu="100")
+    town.gang("over", 1, "low", cpu="7")
+    installed.make_pods(town.namespace, [installed.pod("lonely", group="nobody-makes-it", cpu="1")])
+    town.gang("lost", 1, "low", queue="nowhere", cpu="1")
+    town.gang("picky", 0, "low", queue="b", minimum=1)
+    elsewhere = {"nodeSelector": {"example.com/is": "nowhere"}}
+    installed.make_pods(town.namespace, [installed.pod("picky-0", group="picky", cpu="100m", spec=elsewhere)])
+    gate = {"schedulingGates": [{"name": "example.com/wait"}]}
+    installed.make_pods(town.namespace, [installed.pod("gated", group="first", cpu="1", spec=gate)])
+    for step in ("allocatable", "predicate", "no-podgroup", "no-queue", "gated"):
+        run.wait_shown(f'volsched_pending_pods{{step="{step}"}}')
+
+
+def pods_are_evicted(run: Run) -> None:
+    run.town.gang("urgent", 2, "high", cpu="1")
+    run.town.wait_running("urgent", 2)
+    run.wait_shown("volsched_evictions_sent_total > 0")
+
+
+def the_configuration_is_broken_and_repaired(run: Run) -> None:
+    run.installed.configure(CONFIGURATION.replace("allocate", "alocate"), KEY)
+    run.wait_shown('volsched_config_newest_info{verdict="refused"}')
+    run.wait_shown('ALERTS{alertname="VolschedConfigurationRefused"}')
+    run.installed.configure(CONFIGURATION, KEY)
+    run.wait_shown("min(volsched_config_valid) == 1")
+
+
+def the_api_server_lets_the_scheduler_down(run: Run) -> None:
+    forbidden = Respond(403, json.dumps({"kind": "Status", "reason": "Forbidden", "message": "not today", "code": 403}))
+    for fault in (server_error(), too_many_requests()):
+        run.proxy.inject(fault, method="POST", path="/binding$", times=1)
+    run.proxy.inject(forbidden, method="POST", path="/events$", times=1)
+    run.town.gang("later", 2, "high", memory="1Mi")
+    run.town.wait_running("later", 2, 60.0)
+    run.proxy.inject(ResetWatch(), watch=True, path="/podgroups$", times=1)
+    for code in ("500", "429", "403"):
+        run.wait_shown(f'volsched_api_requests_total{{code="{code}"}}')
+    run.wait_shown('volsched_watch_restarts_total{reason!="ended"}')
+
+
+STORY: Final[tuple[Callable[[Run], None], ...]] = (
+    queues_have_limits,
+    gangs_are_placed,
+    pods_are_evicted,
+    the_configuration_is_broken_and_repaired,
+    the_api_server_lets_the_scheduler_down,
+    pods_wait_for_many_reasons,
+)
+
+
+# --- what must be there then -----------------------------------------------------------------------------------------
+
+
+def test_every_query_has_data_after_a_story_in_which_everything_happens(run: Run) -> None:
+    for step in STORY:
+        step(run)
+    queries = [query for path in DASHBOARDS for query in of_dashboard(path)]
+    for path in RULES:
+        rules = of_rules(path)
+        queries += [Query(rule.where, operand) for rule in rules for operand in operands(rule.expr)]
+        for rule in rules:
+            run.prometheus.query(rule.expr)
+
+    eventually(lambda: not without_data(run, queries[:1]), 15.0)
+    missing = without_data(run, queries)
+    if missing:  # the last scrape may be on its way
+        eventually(lambda: not without_data(run, missing), 15.0, describe(missing))
+    assert [rule["name"] for rule in run.prometheus.rules() if rule["health"] != "ok"] == []
+    assert {target["health"] for target in run.prometheus.targets()} == {"up"}
+    the_page_is_the_documented_one(run.leader)
+    the_hash_is_the_one_that_a_user_computes(run)
+    series_go_with_their_queue(run)
+
+
+def without_data(run: Run, queries: list[Query]) -> list[Query]:
+    missing = []
+    for query in queries:
+        try:
+            found = run.shows(query.expr)
+        except PrometheusError as error:
+            raise AssertionError(f"{query.where}: {error}") from error
+        if not found:
+            missing.append(query)
+    return missing
+
+
+def describe(queries: list[Query]) -> str:
+    return "these queries have no data:\n" + "\n".join(f"{query.where}\n    {query.expr}" for query in queries)
+
+
+def the_page_is_the_documented_one(process: SchedulerProcess) -> None:
+    """Every documented metric has a sample, and its labels are those that the page names."""
+    rows = documented()
+    seen: dict[str, set[tuple[str, ...]]] = {}
+    for family in text_string_to_metric_families(process.page("/metrics")[1]):
+        for sample in family.samples:
+            labels = tuple(sorted(set(sample.labels) - ({"le"} if family.type == "histogram" else set())))
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            assert not math.isnan(sample.value), sample
+            seen.setdefault(name, set()).add(labels)
+
+    assert set(seen) | set(WITHOUT_SAMPLES) >= set(rows)
+    assert seen == {name: {tuple(sorted(rows[name].labels))} for name in seen}
+
+
+def the_hash_is_the_one_that_a_user_computes(run: Run) -> None:
+    """By the very command of docs/metrics.md, which `sh` runs with the control plane's kubectl."""
+    path = f"/api/v1/namespaces/{SYSTEM}/configmaps/{CONFIG}"
+    text = run.installed.api.get(path)["data"][KEY]
+    printed = run.installed.control_plane.kubectl(
+        "get", "configmap", "-n", SYSTEM, CONFIG, "-o", "jsonpath={.data.volsched\\.conf}"
+    )
+    computed = subprocess.run(
+        ["sh", "-c", "sha256sum | cut -c1-12"], input=text, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+    assert printed == text
+    assert computed == hashlib.sha256(text.encode()).hexdigest()[:12]
+    run.wait_shown(f'volsched_config_info{{hash="{computed}"}}')
+
+
+def series_go_with_their_queue(run: Run) -> None:
+    """A queue that is deleted leaves no series behind, on no replica."""
+    name = f"b-{run.town.suffix}"
+    run.wait_shown(f'volcano_queue_weight{{queue_name="{name}"}}')
+
+    for pod in [pod for pod in run.town.pods() if pod.startswith(("huge", "picky"))]:
+        run.installed.api.delete(f"/api/v1/namespaces/{run.town.namespace}/pods/{pod}", grace_seconds=0)
+    run.installed.api.delete(f"{QUEUES}/{name}")
+
+    for process in (run.leader, run.follower):
+        eventually(lambda process=process: not series_of(name, process), 15.0, "no series")  # type: ignore[misc]
+
+
+def series_of(queue: str, process: SchedulerProcess) -> list[str]:
+    lines = process.page("/metrics")[1].splitlines()
+    return [line for line in lines if f'"{queue}"' in line]
