@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from volsched.model import api
-from volsched.model.errors import ConfigError, FieldError, ObjectError, QuantityError, shortened
+from volsched.model.errors import ConfigError, FieldError, QuantityError, shortened
 from volsched.model.quantity import parse
 from volsched.model.selectors import LabelSelector
 
@@ -45,7 +47,8 @@ class Argument:
     value comes out as bool, int, float or str; ``names`` as a tuple of texts, ``quantity`` as its text (in which unit
     it counts depends on the resource), ``percentage`` as an exact Fraction, ``selector`` as a LabelSelector.
     ``default`` is the value when the key is absent; a family has none. ``minimum`` and ``maximum`` bound numbers, both
-    included, ``choices`` bound texts. What is wrong with a ``lenient`` one is a warning and leaves it at its default.
+    included, ``choices`` bound texts, in ``any_case`` written however one likes. What is wrong with a ``lenient`` one is
+    a warning and leaves it at its default. Leaving an ``expected`` one out is worth a warning.
     """
 
     key: str
@@ -56,6 +59,8 @@ class Argument:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     lenient: bool = False
+    any_case: bool = False
+    expected: bool = False
 
     @property
     def is_family(self) -> bool:
@@ -75,6 +80,8 @@ class Argument:
             raise ValueError(f"must be {_WANTED[self.type]}, not {describe(value)}")
         if self.type in ("int", "float"):
             self._check_range(parsed)
+        if self.any_case and isinstance(parsed, str):
+            parsed = {choice.casefold(): choice for choice in self.choices}.get(parsed.casefold(), parsed)
         if self.choices and isinstance(parsed, str) and parsed not in self.choices:
             raise ValueError(
                 f"must be one of {', '.join(self.choices)}, not {describe(value)}{hint(parsed, self.choices)}"
@@ -264,11 +271,12 @@ def _selector(value: object) -> LabelSelector | None:
         if key not in _SELECTOR_KEYS:
             raise ValueError(f"has no key {shortened(str(key))}{hint(str(key), _SELECTOR_KEYS)}; {_SELECTOR_HAS}")
     try:
-        selector = LabelSelector.parse(api.decode_as(api.LabelSelector, value), "")
+        selector = LabelSelector.parse(msgspec.convert(api.as_json(value), api.LabelSelector), "")
     except FieldError as error:
         raise ValueError(f"is no selector: {error.path.lstrip('.')}: {error.message}") from None
-    except ObjectError as error:
-        raise ValueError(f"is no selector: {error.field.removeprefix('$.')}: {error.message}") from None
+    except msgspec.ValidationError as error:
+        where, said = api.field_and_message(error)
+        raise ValueError(f"is no selector: {where.removeprefix('$.')}: {said}") from None
     if not all(selector.keys()):
         raise ValueError("is no selector: the key of a label must not be empty")
     return selector

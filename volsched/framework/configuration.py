@@ -41,11 +41,12 @@ SWITCHES: Mapping[str, bool] = {
 
 @dataclass(frozen=True, slots=True)
 class PluginOption:
-    """One plugin of a tier."""
+    """One plugin of a tier; ``arguments`` are complete, ``given`` are the keys of those that were not left out."""
 
     name: str
     switches: Mapping[str, bool] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
 
     def allows(self, switch: str) -> bool:
         """Whether a switch is on; one that is not named has its default."""

@@ -350,6 +350,7 @@ class PodSpec(Record, frozen=True):
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
     resources: ResourceRequirements | None = None
     overhead: ResourceList = {}
     node_name: str = ""

@@ -11,17 +11,20 @@ Whether other pods' terms match this pod depends on all its labels and is no bus
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
 from volsched.model import api, requests
 from volsched.model.api import Taint
-from volsched.model.errors import FieldError
+from volsched.model.errors import FieldError, QuantityError
+from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.resources import Resources
 from volsched.model.selectors import LabelSelector, NodeSelector, NodeTerm, int64
 
 __all__ = [
+    "ContainerAmounts",
     "HostPort",
     "LegacyDisk",
     "PodTerm",
@@ -37,6 +40,9 @@ __all__ = [
 
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
+
+MAIN: Final = "containers"
+"""The field of a pod's spec that has the containers that are no init containers."""
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the value that Kubernetes uses, nothing listens here
 
@@ -155,6 +161,53 @@ class ResourceClaimUse(msgspec.Struct, frozen=True, gc=False, order=True):
     template: str = ""
 
 
+class ContainerAmounts(msgspec.Struct, frozen=True, gc=False):
+    """What one container asks for of extended resources: (name, thousandths) pairs by name, zeros and less included.
+
+    What is limited counts, else what is requested; `differing` names the resources where both are there and not equal,
+    which the API server refuses. Amounts that cannot be read are left out: they are among the template's `refusals`.
+    `kind` is the field of the pod's spec that has the container, `place` its place there.
+    """
+
+    kind: str
+    place: int
+    amounts: tuple[tuple[str, int], ...] = ()
+    differing: tuple[str, ...] = ()
+
+
+def container_amounts(spec: api.PodSpec) -> tuple[ContainerAmounts, ...]:
+    """Return what each container asks for of extended resources; nothing when none asks for any."""
+    found = tuple(
+        _amounts_of(kind, place, item.resources)
+        for kind, containers in (
+            (MAIN, spec.containers),
+            ("initContainers", spec.init_containers),
+            ("ephemeralContainers", spec.ephemeral_containers),
+        )
+        for place, item in enumerate(containers)
+    )
+    return found if any(item.amounts for item in found) else ()
+
+
+def _amounts_of(kind: str, place: int, resources: api.ResourceRequirements) -> ContainerAmounts:
+    requested, limited = _extended(resources.requests), _extended(resources.limits)
+    return ContainerAmounts(
+        kind,
+        place,
+        tuple(sorted({**requested, **limited}.items())),
+        tuple(sorted(name for name, amount in limited.items() if requested.get(name, amount) != amount)),
+    )
+
+
+def _extended(listed: Mapping[str, QuantityText]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, text in listed.items():
+        if "/" in name:
+            with suppress(QuantityError):
+                found[name] = amount_of(name, text)
+    return found
+
+
 class _Rules(msgspec.Struct, frozen=True):
     """All that a template says; equal rules are one template. The names are those of TaskTemplate."""
 
@@ -175,6 +228,7 @@ class _Rules(msgspec.Struct, frozen=True):
     legacy_disks: tuple[LegacyDisk, ...] = ()
     images: tuple[str, ...] = ()
     containers: int = 0
+    container_amounts: tuple[ContainerAmounts, ...] = ()
     resource_claims: tuple[ResourceClaimUse, ...] = ()
     features: frozenset[str] = frozenset()
     refusals: tuple[FieldError, ...] = ()
@@ -191,6 +245,8 @@ class TaskTemplate:
     `claims` are the names of PersistentVolumeClaims in `namespace`, those of ephemeral volumes included;
     `ephemeral_claims` are the latter alone (their owner must be the pod).
     `containers` counts containers and init containers; `images` are their images, then those of image volumes.
+    `container_amounts` has every container of a pod of which any asks for extended resources, and is empty otherwise;
+    the names of the containers are with the task.
     `features` must all be among the node's declared features.
     `refusals` are parts of the pod that cannot be understood: such a pod must not be placed.
     `namespace` and `labels` hold only what the pod's own terms need and are empty otherwise.
@@ -202,6 +258,7 @@ class TaskTemplate:
         "anti_affinity",
         "best_effort",
         "claims",
+        "container_amounts",
         "containers",
         "ephemeral_claims",
         "features",
@@ -247,6 +304,7 @@ class TaskTemplate:
         self.legacy_disks: tuple[LegacyDisk, ...] = rules.legacy_disks
         self.images: tuple[str, ...] = rules.images
         self.containers: int = rules.containers
+        self.container_amounts: tuple[ContainerAmounts, ...] = rules.container_amounts
         self.resource_claims: tuple[ResourceClaimUse, ...] = rules.resource_claims
         self.features: frozenset[str] = rules.features
         self.refusals: tuple[FieldError, ...] = rules.refusals
@@ -265,7 +323,7 @@ class TaskTemplate:
 class TemplateTable:
     """The templates of one cluster.
 
-    `keep_annotation` says which annotations of a pod decide where it goes, by key; it must always answer the same.
+    `keep_annotation` says which annotations of a pod decide where it goes, by key; see `keep`.
     """
 
     __slots__ = ("_by_bytes", "_by_rules", "_encoder", "_keep", "_kept", "_keys_of_terms", "_next")
@@ -284,6 +342,19 @@ class TemplateTable:
 
     def __iter__(self) -> Iterator[TaskTemplate]:
         return iter(self._by_rules.values())
+
+    def keep(self, keep_annotation: Callable[[str], bool]) -> None:
+        """Keep other annotations from now on. Templates made before say what they said: see `again`."""
+        self._keep = keep_annotation
+        self._kept.clear()
+        self._by_bytes.clear()
+
+    def again(self, template: TaskTemplate, annotations: Mapping[str, str]) -> TaskTemplate:
+        """Return the template of a pod that has this one, with those of the pod's annotations that are kept now."""
+        kept = self._annotations(annotations)
+        if kept == template.rules.annotations:
+            return template
+        return self._of_rules(msgspec.structs.replace(template.rules, annotations=kept))
 
     def intern(self, pod: api.Pod) -> TaskTemplate:
         """Return the template of this pod, made when no pod like it was seen before.
@@ -368,6 +439,7 @@ def rules_of(pod: api.Pod, annotations: tuple[tuple[str, str], ...] = ()) -> _Ru
         legacy_disks=tuple(sorted(set(_legacy_disks(spec.volumes)))),
         images=_images(spec),
         containers=len(spec.containers) + len(spec.init_containers),
+        container_amounts=container_amounts(spec),
         resource_claims=tuple(
             ResourceClaimUse(item.name, item.resource_claim_name or "", item.resource_claim_template_name or "")
             for item in spec.resource_claims
@@ -420,6 +492,7 @@ def _counting_parts(pod: api.Pod) -> tuple[Any, ...]:
     return (
         spec.containers,
         spec.init_containers,
+        spec.ephemeral_containers,
         spec.resources,
         spec.overhead,
         spec.node_selector,

@@ -1,0 +1,1 @@
+"""Share GPU cards between containers, and choose which cards each container gets."""

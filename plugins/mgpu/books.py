@@ -1,0 +1,252 @@
+"""What is taken of the cards of each node, and by whom.
+
+Every pod that has a node holds its cards there: bound and not started, running, being deleted, whoever bound it; as do
+pods that a session has placed or promised room to. Books are keyed by the uid of the pod, since a pod that is made
+anew has the name of the one before. What a pod holds stands in its annotations, or in those that its Binding is
+carrying; so books that are made anew, after a restart, are the same.
+
+Where the annotations of a pod say nothing readable, nobody knows which cards it uses. Its node is then *unclear* and
+gets no more pods with cards until that pod is gone or annotated: to guess would be to give the same memory away twice.
+
+What is taken is kept exactly, also when it is more than a node (still) has; only what is free ends at zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Card, Cards, State, cards_of
+from plugins.mgpu.placement import Ask, Lists, alike
+from plugins.mgpu.requests import MIN_MEMORY, PodRequest, read, wants_cards
+from plugins.mgpu.results import lists_of
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.errors import FieldError
+from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.status import ON_NODE, TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
+
+_KEPT: Final = 10_000
+"""Templates come and go; what was read of so many is forgotten and read again."""
+
+
+class Holding(NamedTuple):
+    """The cards that the containers of one pod have."""
+
+    asks: tuple[Ask, ...]
+    lists: Lists
+
+
+@dataclass(slots=True)
+class NodeBook:
+    """One node: its cards, what pods hold of them by uid, and the pods of which that is not known, with the reason.
+
+    ``used`` is what is taken of each card, by however much that is more than it has.
+    """
+
+    cards: Cards
+    holdings: dict[str, Holding] = field(default_factory=dict)
+    unclear: dict[str, str] = field(default_factory=dict)
+    used: list[Card] = field(init=False)
+    _state: State | None = None
+    _alike: State | None = None
+
+    def __post_init__(self) -> None:
+        self.used = [Card(0, 0)] * self.cards.count
+
+    @property
+    def state(self) -> State:
+        """What is free of each card."""
+        if self._state is None:
+            self._state = self._free(self.used)
+        return self._state
+
+    @property
+    def alike(self) -> State:
+        """The same for whoever does not care which card is which."""
+        if self._alike is None:
+            self._alike = alike(self.state)
+        return self._alike
+
+    @property
+    def overdrawn(self) -> list[int]:
+        """Cards of which more is taken than there is."""
+        return [
+            index for index, used in enumerate(self.used) if used.core > CORE_OF_CARD or used.memory > self.cards.memory
+        ]
+
+    def state_without(self, uids: Iterable[str]) -> State:
+        """What will be free of each card once these pods have gone."""
+        used = self.used
+        for uid in uids:
+            if uid in self.holdings:
+                used = self._plus(used, self.holdings[uid], -1)
+        return self._free(used)
+
+    def hold(self, uid: str, holding: Holding) -> None:
+        """Note what a pod holds."""
+        self.release(uid)
+        self.holdings[uid] = holding
+        self._use(holding, 1)
+
+    def release(self, uid: str) -> bool:
+        """Give back what a pod holds, exactly; say whether it was known at all."""
+        was_unclear = self.unclear.pop(uid, None) is not None
+        holding = self.holdings.pop(uid, None)
+        if holding is not None:
+            self._use(holding, -1)
+        return was_unclear or holding is not None
+
+    def _use(self, holding: Holding, by: int) -> None:
+        self.used = self._plus(self.used, holding, by)
+        self._state = self._alike = None
+
+    def _plus(self, used: list[Card], holding: Holding, by: int) -> list[Card]:
+        after = list(used)
+        for ask, cards in zip(holding.asks, holding.lists, strict=True):
+            memory = self.cards.memory if ask.is_whole else ask.memory
+            for index in cards:
+                core, taken, instances = after[index]
+                after[index] = Card(core + by * ask.core, taken + by * memory, instances + by)
+        return after
+
+    def _free(self, used: list[Card]) -> State:
+        memory = self.cards.memory
+        return State(
+            memory,
+            tuple(Card(max(0, CORE_OF_CARD - u.core), max(0, memory - u.memory), u.instances) for u in used),
+        )
+
+
+class Requests:
+    """What templates want, read once each."""
+
+    def __init__(self, min_memory: int = MIN_MEMORY) -> None:
+        self._min_memory = min_memory
+        self._known: dict[int, tuple[TaskTemplate, PodRequest, tuple[Ask, ...]]] = {}
+
+    def of(self, template: TaskTemplate) -> PodRequest:
+        """Return what the pods of a template want."""
+        return self._read(template)[1]
+
+    def sorted(self, template: TaskTemplate) -> tuple[Ask, ...]:
+        """Return what their containers want, in an order that is the same for all who want the same."""
+        return self._read(template)[2]
+
+    def _read(self, template: TaskTemplate) -> tuple[TaskTemplate, PodRequest, tuple[Ask, ...]]:
+        found = self._known.get(template.id)
+        if found is None or found[0] is not template:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            request = read(template.container_amounts, template.annotations, self._min_memory)
+            found = self._known[template.id] = template, request, tuple(sorted(request.shapes))
+        return found
+
+
+class Books(Observer):
+    """The books of all nodes with cards; they follow every move of a pod that wants cards.
+
+    ``changed`` are the names of nodes whose books changed since somebody took them.
+    """
+
+    def __init__(self, cluster: Cluster, requests: Requests) -> None:
+        self.cluster = cluster
+        self.requests = requests
+        self.nodes: dict[str, NodeBook] = {}
+        self.changed: dict[str, None] = {}
+        for node in cluster.rows:
+            self._open(node)
+
+    # -- following the cluster ------------------------------------------------------------------------------------
+
+    def follows(self, template: TaskTemplate) -> bool:
+        """Say whether pods of this template want cards."""
+        return wants_cards(template.container_amounts)
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Follow one task. Cards of one that a session places are noted when they have been chosen."""
+        was = node_before if node_before is not None and ON_NODE[before] else None
+        now = task.node if task.node is not None and ON_NODE[task.status] else None
+        if was is now:
+            return
+        if was is not None:
+            self._release(task, was)
+        if now is not None and task.status not in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
+            self._take(task, now)
+
+    def task_annotated(self, task: TaskInfo) -> None:
+        """The annotations of a task with a node changed: read its cards again."""
+        if task.node is not None and ON_NODE[task.status]:
+            self._take(task, task.node)
+
+    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
+        """Begin a node's book anew when it offers other cards, from the pods that are there."""
+        known = self.nodes.get(node.name)
+        if (known.cards if known is not None else Cards()) != _cards_of(node):
+            self._open(node)
+
+    def node_removed(self, node: NodeInfo) -> None:
+        """Close the book of a node."""
+        if self.nodes.pop(node.name, None) is not None:
+            self.changed[node.name] = None
+
+    # -- books ----------------------------------------------------------------------------------------------------
+
+    def take_changed(self) -> dict[str, None]:
+        """Return the nodes whose books changed since this was last called."""
+        changed, self.changed = self.changed, {}
+        return changed
+
+    def hold(self, task: TaskInfo, node: NodeInfo, lists: Lists) -> None:
+        """Note the cards that were chosen for a task."""
+        self.nodes[node.name].hold(task.uid, Holding(self.requests.of(task.template).shapes, lists))
+        self._note(node)
+
+    def _open(self, node: NodeInfo) -> None:
+        cards = _cards_of(node)
+        self.changed[node.name] = None
+        if not cards.count:
+            self.nodes.pop(node.name, None)
+            return
+        self.nodes[node.name] = NodeBook(cards)
+        for task in node.tasks.values():
+            if self.follows(task.template):
+                self._take(task, node)
+
+    def _take(self, task: TaskInfo, node: NodeInfo) -> None:
+        """Note what a pod with a node holds, by its annotations."""
+        book = self.nodes.get(node.name)
+        if book is None:
+            return
+        request = self.requests.of(task.template)
+        book.release(task.uid)
+        try:
+            if not request.is_clear:
+                fault = next(fault for fault in request.faults if fault.vague)
+                raise FieldError(fault.field, f"{fault.code} {fault.said(task.containers)}")
+            lists = lists_of(request.asks, task.containers, results_of(task), book.cards)
+        except FieldError as error:
+            book.unclear[task.uid] = f'pod "{task.key}": {error}'
+        else:
+            book.hold(task.uid, Holding(request.shapes, lists))
+        self._note(node)
+
+    def _release(self, task: TaskInfo, node: NodeInfo) -> None:
+        book = self.nodes.get(node.name)
+        if book is not None and book.release(task.uid):
+            self._note(node)
+
+    def _note(self, node: NodeInfo) -> None:
+        self.changed[node.name] = None
+        self.cluster.touch(node)
+
+
+def results_of(task: TaskInfo) -> Mapping[str, str]:
+    """The annotations of a pod with a node, with those that its Binding still carries."""
+    return {**task.annotations, **task.bind_annotations} if task.bind_annotations else task.annotations
+
+
+def _cards_of(node: NodeInfo) -> Cards:
+    return cards_of(node.labels, node.annotations, node.allocatable_of(CORE), node.allocatable_of(MEMORY))

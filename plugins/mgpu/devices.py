@@ -1,0 +1,113 @@
+"""The cards of a node: how many, how large, and what of each is free.
+
+A node says what it has in two amounts for all its cards together::
+
+    vke.volcengine.com/mgpu-core     percent of a card's compute, 100 for each card
+    vke.volcengine.com/mgpu-memory   MiB
+
+so its cards are alike: as many as whole hundreds of core, each with an equal part of the memory (the rest is lost).
+Cards are numbered from 0. Nodes with cards of different sizes cannot be described this way and are not supported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+CORE: Final = "vke.volcengine.com/mgpu-core"
+MEMORY: Final = "vke.volcengine.com/mgpu-memory"
+POLICY: Final = "vke.volcengine.com/mgpu-compute-policy"
+NODE_TYPE: Final = "vke.node.gpu.schedule"
+CARD_IDS: Final = "volsched.io/mgpu-card-ids"
+"""Annotation of a node: the ids of its cards, separated by commas, in the order of their indexes (*ours*)."""
+
+MGPU: Final = "mgpu"
+CORE_OF_CARD: Final = 100
+FIXED_SHARE: Final = "fixed-share"
+NATIVE_BURST_SHARE: Final = "native-burst-share"
+POLICIES: Final = (FIXED_SHARE, "guaranteed-burst-share", NATIVE_BURST_SHARE)
+
+MILLI: Final = 1000
+"""Amounts of extended resources are in thousandths."""
+
+_ID: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?", re.ASCII)
+
+
+class Card(NamedTuple):
+    """What is free of a card: percent of its core, MiB of its memory; and how many containers use it."""
+
+    core: int
+    memory: int
+    instances: int = 0
+
+
+class State(NamedTuple):
+    """All cards of a node in the order of their indexes; ``memory`` is the MiB that each has."""
+
+    memory: int
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """What a node offers: ``count`` cards of ``memory`` MiB, shared in the way that ``policy`` says.
+
+    ``ids`` are the names that the node gives its cards, none when it gives none; ``warnings`` what is odd about it.
+    """
+
+    count: int = 0
+    memory: int = 0
+    policy: str = FIXED_SHARE
+    ids: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def idle(self) -> State:
+        """All cards with nothing on them."""
+        return State(self.memory, (Card(CORE_OF_CARD, self.memory),) * self.count)
+
+
+def policy_of(labels: Mapping[str, str]) -> str:
+    """Return how a node (by its labels) or a pod (by its annotations) shares the compute of a card."""
+    return labels.get(POLICY, FIXED_SHARE)
+
+
+def count_of(labels: Mapping[str, str], core: int) -> int:
+    """Return how many cards a node has, of its labels and allocatable core in thousandths of a percent.
+
+    A node whose type is said to be anything but ``mgpu`` gives its cards away whole, in another way; they do not count.
+    """
+    if labels.get(NODE_TYPE, MGPU) != MGPU:
+        return 0
+    return max(0, core // (CORE_OF_CARD * MILLI))
+
+
+def cards_of(labels: Mapping[str, str], annotations: Mapping[str, str], core: int, memory: int) -> Cards:
+    """Return what a node offers, of its allocatable amounts in thousandths."""
+    count = count_of(labels, core)
+    if not count:
+        return Cards()
+    warnings = []
+    if core % (CORE_OF_CARD * MILLI):
+        warnings.append(f"{CORE} is {core / MILLI:g}, no multiple of {CORE_OF_CARD}: it counts as {count} cards")
+    if policy_of(labels) not in POLICIES:
+        warnings.append(f"label {POLICY} is none of {', '.join(POLICIES)}: only whole cards can be given out")
+    ids, fault = _ids(annotations, count)
+    return Cards(
+        count, memory // MILLI // count, policy_of(labels), ids, (*warnings, fault) if fault else tuple(warnings)
+    )
+
+
+def _ids(annotations: Mapping[str, str], count: int) -> tuple[tuple[str, ...], str]:
+    """Return the ids of a node's cards, or what is wrong with them."""
+    text = annotations.get(CARD_IDS)
+    if text is None:
+        return (), ""
+    ids = tuple(item.strip() for item in text.split(","))
+    if len(ids) != count or len(set(ids)) != count:
+        return (), f"annotation {CARD_IDS} must name {count} different cards: indexes are used"
+    if not all(_ID.fullmatch(item) for item in ids) or any(item.isdecimal() for item in ids):
+        return (), f"annotation {CARD_IDS} has an id that is empty, a number or has odd characters: indexes are used"
+    return ids, ""

@@ -1,0 +1,100 @@
+"""mgpu: GPU cards shared by containers, and several cards for one container, placed as well as possible.
+
+After the design of a plugin for Volcengine's mGPU that was proposed to Volcano.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from plugins.mgpu.books import Books, Requests
+from plugins.mgpu.devices import POLICY
+from plugins.mgpu.placement import Search
+from plugins.mgpu.requests import MIN_MEMORY, MULTIPLE
+from plugins.mgpu.rules import NAME, Rules
+from plugins.mgpu.scoring import Strategy
+from plugins.mgpu.series import CardSeries
+from plugins.mgpu.telling import Herald
+from volsched.framework.arguments import Argument
+from volsched.framework.session import Session
+
+ENABLE: Final = "predicate.MGPUEnable"
+CARD_POLICY: Final = "predicate.MGPUPolicy"
+WEIGHT_OF_CORE: Final = "predicate.MGPUWeightOfCore"
+SCHEDULE_MODE: Final = "predicate.MGPUScheduleMode"
+MOST_CONTAINERS: Final = "predicate.MGPUMaxContainersPerCard"
+LEAST_MEMORY: Final = "predicate.MGPUMinMemory"
+NODE_ORDER_WEIGHT: Final = "predicate.MGPUNodeOrderWeight"
+
+
+class MGPUPlugin:
+    """Registers the rules; the books follow the cluster from one session to the next."""
+
+    name: ClassVar[str] = NAME
+    POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (POLICY, MULTIPLE)
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(ENABLE, "bool", False, "Whether the plugin does anything.", expected=True),
+        Argument(
+            CARD_POLICY,
+            "str",
+            "binpack",
+            "Fill cards one after the other, or use all alike.",
+            choices=("binpack", "spread"),
+            any_case=True,
+        ),
+        Argument(WEIGHT_OF_CORE, "int", 20, "Percent that core counts; memory has the rest.", minimum=0, maximum=100),
+        Argument(SCHEDULE_MODE, "str", "index", "How cards are told to a pod.", choices=("index", "id"), any_case=True),
+        Argument(MOST_CONTAINERS, "int", 16, "Containers on one card; the driver's limit.", minimum=1),
+        Argument(LEAST_MEMORY, "int", MIN_MEMORY, "MiB that a part of a card has at least.", minimum=1),
+        Argument(NODE_ORDER_WEIGHT, "int", 1, "How much the best placement counts in the node's score.", minimum=0),
+    )
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._arguments = arguments
+        self._strategy = Strategy(
+            packs=arguments[CARD_POLICY] == "binpack",
+            weight_of_core=arguments[WEIGHT_OF_CORE],
+            most_instances=arguments[MOST_CONTAINERS],
+        )
+
+    def on_session_open(self, session: Session) -> None:
+        """Register everything, unless the plugin is off."""
+        if not self._arguments[ENABLE]:
+            return
+        books = session.account(
+            f"{NAME}.books", lambda cluster: Books(cluster, Requests(self._arguments[LEAST_MEMORY]))
+        )
+        desk = session.account(NAME, lambda _: self._desk(books))
+        desk.open(session)
+
+    def _desk(self, books: Books) -> _Desk:
+        search = Search(self._strategy)
+        by_id = self._arguments[SCHEDULE_MODE] == "id"
+        rules = Rules(books, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
+        return _Desk(books, rules, CardSeries(books, search), Herald(books))
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """What is kept beside the books."""
+
+    books: Books
+    rules: Rules
+    series: CardSeries
+    herald: Herald
+
+    def open(self, session: Session) -> None:
+        """Register the callbacks, and tell what is new about nodes."""
+        rules = self.rules
+        changed = self.books.take_changed()
+        self.herald.tell(session, changed)
+        self.series.note(changed)
+        session.add_pre_predicate_fn(NAME, rules.invalid)
+        session.add_predicate_fn(NAME, rules.suits, scope="static", applies=rules.applies)
+        session.add_predicate_fn(NAME, rules.fits, applies=rules.applies)
+        if rules.weight:
+            session.add_node_order_fn(NAME, rules.score, applies=rules.applies)
+        session.add_event_handler(NAME, rules)
+        self.series.register(session, NAME)

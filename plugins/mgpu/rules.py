@@ -1,0 +1,154 @@
+"""Whether a pod with cards may go on a node, how good it is there, and which cards it gets.
+
+The two predicates and the score change nothing. Cards are chosen when a session puts a pod on a node, and noted in the
+books; the books alone undo that.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from plugins.mgpu.books import Books, NodeBook
+from plugins.mgpu.devices import CORE, NATIVE_BURST_SHARE, State, count_of, policy_of
+from plugins.mgpu.placement import Search
+from plugins.mgpu.requests import long_names
+from plugins.mgpu.results import without_results, written
+from volsched.model.node import NodeInfo
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Step, Verdict
+
+NAME: Final = "mgpu"
+REASON: Final = "FailedScheduling"
+BEST_SCORE: Final = 10.0
+
+
+def _node_refusal(message: str, *, resolvable: bool) -> Verdict:
+    return Verdict(Step.PREDICATE, NAME, Scope.NODE, REASON, f"mgpu: {message}", resolvable=resolvable)
+
+
+NO_CARDS: Final = _node_refusal("node has no mgpu cards", resolvable=False)
+NOT_NATIVE: Final = _node_refusal("multi-card needs native-burst-share on pod and node", resolvable=False)
+OTHER_POLICY: Final = _node_refusal("compute policy mismatch", resolvable=False)
+UNCLEAR: Final = _node_refusal("node card state unknown", resolvable=False)
+NO_FIT: Final = _node_refusal("no card combination fits", resolvable=True)
+GIVEN_UP: Final = _node_refusal("no card combination was found before the search was given up", resolvable=True)
+
+
+@lru_cache(maxsize=64)
+def invalid_request(code: str) -> Verdict:
+    """Refuse a node for a pod that breaks a rule."""
+    return _node_refusal(f"invalid request {code}", resolvable=False)
+
+
+@lru_cache(maxsize=256)
+def too_few_cards(wanted: int, cards: int) -> Verdict:
+    """Refuse a node that has fewer cards than one container wants."""
+    return _node_refusal(f"container wants {wanted} cards, node has {cards}", resolvable=False)
+
+
+class Rules:
+    """The callbacks of a session.
+
+    ``weight`` is what a node with the best of all placements scores; ``by_id`` has the ids of cards written where a
+    node tells them.
+    """
+
+    def __init__(self, books: Books, search: Search, *, weight: int, by_id: bool) -> None:
+        self._books = books
+        self._requests = books.requests
+        self._search = search
+        self.weight = weight * BEST_SCORE
+        self._by_id = by_id
+
+    def applies(self, task: TaskInfo) -> bool:
+        """Whether a pod wants cards."""
+        return self._books.follows(task.template)
+
+    # -- filter ---------------------------------------------------------------------------------------------------
+
+    def invalid(self, task: TaskInfo) -> Verdict | None:
+        """Refuse a pod that admission should not have let in."""
+        if not self.applies(task):
+            return None
+        template = task.template
+        faults = [*self._requests.of(template).faults, *long_names(template.container_amounts, task.containers)]
+        if not faults:
+            return None
+        said = f"mgpu: invalid request {faults[0].code}: {faults[0].said(task.containers)}"
+        return Verdict(Step.INVALID, NAME, Scope.POD, REASON, said, resolvable=False)
+
+    def suits(self, task: TaskInfo, node: Any) -> Verdict | None:
+        """Compare what the node says of itself with what the pod wants: any cards, policies, number of cards."""
+        request = self._requests.of(task.template)
+        cards, policy = count_of(node.labels, node.allocatable_of(CORE)), policy_of(node.labels)
+        if request.faults:
+            return invalid_request(request.faults[0].code)
+        if not cards:
+            return NO_CARDS
+        if request.is_multi and not request.policy == policy == NATIVE_BURST_SHARE:
+            return NOT_NATIVE
+        if not request.is_whole and request.policy != policy:
+            return OTHER_POLICY
+        return too_few_cards(request.most_cards, cards) if request.most_cards > cards else None
+
+    def fits(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Ask whether any combination of cards has room for all containers at once."""
+        book = self._books.nodes.get(node.name)
+        if book is None:
+            return NO_CARDS
+        if book.unclear:
+            return UNCLEAR
+        best = self._search.best(book.alike, self._requests.sorted(task.template))
+        if best.points is not None:
+            return None
+        return GIVEN_UP if best.truncated else NO_FIT
+
+    # -- score ----------------------------------------------------------------------------------------------------
+
+    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+        """Score a node by the best placement there: from 0 to 10, times the weight."""
+        book = self._books.nodes.get(node.name)
+        if book is None or book.unclear:
+            return 0.0
+        best = self._search.best(book.alike, self._requests.sorted(task.template))
+        if best.points is None:
+            return 0.0
+        return self.weight * self._search.strategy.score(best.points, book.cards.count, book.cards.memory)
+
+    # -- allocate -------------------------------------------------------------------------------------------------
+
+    def allocate(self, task: TaskInfo) -> Verdict | None:
+        """Choose cards for a task that has just been put on a node, and write them into what its Binding carries.
+
+        One that is only promised room gets cards as they will be once those that are leaving have gone.
+        """
+        node = task.node
+        if node is None or not self.applies(task):
+            return None
+        book = self._books.nodes.get(node.name)
+        if book is None:
+            return NO_CARDS
+        if task.uid in book.holdings or task.uid in book.unclear:
+            return None
+        is_promise = task.status is TaskStatus.PIPELINED
+        request = self._requests.of(task.template)
+        placement = self._search.place(_state_after_leaving(book, node) if is_promise else book.state, request.shapes)
+        if placement.lists is None:
+            return GIVEN_UP if placement.truncated else NO_FIT
+        self._books.hold(task, node, placement.lists)
+        if not is_promise:
+            ids = book.cards.ids if self._by_id else ()
+            results = written(request.asks, placement.lists, task.containers, ids)
+            task.bind_annotations = {**without_results(task.bind_annotations or {}), **results}
+        return None
+
+    def deallocate(self, task: TaskInfo) -> None:
+        """Take what was chosen out of the Binding again; the books follow the task by themselves."""
+        if task.status is TaskStatus.ALLOCATED and task.bind_annotations:
+            task.bind_annotations = without_results(task.bind_annotations) or None
+
+
+def _state_after_leaving(book: NodeBook, node: NodeInfo) -> State:
+    return book.state_without(uid for uid, task in node.tasks.items() if task.status is TaskStatus.RELEASING)

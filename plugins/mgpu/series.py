@@ -1,0 +1,129 @@
+"""What mgpu shows in numbers: what is used of each card, and how the free part lies.
+
+A session touches few nodes, so of each node the numbers are kept; what is handed out shares them and is laid out when
+somebody reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from plugins.mgpu.books import Books, NodeBook
+from plugins.mgpu.devices import CORE_OF_CARD
+from plugins.mgpu.placement import Search
+from volsched.framework.session import Session
+from volsched.model.series import Numbers, Series
+
+_MIB: Final = 1024 * 1024
+_CARD: Final = ("node", "card")
+
+CORE_USED: Final = Series("volsched_mgpu_card_core_used_ratio", "Part of a card's core that is given away", _CARD)
+MEMORY_USED: Final = Series("volsched_mgpu_card_memory_used_bytes", "Memory of a card that is given away", _CARD)
+MEMORY_SIZE: Final = Series("volsched_mgpu_card_memory_bytes", "Memory of a card", _CARD)
+INSTANCES: Final = Series("volsched_mgpu_card_instances", "Containers that use a card", _CARD)
+FRAGMENTATION: Final = Series(
+    "volsched_mgpu_fragmentation_ratio", "Part of a node's free core that is on cards in use", ("node",)
+)
+UNKNOWN: Final = Series("volsched_mgpu_card_state_unknown", "Nodes of whose cards too little is known", ("node",))
+SEARCHES: Final = Series("volsched_mgpu_searches", "Placements that had to be searched", counts=True)
+TRUNCATED: Final = Series("volsched_mgpu_search_truncated", "Searches given up at their limit", counts=True)
+
+
+class _Shown(NamedTuple):
+    """What is shown of one node."""
+
+    core: tuple[float, ...]
+    memory: tuple[float, ...]
+    size: float
+    instances: tuple[float, ...]
+    fragmentation: float
+    is_unknown: bool
+
+
+class _Laid(Mapping[tuple[str, ...], float]):
+    """Numbers of many nodes, laid out when they are read."""
+
+    def __init__(
+        self, nodes: Mapping[str, _Shown], lay: Callable[[str, _Shown], Iterable[tuple[tuple[str, ...], float]]]
+    ) -> None:
+        self._nodes = nodes
+        self._lay = lay
+        self._numbers: dict[tuple[str, ...], float] | None = None
+
+    def _read(self) -> dict[tuple[str, ...], float]:
+        if self._numbers is None:
+            self._numbers = {key: n for name, shown in self._nodes.items() for key, n in self._lay(name, shown)}
+        return self._numbers
+
+    def __getitem__(self, key: tuple[str, ...]) -> float:
+        return self._read()[key]
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+
+class CardSeries:
+    """The numbers of all series."""
+
+    def __init__(self, books: Books, search: Search) -> None:
+        self._books = books
+        self._search = search
+        self._nodes: dict[str, _Shown] = {}
+        self._changed: dict[str, None] = {}
+        self._laid: tuple[Numbers, ...] = self._lay()
+
+    def note(self, changed: Mapping[str, None]) -> None:
+        """Look at these nodes again before anything is shown."""
+        self._changed.update(changed)
+
+    def register(self, session: Session, plugin: str) -> None:
+        """Let a session report all of them."""
+        for place, series in enumerate((CORE_USED, MEMORY_USED, MEMORY_SIZE, INSTANCES, FRAGMENTATION, UNKNOWN)):
+            session.add_series_fn(plugin, series, lambda place=place: self._numbers()[place])  # type: ignore[misc]
+        session.add_series_fn(plugin, SEARCHES, lambda: {(): float(self._search.searches)})
+        session.add_series_fn(plugin, TRUNCATED, lambda: {(): float(self._search.truncations)})
+
+    def _numbers(self) -> tuple[Numbers, ...]:
+        changed = {**self._changed, **self._books.changed}
+        self._changed.clear()
+        shown = {name: _shown(self._books.nodes.get(name)) for name in changed}
+        if any(self._nodes.get(name) != now for name, now in shown.items()):
+            nodes = {**self._nodes, **shown}
+            self._nodes = {name: now for name, now in nodes.items() if now is not None}
+            self._laid = self._lay()
+        return self._laid
+
+    def _lay(self) -> tuple[Numbers, ...]:
+        nodes = self._nodes
+        return (
+            _Laid(nodes, lambda name, shown: _by_card(name, shown.core)),
+            _Laid(nodes, lambda name, shown: _by_card(name, shown.memory)),
+            _Laid(nodes, lambda name, shown: _by_card(name, [shown.size] * len(shown.core))),
+            _Laid(nodes, lambda name, shown: _by_card(name, shown.instances)),
+            _Laid(nodes, lambda name, shown: [((name,), shown.fragmentation)]),
+            _Laid(nodes, lambda name, shown: [((name,), 1.0)] if shown.is_unknown else []),
+        )
+
+
+def _by_card(name: str, numbers: Iterable[float]) -> Iterator[tuple[tuple[str, ...], float]]:
+    return (((name, str(card)), number) for card, number in enumerate(numbers))
+
+
+def _shown(book: NodeBook | None) -> _Shown | None:
+    if book is None:
+        return None
+    cards = book.used
+    free = [max(0, CORE_OF_CARD - card.core) for card in cards]
+    on_cards_in_use = sum(left for left, card in zip(free, cards, strict=True) if card.instances)
+    return _Shown(
+        core=tuple(card.core / CORE_OF_CARD for card in cards),
+        memory=tuple(float(card.memory * _MIB) for card in cards),
+        size=float(book.cards.memory * _MIB),
+        instances=tuple(float(card.instances) for card in cards),
+        fragmentation=on_cards_in_use / sum(free) if sum(free) else 0.0,
+        is_unknown=bool(book.unclear),
+    )

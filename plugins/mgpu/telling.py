@@ -1,0 +1,66 @@
+"""What is odd about a node's cards, told once as an Event on the Node and once more when it is over."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from plugins.mgpu.books import Books, NodeBook
+from volsched.framework.reporter import about_node
+from volsched.framework.session import Session
+from volsched.model.node import NodeInfo
+
+UNKNOWN: Final = "CardStateUnknown"
+KNOWN: Final = "CardStateKnown"
+OVERDRAWN: Final = "CardsOverdrawn"
+ODD: Final = "OddCards"
+
+_WAY_OUT: Final = "no more pods get cards here until it is gone, or its annotations say its cards"
+
+
+class Herald:
+    """Remembers what was told of each node, and looks at those whose books changed."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self._told: dict[str, dict[str, str]] = {}
+
+    def tell(self, session: Session, changed: dict[str, None]) -> None:
+        """Have Events recorded on the nodes of whose cards there is something new to say."""
+        for name in sorted(changed):
+            node = session.cluster.nodes.get(name)
+            if node is None:
+                self._told.pop(name, None)
+                continue
+            before = self._told.pop(name, {})
+            now = _findings(self._books.nodes.get(name))
+            if now:
+                self._told[name] = now
+            self._compare(session, node, before, now)
+
+    def _compare(self, session: Session, node: NodeInfo, before: dict[str, str], now: dict[str, str]) -> None:
+        if before.get(UNKNOWN, "") != now.get(UNKNOWN, "") and UNKNOWN in now:
+            session.tell(about_node(node, "Warning", UNKNOWN, now[UNKNOWN]))
+        if UNKNOWN in before and UNKNOWN not in now:
+            session.tell(about_node(node, "Normal", KNOWN, "the cards of all pods are known again"))
+        if OVERDRAWN in now and before.get(OVERDRAWN) != now[OVERDRAWN]:
+            session.tell(about_node(node, "Warning", OVERDRAWN, now[OVERDRAWN]))
+        if ODD in now and before.get(ODD) != now[ODD]:
+            session.tell(about_node(node, "Warning", ODD, now[ODD]))
+
+
+def _findings(book: NodeBook | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if book is None:
+        return found
+    if book.unclear:
+        first = min(book.unclear.values())
+        others = f" (and {len(book.unclear) - 1} more)" if len(book.unclear) > 1 else ""
+        found[UNKNOWN] = f"which cards are in use is not known: {first}{others}; {_WAY_OUT}"
+    if book.overdrawn:
+        cards = ", ".join(map(str, book.overdrawn))
+        found[OVERDRAWN] = (
+            f"pods hold more than there is of card {cards}; nothing is added until enough of them are gone"
+        )
+    if book.cards.warnings:
+        found[ODD] = "; ".join(book.cards.warnings)
+    return found
