@@ -1,6 +1,7 @@
 """enqueue: admit PodGroups, so that their pods may be made and looked at.
 
-Queues take turns; a PodGroup that says no minimum of resources is admitted, any other when the plugins vote for it.
+Queues take turns; a PodGroup is admitted when the plugins vote for it. Most are not asked about one that says no
+minimum of resources.
 A reject holds nobody else up. Pods need not exist yet: a controller may make them only once the group is Inqueue.
 """
 
@@ -33,7 +34,7 @@ class EnqueueAction:
 
     def _admit(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
         refusal = closed_queue(queue, Step.ENQUEUE)
-        if refusal is None and job.min_resources is not None:
+        if refusal is None:
             refusal = session.enqueue_refusal(job)
         if refusal is None:
             session.refuse_job(job, None)

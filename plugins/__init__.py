@@ -11,6 +11,7 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
     "overcommit": PluginEntry("plugins.overcommit.plugin", "OvercommitPlugin"),
     "drf": PluginEntry("plugins.drf.plugin", "DrfPlugin"),
     "proportion": PluginEntry("plugins.proportion.plugin", "ProportionPlugin"),
+    "capacity-card": PluginEntry("plugins.capacity_card.plugin", "CapacityCardPlugin"),
     "predicates": PluginEntry("plugins.predicates.plugin", "build"),
     "nodeorder": PluginEntry("plugins.nodeorder.plugin", "build"),
     "binpack": PluginEntry("plugins.binpack.plugin", "build"),

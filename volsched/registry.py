@@ -83,6 +83,11 @@ class Registry(Generic[T]):
             raise ConfigError("", f"{self._origin(name)} has ARGUMENTS that are not a schema")
         return schema
 
+    def excluded_by(self, name: str) -> tuple[str, ...]:
+        """Return those that the one of this name cannot run together with."""
+        factory = self._factory(name)
+        return entries.excluded_by(factory) if factory is not None else ()
+
     def load(self, name: str) -> Callable[..., T]:
         """Return what the entry of this name leads to; ConfigError when there is none or it cannot be loaded."""
         factory = self._factory(name)

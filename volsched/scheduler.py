@@ -35,6 +35,10 @@ class Profile:
     actions: tuple[Action, ...]
     plugins: tuple[tuple[tuple[PluginOption, Plugin], ...], ...]
 
+    def pod_annotations(self) -> set[str]:
+        """Annotations of pods that decide placement: what the plugins name as ``POD_ANNOTATIONS``."""
+        return {key for tier in self.plugins for _, plugin in tier for key in getattr(plugin, "POD_ANNOTATIONS", ())}
+
 
 @dataclass(slots=True)
 class _Outbox:
@@ -82,12 +86,14 @@ class Scheduler:
         self._orphans: dict[str, float] = {}
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
+        mirror.keep_annotations(profile.pod_annotations())
         self._backlog = Backlog()
         mirror.cluster.observe(self._backlog)
 
     def reconfigure(self, profile: Profile) -> None:
         """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
         self._accounts.drop()
+        self.mirror.keep_annotations(profile.pod_annotations())
         self.profile = profile
         self.engine = self._make_engine(self.mirror.cluster)
         for job in self.mirror.cluster.jobs.values():

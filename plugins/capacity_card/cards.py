@@ -89,7 +89,7 @@ def _product(labels: Mapping[str, str], warnings: list[str]) -> _Product | None:
     """The first product label, in order of keys, that has its companions."""
     complete: list[_Product] = []
     lacking: list[str] = []
-    for key in sorted(labels):
+    for key in sorted(key for key in labels if key.endswith(".product")):
         match = None if MIG_PREFIX in key else _PRODUCT.fullmatch(key)
         if match is None or not labels[key]:
             continue

@@ -36,11 +36,15 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a pod wants: ``amount`` milli-cards of one of ``names``, of which each is ``resource`` on its node."""
+    """What a pod wants: ``amount`` milli-cards of one of ``names``, as ``resource``.
+
+    ``candidates`` are those of the names that there are in the cluster.
+    """
 
     names: Names
     resource: str
     amount: int
+    candidates: Names
 
     @property
     def text(self) -> str:
@@ -84,4 +88,4 @@ def wish_of(names: Names, request: Mapping[str, int], resources: Mapping[str, st
     if amount <= 0:
         first = next(iter(known))
         raise FieldError(NAME_PATH, f"no resource <{resource}> defined in requests/limits for card <{first}>")
-    return Wish(names, resource, amount)
+    return Wish(names, resource, amount, tuple(known))

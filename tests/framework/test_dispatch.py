@@ -196,7 +196,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[Session, bool], None], Callable[[Stage
     ),
     "jobEnqueueable": (
         "enableJobEnqueued",
-        lambda s, yes: s.add_job_enqueueable_fn("p", lambda job: PERMIT if yes else Ballot(Vote.REJECT)),
+        lambda s, yes: s.add_job_enqueueable_fn("p", lambda job: PERMIT if yes else Ballot(Vote.REJECT), always=True),
         lambda g: g.session.enqueue_refusal(g.cluster.jobs["default/j"]) is None,
     ),
 }
@@ -256,7 +256,7 @@ def test_every_plugin_hears_of_an_admission_and_the_phase_follows() -> None:
 
 
 def test_a_reject_without_a_verdict_is_explained_all_the_same() -> None:
-    stage = Stage(a_job(), lambda s: s.add_job_enqueueable_fn("p", lambda job: Ballot(Vote.REJECT)))
+    stage = Stage(a_job(), lambda s: s.add_job_enqueueable_fn("p", lambda job: Ballot(Vote.REJECT), always=True))
 
     refusal = stage.session.enqueue_refusal(stage.cluster.jobs["default/j"])
 

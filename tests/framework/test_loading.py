@@ -40,6 +40,9 @@ class Shelf:
             raise ConfigError("", "plugin broken of someone 1.0 cannot be loaded: ImportError: no")
         return self._known.get(name)
 
+    def excluded_by(self, name: str) -> Sequence[str]:
+        return {"proportion": ("binpack",)}.get(name, ())
+
 
 BINPACK = (Argument("binpack.weight", "int", 1, ""), Argument("binpack.resources.*", "int", 1, ""))
 PLUGINS = Shelf(
@@ -229,6 +232,17 @@ def test_all_problems_are_reported_in_the_order_of_their_lines() -> None:
         "zones: 1\nactions: enqueue, alocate\ntiers:\n- plugins:\n  - name: gnag\n  - name: gang\n    enableJob: true\n"
     )
     assert [line for line, _, _ in problems(text)] == [1, 2, 5, 7]
+
+
+def test_plugins_that_exclude_each_other_are_refused_in_whatever_tiers_they_stand() -> None:
+    text = "actions: allocate\ntiers:\n- plugins: [{name: binpack}]\n- plugins: [{name: gang}, {name: proportion}]\n"
+
+    with pytest.raises(ConfigurationError) as refused:
+        loaded(text)
+
+    said = "plugins proportion and binpack contradict each other; leave one of them out"
+    assert str(refused.value) == f"line 4: tiers[1].plugins[1].name: {said}"
+    assert loaded(text.replace("binpack", "drf")).configuration.tiers
 
 
 def test_drf_with_hierarchy_and_proportion_contradict_each_other_in_one_tier_only() -> None:

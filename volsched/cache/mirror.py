@@ -33,22 +33,16 @@ FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _SWEEP_EVERY: Final = 4096
 
 
-def _no_annotation(_: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
     """Whose pods are ours, and how they are grouped.
 
     ``plain_pods``: a pod of ours that names no PodGroup is a job of one; otherwise it waits for a PodGroup.
-    ``keep_annotation`` says which pod annotations decide placement (plugins name theirs).
     """
 
     scheduler_names: tuple[str, ...] = ("volsched", "volcano")
     default_queue: str = "default"
     plain_pods: bool = False
-    keep_annotation: Callable[[str], bool] = _no_annotation
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +91,8 @@ class Mirror:
         self.settings = settings or MirrorSettings()
         self.cluster = Cluster()
         self.problems: list[Problem] = []
-        self.templates = TemplateTable(self.settings.keep_annotation)
+        self.templates = TemplateTable()
+        self._kept_annotations: frozenset[str] = frozenset()
         self._arrival = _Arrival()
         self._pods = _Pods()
         self._since_sweep = 0
@@ -369,6 +364,24 @@ class Mirror:
         self._since_sweep = 0
         for template in self.templates.sweep({task.template.id for task in self.cluster.tasks.values()}):
             self.cluster.forget(template)
+
+    def keep_annotations(self, keys: Iterable[str]) -> None:
+        """Let these annotations of pods decide placement, and no others: they are in the templates from now on.
+
+        A key that ends in ``*`` stands for all that begin like it. Plugins name theirs, so this is called whenever
+        there are other plugins, between two sessions.
+        """
+        kept = frozenset(keys)
+        if kept == self._kept_annotations:
+            return
+        self._kept_annotations = kept
+        exact = frozenset(key for key in kept if not key.endswith("*"))
+        families = tuple(sorted(key[:-1] for key in kept if key.endswith("*")))
+        self.templates.keep(lambda key: key in exact or key.startswith(families))
+        for task in self.cluster.tasks.values():
+            task.template = self.templates.again(task.template, task.annotations)
+        for job in self.cluster.jobs.values():
+            job.parked_at = NOT_PARKED
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 

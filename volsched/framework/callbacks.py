@@ -108,6 +108,24 @@ JobEnqueuedFn: TypeAlias = Callable[[JobInfo], None]
 VictimsFn: TypeAlias = Callable[[TaskInfo, Sequence[TaskInfo]], Sequence[TaskInfo] | None]
 """Which of these may be evicted for the task? None abstains. Tiered intersection: an empty one is a firm no inside its
 tier (*ours*), the first tier with a non-empty answer decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAmounts:
+    """A queue in the terms of a quota plugin: what its own jobs hold and have reserved, and what it may hold.
+
+    Amounts by resource, or by what else the plugin counts (a card's name), in the resource's unit, extended resources
+    in thousandths. Queues below it are left out.
+    """
+
+    allocated: Mapping[str, int]
+    inqueue: Mapping[str, int]
+    capability: Mapping[str, int]
+
+
+QueueAmountsFn: TypeAlias = Callable[[QueueInfo], QueueAmounts]
+"""What a queue holds in a quota plugin's own terms, for whoever shows queues. Of several plugins all amounts are shown;
+without any, the resources that placed pods request."""
 CloseFn: TypeAlias = Callable[[], None]
 """Called when the session closes, before statuses are written."""
 SeriesFn: TypeAlias = Callable[[], Numbers]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias, TypeVar
 
-from volsched.framework.callbacks import JobStarvingFn, JobVoteFn, VictimsFn, Vote
+from volsched.framework.callbacks import ABSTAIN, JobStarvingFn, JobVoteFn, VictimsFn, Vote
 from volsched.model.job import JobInfo
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
@@ -44,6 +44,11 @@ def vote(fns: Tiered[JobVoteFn], job: JobInfo) -> tuple[bool, Verdict | None]:
         if ballot.vote is Vote.PERMIT:
             permitted_in = tier
     return True, None
+
+
+def with_minimum(fn: JobVoteFn) -> JobVoteFn:
+    """Have a vote abstain about jobs that say no minimum of resources (Volcano's rule)."""
+    return lambda job: ABSTAIN if job.min_resources is None else fn(job)
 
 
 def first_tier_and(fns: Tiered[JobStarvingFn], job: JobInfo) -> bool:

@@ -119,6 +119,9 @@ class Catalogue(Protocol):
     def schema(self, name: str) -> Schema | None:
         """Return what can be told to the one of this name, None when there is none; ConfigError when it is broken."""
 
+    def excluded_by(self, name: str) -> Sequence[str]:
+        """Return the names of those that the one of this name cannot run together with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -353,16 +356,25 @@ class _Reader:
     def _tiers(self, top: _Entries) -> tuple[tuple[PluginOption, ...], ...]:
         if "tiers" not in top:
             return ()
-        seen: dict[str, str] = {}
+        seen: dict[str, tuple[str, yaml.Node]] = {}
         tiers = []
         for key, tier in self._items(top["tiers"][1], "tiers"):
             entries = self._entries(tier, key)
             self._known_only(entries, key, ("plugins",), "a tier")
             if "plugins" in entries:
                 tiers.append(self._tier(entries["plugins"][1], key, seen))
+        self._exclusions([option.name for tier in tiers for option in tier], seen)
         return tuple(tiers)
 
-    def _tier(self, node: yaml.Node, key: str, seen: dict[str, str]) -> tuple[PluginOption, ...]:
+    def _exclusions(self, names: Sequence[str], seen: Mapping[str, tuple[str, yaml.Node]]) -> None:
+        """Refuse plugins that do the same work in different ways; ``names`` are those that there are."""
+        for name in names:
+            for other in self._plugins.excluded_by(name):
+                if other in seen:
+                    said = f"plugins {name} and {other} contradict each other; leave one of them out"
+                    self._problems.at("Contradiction", *seen[name], said)
+
+    def _tier(self, node: yaml.Node, key: str, seen: dict[str, tuple[str, yaml.Node]]) -> tuple[PluginOption, ...]:
         options = []
         hierarchy: tuple[str, yaml.Node] | None = None
         proportion = False
@@ -374,8 +386,9 @@ class _Reader:
                 continue
             at = entries["name"][1]
             if name in seen:
-                self._problems.at("Duplicate", f"{path}.name", at, f"plugin {name} is already in {seen[name]}")
-            seen.setdefault(name, path)
+                first = seen[name][0].removesuffix(".name")
+                self._problems.at("Duplicate", f"{path}.name", at, f"plugin {name} is already in {first}")
+            seen.setdefault(name, (f"{path}.name", at))
             if name == "drf" and switches.get("enableHierarchy"):
                 hierarchy = f"{path}.enableHierarchy", entries["enableHierarchy"][0]
                 self._problems.at("NotSupported", *hierarchy, "drf over a hierarchy is not in this version of volsched")

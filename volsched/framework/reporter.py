@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
 from volsched.model.plan import Tell, WritePodCondition
+from volsched.model.queue import QueueInfo
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import BINDER, Step, Verdict, truncated
 
 POD_GROUP_VERSION = "scheduling.volcano.sh/v1beta1"
+QUEUE_VERSION = POD_GROUP_VERSION
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 _SILENT = (Step.GATED,)
+_PATIENT = (UNSCHEDULABLE, "QueueClosed")
+"""Why a PodGroup is not admitted that time alone may change, which is no cause for a warning (as in Volcano)."""
 
 
 def refusal_of(task: TaskInfo) -> Verdict | None:
@@ -55,7 +60,7 @@ def about_job(job: JobInfo) -> Iterator[Tell | WritePodCondition]:
     if verdict is None:
         return
     if job.has_group:
-        kind = "Normal" if verdict.step is Step.ENQUEUE else "Warning"
+        kind = "Normal" if verdict.step is Step.ENQUEUE and verdict.reason in _PATIENT else "Warning"
         yield about_group(job, kind, verdict.reason, verdict.short_message())
     for task in sorted(job.schedulable(), key=lambda t: t.key):
         if task.refusal is None:
@@ -68,6 +73,16 @@ def about_job(job: JobInfo) -> Iterator[Tell | WritePodCondition]:
 def about_group(job: JobInfo, kind: str, reason: str, message: str) -> Tell:
     """An Event on a job's PodGroup; ``kind`` is Normal or Warning."""
     return Tell("PodGroup", POD_GROUP_VERSION, job.namespace, job.name, job.group_uid, kind, reason, message)
+
+
+def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> Tell:
+    """An Event on a queue; ``kind`` is Normal or Warning."""
+    return Tell("Queue", QUEUE_VERSION, "", queue.name, queue.uid, kind, reason, truncated(message))
+
+
+def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> Tell:
+    """An Event on a node; ``kind`` is Normal or Warning."""
+    return Tell("Node", "v1", "", node.name, node.facts.uid, kind, reason, truncated(message))
 
 
 def about_victim(task: TaskInfo, message: str) -> Iterator[Tell]:

@@ -35,6 +35,7 @@ from volsched.framework.callbacks import (
     PredicateVectorFn,
     PreemptiveFn,
     PrePredicateFn,
+    QueueAmountsFn,
     QueueKeyFn,
     Scope,
     SeriesFn,
@@ -161,6 +162,7 @@ class Session:
         self._handlers: list[EventHandler] = []
         self._closers: list[CloseFn] = []
         self._series: list[tuple[Series, SeriesFn]] = []
+        self.queue_amounts: list[QueueAmountsFn] = []
 
     # -- registration -------------------------------------------------------------------------------------------------
 
@@ -261,9 +263,12 @@ class Session:
         """Say whether a job lacks room."""
         self._add_tiered("enableJobStarving", self._starving, fn)
 
-    def add_job_enqueueable_fn(self, plugin: str, fn: JobVoteFn) -> None:
-        """Vote on admitting a job. Reserve nothing here: see ``add_job_enqueued_fn``."""
-        self._add_tiered("enableJobEnqueued", self._enqueueable, fn)
+    def add_job_enqueueable_fn(self, plugin: str, fn: JobVoteFn, *, always: bool = False) -> None:
+        """Vote on admitting a job. Reserve nothing here: see ``add_job_enqueued_fn``.
+
+        A job that says no minimum of resources is voted on by those that want ``always`` to be asked.
+        """
+        self._add_tiered("enableJobEnqueued", self._enqueueable, fn if always else dispatch.with_minimum(fn))
 
     def add_job_enqueued_fn(self, plugin: str, fn: JobEnqueuedFn) -> None:
         """Hear that a job was admitted."""
@@ -288,6 +293,10 @@ class Session:
     def add_series_fn(self, plugin: str, series: Series, fn: SeriesFn) -> None:
         """Show numbers of the plugin's own beside the scheduler's metrics."""
         self._series.append((series, fn))
+
+    def add_queue_amounts_fn(self, plugin: str, fn: QueueAmountsFn) -> None:
+        """Say what queues hold in the plugin's own terms."""
+        self.queue_amounts.append(fn)
 
     def _add(self, switch: str, where: list[T], what: T) -> None:
         if self._option.allows(switch):

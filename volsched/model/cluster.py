@@ -41,13 +41,16 @@ class Observer:
         """
 
     def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
-        """``node`` is new (``before`` is None) or says something else of itself than before."""
+        """``node`` is new (``before`` is None), or says something else of itself, or offers something else."""
 
     def node_removed(self, node: NodeInfo) -> None:
         """``node`` is gone; its tasks have been moved away already."""
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """``job`` came, went (``gone``), or changed spec, phase or members; moves of its tasks are told one by one."""
+        """``job`` came, went (``gone``), or changed spec, phase, queue or members; tasks' moves are told one by one."""
+
+    def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
+        """``queue`` is new, changed in whatever its object says, or went (``gone``); what it holds is told by moves."""
 
 
 class RowLog:
@@ -172,11 +175,12 @@ class Cluster:
                 self._set_allocatable(node, allocatable)
                 arrived = True
                 continue
-            says_more = node.facts != facts
+            known = node.facts
+            says_more = known != facts
             if says_more:
-                before.setdefault(node.name, node.facts)
                 node.facts = facts
             if self._set_allocatable(node, allocatable) or says_more:
+                before.setdefault(node.name, known)
                 self.facts_log.append(node.row)
                 self.usage_log.append(node.row)
                 changed = True
@@ -251,8 +255,7 @@ class Cluster:
 
     def remove_task(self, task: TaskInfo) -> None:
         """Forget a task, and give back what it held."""
-        if task.status is not TaskStatus.PENDING or task.node is not None:
-            self.move(task, TaskStatus.PENDING, None)
+        self._leave(task)
         del self.tasks[task.uid]
         self.nominated.pop(task.uid, None)
         if task.job is not None:
@@ -359,6 +362,8 @@ class Cluster:
                 self._charge_queue(queue.name, job.allocated, 1)
                 self.touched[job.key] = job
         self.relief += 1
+        for observer in self._observers:
+            observer.queue_changed(queue, gone=False)
 
     def remove_queue(self, name: str) -> None:
         """Forget a queue; its jobs stay and wait for one of that name."""
@@ -367,6 +372,9 @@ class Cluster:
             self._queue_versions = max(self._queue_versions, queue.version + 1)
         self.touched.update((job.key, job) for job in self._jobs_in(name))
         self.relief += 1
+        if queue is not None:
+            for observer in self._observers:
+                observer.queue_changed(queue, gone=True)
 
     def _jobs_in(self, queue: str) -> list[JobInfo]:
         return [job for job in self.jobs.values() if job.queue == queue]
@@ -427,23 +435,29 @@ class Cluster:
         job.queue = queue
         self._charge_queue(job.queue, job.allocated, 1)
         self.relief += 1
+        for observer in self._observers:
+            observer.job_changed(job, gone=False)
 
     def join(self, task: TaskInfo, job: JobInfo | None) -> None:
-        """Make a task a member of another job (or of none), with all its accounts."""
+        """Make a task a member of another job (or of none): it leaves as the one's and returns as the other's."""
         if task.job is job:
             return
-        charged = IS_ALLOCATED[task.status]
+        status, node = task.status, task.node
+        self._leave(task)
         if task.job is not None:
-            if charged:
-                self._charge_accounts(task.job, task, -1)
             task.job.dismiss(task)
             self._members_changed(task.job)
         task.job = job
         if job is not None:
             job.admit(task)
             self._members_changed(job)
-            if charged:
-                self._charge_accounts(job, task, 1)
+        if status is not TaskStatus.PENDING or node is not None:
+            self.move(task, status, node)
+
+    def _leave(self, task: TaskInfo) -> None:
+        """Take a task off whatever it stands on."""
+        if task.status is not TaskStatus.PENDING or task.node is not None:
+            self.move(task, TaskStatus.PENDING, None)
 
 
 def _add(account: dict[str, int], amounts: Mapping[str, int], by: int) -> None:

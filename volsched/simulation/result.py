@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from volsched.cache.reading import GROUP_NAME
 from volsched.framework import reporter
+from volsched.framework.callbacks import QueueAmounts
 from volsched.model import api
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, JobInfo
 from volsched.model.plan import Tell
@@ -134,25 +136,47 @@ def _claims(simulation: Simulation) -> Json:
 
 
 def _queues(simulation: Simulation) -> Json:
+    """Show each queue with what is below it, in the terms of the quota plugins, else in those of resources."""
     queues = simulation.mirror.cluster.queues
+    reserved = _reserved(simulation)
+    amounts = {name: _amounts(simulation, queue, reserved) for name, queue in queues.items()}
     allocated: dict[str, Resources] = dict.fromkeys(queues, Resources.EMPTY)
     admitted: dict[str, Resources] = dict.fromkeys(queues, Resources.EMPTY)
     for queue in queues.values():
         for above in _self_and_above(queues, queue):
-            allocated[above] = allocated[above].plus(queue.allocated)
-    for job in simulation.mirror.cluster.jobs.values():
-        if job.phase == INQUEUE and job.min_resources is not None and job.queue in queues:
-            for above in _self_and_above(queues, queues[job.queue]):
-                admitted[above] = admitted[above].plus(job.min_resources.minus(_held(job)))
+            allocated[above] = allocated[above].plus(amounts[queue.name].allocated)
+            admitted[above] = admitted[above].plus(amounts[queue.name].inqueue)
     return {
         name: {
             "state": queue.state or "Open",
             "allocated": allocated[name].human(),
             "inqueue": admitted[name].human(),
-            "capability": {r: format_amount(r, amount) for r, amount in sorted(queue.capability.items())},
+            "capability": {r: format_amount(r, amount) for r, amount in sorted(amounts[name].capability.items())},
         }
         for name, queue in queues.items()
     }
+
+
+def _amounts(simulation: Simulation, queue: QueueInfo, reserved: Mapping[str, Resources]) -> QueueAmounts:
+    """What a queue's own jobs hold and have reserved, and what it may hold."""
+    said = [of_queue(queue) for of_queue in simulation.queue_amounts]
+    if not said:
+        return QueueAmounts(queue.allocated, reserved.get(queue.name, Resources.EMPTY), queue.capability)
+    return QueueAmounts(
+        dict(ChainMap(*(dict(amounts.allocated) for amounts in said))),
+        dict(ChainMap(*(dict(amounts.inqueue) for amounts in said))),
+        dict(ChainMap(*(dict(amounts.capability) for amounts in said))),
+    )
+
+
+def _reserved(simulation: Simulation) -> dict[str, Resources]:
+    """What admitted jobs of each queue may still take of their minResources."""
+    reserved: dict[str, Resources] = {}
+    for job in simulation.mirror.cluster.jobs.values():
+        if job.phase == INQUEUE and job.min_resources is not None:
+            left = job.min_resources.minus(_held(job))
+            reserved[job.queue] = reserved.get(job.queue, Resources.EMPTY).plus(left)
+    return reserved
 
 
 def _self_and_above(queues: Mapping[str, QueueInfo], queue: QueueInfo) -> Iterator[str]:

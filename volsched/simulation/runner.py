@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from volsched.cache.mirror import Mirror, MirrorSettings
+from volsched.framework.callbacks import QueueAmountsFn
 from volsched.framework.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Session
@@ -46,6 +47,8 @@ class Simulation:
     settled: bool = False
     pipelined: list[tuple[int, str, str]] = field(default_factory=list)
     scores: dict[str, Scores] = field(default_factory=dict)
+    queue_amounts: Sequence[QueueAmountsFn] = ()
+    """What quota plugins say of queues."""
 
 
 class _Clock:
@@ -62,7 +65,7 @@ class _Clock:
 
 
 class _Witness:
-    """A plugin that says nothing and sees which tasks wait for room when a session closes."""
+    """A plugin that says nothing and sees what others register, and which tasks wait for room when a session closes."""
 
     name = "simulate"
 
@@ -70,6 +73,7 @@ class _Witness:
         self._simulation = simulation
 
     def on_session_open(self, session: Session) -> None:
+        self._simulation.queue_amounts = session.queue_amounts
         session.add_close_fn(self.name, lambda: self._note_pipelined(session))
 
     def _note_pipelined(self, session: Session) -> None:

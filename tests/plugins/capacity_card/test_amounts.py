@@ -159,10 +159,10 @@ def test_what_is_wrong_in_a_jobs_request_is_left_out_and_said(text: str, wants: 
 @pytest.mark.parametrize(
     ("names", "request_", "expected"),
     [
-        ((A,), {GPU: 2000}, Wish((A,), GPU, 2000)),
-        ((A, H), {GPU: 1000}, Wish((A, H), GPU, 1000)),
-        (("Unknown", A), {GPU: 1000}, Wish(("Unknown", A), GPU, 1000)),
-        ((A,), {GPU: 1000, "cpu": 4000, "rdma/ib": 8000}, Wish((A,), GPU, 1000)),
+        ((A,), {GPU: 2000}, Wish((A,), GPU, 2000, (A,))),
+        ((A, H), {GPU: 1000}, Wish((A, H), GPU, 1000, (A, H))),
+        (("Unknown", A), {GPU: 1000}, Wish(("Unknown", A), GPU, 1000, (A,))),
+        ((A,), {GPU: 1000, "cpu": 4000, "rdma/ib": 8000}, Wish((A,), GPU, 1000, (A,))),
     ],
 )
 def test_a_pod_wants_what_it_asks_of_the_cards_resource(

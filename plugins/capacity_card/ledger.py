@@ -1,0 +1,241 @@
+"""What queues and jobs hold, move by move: cpu, memory and cards, exact after every undo and after a restart.
+
+A task counts from the moment a node is chosen for it (room that is only promised included) until it is evicted,
+finishes or is undone. Cards count by what its node offers. All that is charged is a function of where tasks stand and
+of what nodes say of themselves, so accounts that are rebuilt are those that were followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from plugins.capacity_card.catalogue import Catalogue
+from plugins.capacity_card.limits import Limits
+from plugins.capacity_card.wants import Seat, Want, Wants
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
+from volsched.model.task import TaskInfo
+
+COUNTS: Final = tuple(IS_ALLOCATED[status] or status is TaskStatus.PIPELINED for status in TaskStatus)
+"""Indexed by status: the task is charged to its queue."""
+
+
+@dataclass(slots=True)
+class Account:
+    """Milli-cores, bytes, and milli-cards by name without zeros. ``version`` changes with any of them."""
+
+    cpu: int = 0
+    memory: int = 0
+    cards: dict[str, int] = field(default_factory=dict)
+    version: int = 0
+
+    def add(self, cpu: int, memory: int, cards: Iterable[tuple[str, int]], by: int) -> None:
+        """Add amounts, or take them off."""
+        self.cpu += by * cpu
+        self.memory += by * memory
+        self.version += 1
+        for name, amount in cards:
+            left = self.cards.get(name, 0) + by * amount
+            if left:
+                self.cards[name] = left
+            else:
+                self.cards.pop(name, None)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether nothing is on it."""
+        return not (self.cpu or self.memory or self.cards)
+
+
+@dataclass(slots=True)
+class Holding:
+    """What one job holds, and the queue that it is charged to."""
+
+    queue: str
+    account: Account = field(default_factory=Account)
+
+
+_NOTHING: Final = Account()
+
+
+class Ledger(Observer):
+    """Follows the cluster. ``catalogue`` and ``limits`` are kept up to date by it."""
+
+    def __init__(self, cluster: Cluster, *, spares_cpu: bool, is_strict: bool, is_hierarchical: bool) -> None:
+        self._cluster = cluster
+        self.catalogue = Catalogue(cluster)
+        self.limits = Limits(cluster, is_hierarchical=is_hierarchical)
+        self.wants = Wants(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)
+        self.changed_jobs: dict[str, JobInfo] = dict(cluster.jobs)
+        self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
+        self.version = 0
+        self._own: dict[str, Account] = {}
+        self._below: dict[str, Account] = {}
+        self._holdings: dict[str, Holding] = {}
+        self._seats: dict[str, Seat] = {}
+        self._lost: dict[str, TaskInfo] = {}
+        for task in cluster.tasks.values():
+            self.task_moved(task, TaskStatus.PENDING, None)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def account(self, queue: str) -> Account:
+        """What counts against a queue's limit: what it holds; in a hierarchy, with all queues below it."""
+        accounts = self._below if self.limits.is_hierarchical else self._own
+        return accounts.get(queue, _NOTHING)
+
+    def own(self, queue: str) -> Account:
+        """What the jobs of a queue itself hold."""
+        return self._own.get(queue, _NOTHING)
+
+    def held(self, job: JobInfo) -> Account:
+        """What a job holds."""
+        holding = self._holdings.get(job.key)
+        return holding.account if holding is not None else _NOTHING
+
+    def seat(self, task: TaskInfo) -> Seat | None:
+        """The card that a task is charged for; None when it is charged for none."""
+        return self._seats.get(task.uid)
+
+    def accounts(self) -> Iterator[Account]:
+        """Every account there is: of jobs, of queues, of subtrees."""
+        yield from (holding.account for holding in self._holdings.values())
+        yield from self._own.values()
+        yield from self._below.values()
+
+    # -- moves --------------------------------------------------------------------------------------------------------
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Charge and uncharge."""
+        job, node = task.job, task.node
+        if job is not None:
+            self.changed_jobs[job.key] = job
+        if (
+            node is node_before
+            and COUNTS[before] == COUNTS[task.status]
+            and HOLDS_ROOM[before] == HOLDS_ROOM[task.status]
+        ):
+            return
+        for at in (node_before, node):
+            if at is not None:
+                self.changed_nodes[at.name] = at
+        if job is None:
+            return
+        want = self.wants.of(task.template)
+        if COUNTS[before]:
+            self._charge(job, want, self._leave_seat(task), -1)
+        if COUNTS[task.status]:
+            self._charge(job, want, self._take_seat(task, want), 1)
+
+    def _take_seat(self, task: TaskInfo, want: Want) -> Seat | None:
+        if not want.names:
+            return None
+        seat = self.wants.seat(task.template, self.catalogue.of(task.node) if task.node is not None else None)
+        if seat is not None:
+            self._seats[task.uid] = seat
+            if not seat.is_offered:
+                self._lost[task.uid] = task
+        return seat
+
+    def _leave_seat(self, task: TaskInfo) -> Seat | None:
+        self._lost.pop(task.uid, None)
+        return self._seats.pop(task.uid, None)
+
+    def _charge(self, job: JobInfo, want: Want, seat: Seat | None, by: int) -> None:
+        holding = self._holdings.get(job.key)
+        if holding is None:
+            holding = self._holdings[job.key] = Holding(job.queue)
+        cards = ((seat.card, seat.amount),) if seat is not None else ()
+        holding.account.add(want.cpu, want.memory, cards, by)
+        for account in self._charged(holding.queue):
+            account.add(want.cpu, want.memory, cards, by)
+        self.version += 1
+
+    def _charged(self, queue: str) -> Iterator[Account]:
+        """The accounts of a queue and of those above it."""
+        yield _of(self._own, queue)
+        yield from (_of(self._below, name) for name in self._above(queue))
+
+    def _above(self, queue: str) -> tuple[str, ...]:
+        if not self.limits.is_hierarchical:
+            return ()
+        return tuple(limit.queue for limit in self.limits.chain(queue)) or (queue,)
+
+    # -- jobs and queues ----------------------------------------------------------------------------------------------
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Let what a job holds count for the queue that it is in now."""
+        self.changed_jobs[job.key] = job
+        holding = self._holdings.get(job.key)
+        if holding is None:
+            return
+        if holding.queue != job.queue:
+            self._shift(holding, -1)
+            holding.queue = job.queue
+            self._shift(holding, 1)
+        if gone:
+            del self._holdings[job.key]
+
+    def _shift(self, holding: Holding, by: int) -> None:
+        held = holding.account
+        for account in self._charged(holding.queue):
+            account.add(held.cpu, held.memory, held.cards.items(), by)
+        self.version += 1
+
+    def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
+        """Read a queue's limits; where that has moved queues in the hierarchy, add up anew what subtrees hold."""
+        above = self._all_above()
+        if gone:
+            self.limits.remove(queue)
+        else:
+            self.limits.put(queue)
+        if self._all_above() != above:
+            self._below = {name: Account(version=account.version + 1) for name, account in self._below.items()}
+            for name, held in self._own.items():
+                for subtree in self._above(name):
+                    _of(self._below, subtree).add(held.cpu, held.memory, held.cards.items(), 1)
+            self.version += 1
+
+    def _all_above(self) -> dict[str, tuple[str, ...]]:
+        return {name: self._above(name) for name in self._own}
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+
+    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
+        """Look at a node's cards again; tasks there hold what it offers now."""
+        known = self.catalogue.version
+        self.changed_nodes[node.name] = node
+        if self.catalogue.put(node):
+            self._seat_again(node.tasks.values())
+        self._seat_lost(known)
+
+    def node_removed(self, node: NodeInfo) -> None:
+        """Forget a node."""
+        known = self.catalogue.version
+        self.changed_nodes[node.name] = node
+        self.catalogue.remove(node)
+        self._seat_lost(known)
+
+    def _seat_lost(self, known: int) -> None:
+        """What a task holds on a node that does not offer it depends on which cards there are in the cluster."""
+        if self.catalogue.version != known:
+            self._seat_again(list(self._lost.values()))
+
+    def _seat_again(self, tasks: Iterable[TaskInfo]) -> None:
+        for task in list(tasks):
+            job, want = task.job, self.wants.of(task.template)
+            if job is not None and want.names and COUNTS[task.status]:
+                self._charge(job, want, self._leave_seat(task), -1)
+                self._charge(job, want, self._take_seat(task, want), 1)
+
+
+def _of(accounts: dict[str, Account], name: str) -> Account:
+    found = accounts.get(name)
+    if found is None:
+        found = accounts[name] = Account()
+    return found

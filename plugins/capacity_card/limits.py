@@ -1,0 +1,117 @@
+"""What each queue may hold, from its object: cpu and memory of ``spec.capability``, cards of its annotation.
+
+What a queue does not name it may not hold (*ours*: that is 0, for cpu and memory as for cards). The quotas of all
+queues together may be more than the cluster has, and a quota less than what its queue holds; then nothing more is let
+in. With ``is_hierarchical`` an ancestor limits what its subtree holds, in what it names: cards when it has the
+annotation, cpu and memory when its capability has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from plugins.capacity_card.quota import CARD_QUOTA, CardQuota, quota_of
+from volsched.model.cluster import Cluster
+from volsched.model.quantity import UNLIMITED
+from volsched.model.queue import QueueInfo
+from volsched.model.resources import CPU, MEMORY
+
+ROOT: Final = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What one queue may hold: milli-cores, bytes, milli-cards by name.
+
+    ``other`` counts for a card that is not named. ``is_empty``: the queue says nothing at all.
+    """
+
+    queue: str
+    cpu: int
+    memory: int
+    cards: Mapping[str, int]
+    other: int = 0
+    is_empty: bool = False
+
+    def card(self, name: str) -> int:
+        """The quota of a card."""
+        return self.cards.get(name, self.other)
+
+
+def own_limit(queue: QueueInfo, quota: CardQuota) -> Limit:
+    """What a queue may hold by its own object."""
+    cpu, memory = queue.capability.get(CPU, 0), queue.capability.get(MEMORY, 0)
+    return Limit(queue.name, cpu, memory, quota.cards, is_empty=not (cpu or memory or any(quota.cards.values())))
+
+
+def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, says_cards: bool) -> Limit:
+    """What a queue lets everything below it hold together: no limit where it says nothing."""
+    cpu, memory = (queue.capability.get(name, UNLIMITED) for name in (CPU, MEMORY))
+    return Limit(queue.name, cpu, memory, quota.cards, other=0 if says_cards else UNLIMITED)
+
+
+class Limits:
+    """The limits of all queues; ``version`` changes with any of them, with queues coming, going and moving."""
+
+    def __init__(self, cluster: Cluster, *, is_hierarchical: bool) -> None:
+        self._cluster = cluster
+        self.is_hierarchical = is_hierarchical
+        self._quotas: dict[str, CardQuota] = {}
+        self._chains: dict[str, tuple[Limit, ...]] = {}
+        self._faulty: dict[str, QueueInfo] = {}
+        self.version = 0
+        for queue in cluster.queues.values():
+            self.put(queue)
+
+    def put(self, queue: QueueInfo) -> None:
+        """Read a queue that is new or changed."""
+        before, quota = self._quotas.get(queue.name), quota_of(queue.annotations)
+        if quota.errors and (before is None or before.errors != quota.errors):
+            self._faulty[queue.name] = queue
+        self._quotas[queue.name] = quota
+        self._changed()
+
+    def remove(self, queue: QueueInfo) -> None:
+        """Forget a queue."""
+        self._quotas.pop(queue.name, None)
+        self._faulty.pop(queue.name, None)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._chains.clear()
+        self.version += 1
+
+    def take_faults(self) -> list[tuple[QueueInfo, str]]:
+        """What is wrong in annotations of queues; each once, and again when it is something else."""
+        found = [
+            (queue, "; ".join(map(str, self._quotas[name].errors))) for name, queue in sorted(self._faulty.items())
+        ]
+        self._faulty.clear()
+        return found
+
+    def quota(self, name: str) -> Mapping[str, int]:
+        """The card quotas of a queue."""
+        found = self._quotas.get(name)
+        return found.cards if found is not None else {}
+
+    def chain(self, name: str) -> tuple[Limit, ...]:
+        """All limits that hold for what is charged to a queue, its own first."""
+        found = self._chains.get(name)
+        if found is None:
+            found = self._chains[name] = tuple(self._limits(name))
+        return found
+
+    def _limits(self, name: str) -> Iterator[Limit]:
+        queues, seen = self._cluster.queues, set[str]()
+        while name in queues and name not in seen:
+            queue, quota = queues[name], self._quotas.get(name, CardQuota())
+            if seen:
+                yield ancestor_limit(queue, quota, says_cards=CARD_QUOTA in queue.annotations)
+            else:
+                yield own_limit(queue, quota)
+            if not self.is_hierarchical:
+                return
+            seen.add(name)
+            name = queue.parent

@@ -1,0 +1,136 @@
+"""capacity-card: quotas by card model, never exceeded (after the design of Volcano's plugin of that name)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from plugins.capacity_card.demands import Demands
+from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.ordering import NodeOrder, QueueOrder
+from plugins.capacity_card.refusals import NAME
+from plugins.capacity_card.requests import CARD_NAME
+from plugins.capacity_card.rules import Rules
+from plugins.capacity_card.series import CardSeries, by_list
+from volsched.framework.arguments import Argument
+from volsched.framework.callbacks import QueueAmounts
+from volsched.framework.reporter import about_group, about_node, about_queue
+from volsched.framework.session import Session
+from volsched.model.cluster import Cluster
+from volsched.model.queue import QueueInfo
+from volsched.model.resources import CPU, MEMORY
+
+SPARES_CPU: Final = "cardUnlimitedCpuMemory"
+WEIGHT: Final = "nodeOrderWeight"
+STRICT: Final = "strictCardName"
+ANCESTORS: Final = "checkAncestors"
+
+DEFAULT_WEIGHT: Final = 1.0
+
+BAD_QUOTA: Final = "InvalidCardQuota"
+BAD_REQUEST: Final = "InvalidCardRequest"
+BAD_LABELS: Final = "IncompleteCardLabels"
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityCardArguments:
+    """What the plugin was told; see ``CapacityCardPlugin.ARGUMENTS``."""
+
+    spares_cpu: bool = False
+    weight: float = DEFAULT_WEIGHT
+    is_strict: bool = False
+    checks_ancestors: bool = False
+
+
+class CapacityCardPlugin:
+    """Registers the rules; what they read follows the cluster from one session to the next."""
+
+    name: ClassVar[str] = NAME
+    POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
+    EXCLUDES: ClassVar[tuple[str, ...]] = ("capacity", "proportion")
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(SPARES_CPU, "bool", False, "Tasks with cards count for no cpu and memory of their queue."),
+        Argument(
+            WEIGHT, "float", DEFAULT_WEIGHT, "How much the order of a list of cards counts; 0 and below count as 1."
+        ),
+        Argument(STRICT, "bool", False, "Refuse pods that ask for cards and do not name them."),
+        Argument(ANCESTORS, "bool", False, "A queue's quota also limits all queues below it together."),
+    )
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        weight = arguments[WEIGHT]
+        self._arguments = CapacityCardArguments(
+            spares_cpu=arguments[SPARES_CPU],
+            weight=weight if weight > 0 else DEFAULT_WEIGHT,
+            is_strict=arguments[STRICT],
+            checks_ancestors=arguments[ANCESTORS],
+        )
+
+    def on_session_open(self, session: Session) -> None:
+        """Register everything, and tell what objects say wrongly."""
+        ledger = session.account(f"{NAME}.ledger", self._ledger)
+        books = session.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments))
+        rules = books.rules
+        session.add_queue_order_fn(NAME, books.queues.key)
+        session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
+        session.add_allocatable_fn(NAME, rules.refusal)
+        session.add_preemptive_fn(NAME, rules.may_preempt)
+        session.add_pre_predicate_fn(NAME, rules.unreadable)
+        session.add_predicate_fn(
+            NAME, rules.offers, scope="static", vector=rules.offering_rows, applies=rules.has_one_card
+        )
+        session.add_predicate_fn(
+            NAME,
+            rules.has_quota_left,
+            scope="domain",
+            vector=rules.quota_rows,
+            applies=rules.has_list,
+            key=rules.key,
+            version=rules.version,
+        )
+        session.add_node_order_fn(
+            NAME, books.nodes.score, scope="static", vector=books.nodes.scores, applies=rules.has_list
+        )
+        session.add_event_handler(NAME, rules)
+        session.add_queue_amounts_fn(NAME, books.amounts)
+        books.series.register(session, NAME, books.queues, rules)
+        books.tell_faults(session)
+
+    def _ledger(self, cluster: Cluster) -> Ledger:
+        told = self._arguments
+        return Ledger(
+            cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=told.checks_ancestors
+        )
+
+
+class _Books:
+    """Everything that is kept beside the ledger."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, arguments: CapacityCardArguments) -> None:
+        self._ledger = ledger
+        self._demands = Demands(cluster, ledger, spares_cpu=arguments.spares_cpu)
+        self.rules = Rules(cluster, ledger, self._demands)
+        self.nodes = NodeOrder(ledger, arguments.weight)
+        self.queues = QueueOrder(cluster, ledger)
+        self.series = CardSeries(cluster, ledger, self._demands)
+
+    def amounts(self, queue: QueueInfo) -> QueueAmounts:
+        """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""
+        sums, quota = self._demands.own(queue.name), self._ledger.limits.quota(queue.name)
+        reserved = {CPU: sums.reserved_cpu, MEMORY: sums.reserved_memory, **by_list(sums.reserved)}
+        may_hold = {name: queue.capability[name] for name in (CPU, MEMORY) if name in queue.capability}
+        return QueueAmounts(_resources(self._ledger.own(queue.name)), reserved, {**may_hold, **quota})
+
+    def tell_faults(self, session: Session) -> None:
+        """Say on queues, PodGroups and nodes what is wrong in their annotations and labels."""
+        for queue, fault in self._ledger.limits.take_faults():
+            session.tell(about_queue(queue, "Warning", BAD_QUOTA, f"{fault}; what is wrong counts as 0"))
+        for job, fault in self._demands.take_faults():
+            session.tell(about_group(job, "Warning", BAD_REQUEST, f"{fault}; what is wrong is left out"))
+        for node, fault in self._ledger.catalogue.take_warnings():
+            session.tell(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))
+
+
+def _resources(account: Account) -> dict[str, int]:
+    return {CPU: account.cpu, MEMORY: account.memory, **account.cards}

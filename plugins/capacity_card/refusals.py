@@ -1,0 +1,124 @@
+"""Why capacity-card refuses: the five reasons of Volcano's design, word for word, then the same for people.
+
+The sentences count in milli-cores, Mi and milli-cards, as that design's samples do; what stands in parentheses after
+them is in cores, bytes with a unit, and whole cards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal
+
+from plugins.capacity_card.limits import Limit
+from plugins.capacity_card.requests import Names
+from volsched.model.quantity import UNLIMITED, format_amount
+from volsched.model.resources import CPU, MEMORY
+from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+
+NAME: Final = "capacity-card"
+
+NO_REQUEST: Final = "GetTaskRequestResourceFailed"
+NO_CAPABILITY: Final = "EmptyQueueCapability"
+NO_CPU: Final = "InsufficientCPUQuota"
+NO_MEMORY: Final = "InsufficientMemoryQuota"
+NO_CARDS: Final = "InsufficientScalarQuota"
+
+At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
+
+_MI: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """One amount that would be above its limit; in the resource's unit. ``held`` is what counts already."""
+
+    resource: str
+    requested: int
+    held: int
+    limit: int
+
+    @property
+    def total(self) -> int:
+        """What it would come to."""
+        return self.held + self.requested
+
+    def shortfall(self) -> Shortfall:
+        """The same as part of a verdict."""
+        return Shortfall(self.resource, self.requested, self.held, self.limit)
+
+    def human(self) -> str:
+        """The same for people."""
+        requested, held, limit = (
+            format_amount(self.resource, amount) for amount in (self.requested, self.held, self.limit)
+        )
+        return f"{self.resource}: requested {requested}, held {held}, quota {limit}"
+
+
+def unreadable_request(queue: str, why: str) -> Verdict:
+    """Nobody can say how many cards a pod wants."""
+    message = f"Get request resource failed, Queue <{queue}>, error: {why}"
+    return Verdict(Step.ALLOCATABLE, NAME, Scope.POD, NO_REQUEST, message)
+
+
+def empty_capability(limit: Limit, step: At) -> Verdict:
+    """A queue has no quota of anything."""
+    what = "allocate" if step is Step.ALLOCATABLE else "enqueue"
+    message = (
+        f"Queue <{limit.queue}> capability <cpu 0, memory 0> is empty, deny it to {what} (what a queue does not name "
+        "counts as 0: set spec.capability for cpu and memory, annotation volcano.sh/card.quota for cards)"
+    )
+    return Verdict(step, NAME, Scope.QUEUE, NO_CAPABILITY, message)
+
+
+def short_of_cpu(limit: Limit, short: Short, step: At) -> Verdict:
+    """A queue's cpu does not suffice."""
+    text = _sentence(limit.queue, "CPU", str(short.requested), str(short.total), str(short.limit))
+    return Verdict(
+        step, NAME, Scope.QUEUE, NO_CPU, f"{text} ({short.human()}{_advice(limit, CPU)})", (short.shortfall(),)
+    )
+
+
+def short_of_memory(limit: Limit, short: Short, step: At) -> Verdict:
+    """A queue's memory does not suffice."""
+    text = _sentence(limit.queue, "memory", _mi(short.requested), _mi(short.total), _mi(short.limit))
+    message = f"{text} ({short.human()}{_advice(limit, MEMORY)})"
+    return Verdict(step, NAME, Scope.QUEUE, NO_MEMORY, message, (short.shortfall(),))
+
+
+def short_of_cards(limit: Limit, names: Names, sentence: Short, details: Sequence[Short], step: At) -> Verdict:
+    """A queue's quota of a card, or of all cards of a list, does not suffice.
+
+    ``sentence`` has the numbers to be told first, ``details`` those of each card.
+    """
+    numbers = (str(sentence.requested), str(sentence.total), str(sentence.limit))
+    text = _sentence(limit.queue, f"<{'|'.join(names)}>", *numbers)
+    human = "; ".join(short.human() for short in details)
+    return Verdict(
+        step, NAME, Scope.QUEUE, NO_CARDS, f"{text} ({human})", tuple(short.shortfall() for short in details)
+    )
+
+
+def _sentence(queue: str, what: str, requested: str, total: str, capability: str) -> str:
+    return (
+        f"Queue <{queue}> has insufficient {what} quota: requested <{requested}>, total would be <{total}>, "
+        f"but capability is <{capability}>"
+    )
+
+
+def _advice(limit: Limit, resource: str) -> str:
+    if (limit.cpu if resource == CPU else limit.memory) > 0:
+        return ""
+    return (
+        f"; what spec.capability does not name counts as 0: set {resource} there, or have cardUnlimitedCpuMemory spare "
+        "pods with cards"
+    )
+
+
+def _mi(amount: int) -> str:
+    if amount == UNLIMITED:
+        return "unlimited"
+    if amount % _MI == 0:
+        return f"{amount // _MI} Mi"
+    return f"{float(Fraction(amount, _MI)):.3f}".rstrip("0").rstrip(".") + " Mi"

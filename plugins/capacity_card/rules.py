@@ -1,0 +1,328 @@
+"""The answers of capacity-card: which job is admitted, which task its queue takes on, and on which nodes.
+
+For every limit that holds for a queue (its own; in a hierarchy, its ancestors')::
+
+    admission   held + reserved - elastic + wanted <= limit; lists of cards by sums, see ``matching``
+    placing     held + requested <= limit; of a list any card will do that has that much left
+    node        offers a card of the list that has that much left, so the node decides which card is charged
+    charge      held <= limit, looked at again when it was made: whatever others score, no quota is exceeded
+
+Equality passes; an amount of 0 is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, cast
+
+import numpy as np
+
+from plugins.capacity_card import refusals
+from plugins.capacity_card.catalogue import Kind
+from plugins.capacity_card.demands import Demands, Sums, Wanted
+from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.limits import Limit
+from plugins.capacity_card.matching import Unmet, first_unmet
+from plugins.capacity_card.refusals import NAME, Short
+from plugins.capacity_card.requests import Names, Wish
+from plugins.capacity_card.wants import Seat, Want, offered_seat
+from volsched.framework.callbacks import PERMIT, Ballot, Mask, Rows, Vote
+from volsched.framework.engine import FastEngine
+from volsched.model.cluster import Cluster
+from volsched.model.errors import FieldError
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.resources import CPU, MEMORY
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Step, Verdict
+
+_MOST_KNOWN: Final = 10_000
+
+
+class Rules:
+    """Reads ledger and demands; keeps nothing but counts of refusals and verdicts that may be given again."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._demands = demands
+        self._known: dict[tuple[str, int], tuple[tuple[int, ...], Verdict]] = {}
+        self._no_card: dict[Names, Verdict] = {}
+        self._no_quota: dict[str, Verdict] = {}
+        self.refused: Counter[tuple[str, ...]] = Counter()
+        """Refusals by queue and reason, each counted when it becomes the reason of a pod or PodGroup."""
+
+    # -- admission ----------------------------------------------------------------------------------------------------
+
+    def vote(self, job: JobInfo) -> Ballot:
+        """Admit a job whose minimum fits beside what is held and reserved."""
+        wanted = self._demands.wanted(job)
+        if wanted.is_empty:
+            return PERMIT
+        for limit in self._ledger.limits.chain(job.queue):
+            refusal = self._not_admitted(limit, wanted)
+            if refusal is not None:
+                if refusal != job.refusal:
+                    self.refused[job.queue, refusal.reason] += 1
+                return Ballot(Vote.REJECT, refusal)
+        return PERMIT
+
+    def _not_admitted(self, limit: Limit, wanted: Wanted) -> Verdict | None:
+        if limit.is_empty:
+            return refusals.empty_capability(limit, Step.ENQUEUE)
+        account, sums = self._ledger.account(limit.queue), self._demands.of(limit.queue)
+        if wanted.cpu:
+            taken = max(0, account.cpu + sums.reserved_cpu - sums.elastic_cpu)
+            if taken + wanted.cpu > limit.cpu:
+                return refusals.short_of_cpu(limit, Short(CPU, wanted.cpu, taken, limit.cpu), Step.ENQUEUE)
+        if wanted.memory:
+            taken = max(0, account.memory + sums.reserved_memory - sums.elastic_memory)
+            if taken + wanted.memory > limit.memory:
+                return refusals.short_of_memory(limit, Short(MEMORY, wanted.memory, taken, limit.memory), Step.ENQUEUE)
+        return self._short_of_lists(limit, account, sums, wanted)
+
+    def _short_of_lists(self, limit: Limit, account: Account, sums: Sums, wanted: Wanted) -> Verdict | None:
+        if not wanted.cards:
+            return None
+        cards = {card for names in (*wanted.cards, *sums.reserved) for card in names}
+        room = {card: limit.card(card) - account.cards.get(card, 0) for card in cards}
+        unmet = first_unmet(room, sorted(sums.reserved.items()), sorted(wanted.cards.items()))
+        return _unmet(limit, account, unmet) if unmet is not None else None
+
+    # -- placing ------------------------------------------------------------------------------------------------------
+
+    def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+        """Why a queue may not take a task on."""
+        wish = self._ledger.wants.wish(task.template)
+        chain = self._ledger.limits.chain(queue.name)
+        if not isinstance(wish, FieldError) and self._has_room(chain, self._ledger.wants.of(task.template), wish):
+            return None
+        return self._counted(task, self._worded(queue.name, chain, task))
+
+    def _has_room(self, chain: Sequence[Limit], want: Want, wish: Wish | None) -> bool:
+        for limit in chain:
+            account = self._ledger.account(limit.queue)
+            if want.cpu and account.cpu + want.cpu > limit.cpu:
+                return False
+            if want.memory and account.memory + want.memory > limit.memory:
+                return False
+        return wish is None or any(self._blocking(chain, name, wish.amount) is None for name in wish.candidates)
+
+    def _blocking(self, chain: Sequence[Limit], card: str, amount: int) -> Limit | None:
+        """The first limit that has not that much left of a card."""
+        for limit in chain:
+            if self._ledger.account(limit.queue).cards.get(card, 0) + amount > limit.card(card):
+                return limit
+        return None
+
+    def _worded(self, queue: str, chain: Sequence[Limit], task: TaskInfo) -> Verdict:
+        """The refusal of a task, kept for tasks that are alike while no account has moved."""
+        limits, catalogue = self._ledger.limits, self._ledger.catalogue
+        state = (limits.version, catalogue.version, *(self._ledger.account(limit.queue).version for limit in chain))
+        key = (queue, task.template.id)
+        known = self._known.get(key)
+        if known is not None and known[0] == state:
+            return known[1]
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        verdict = self._say(queue, chain, task)
+        self._known[key] = state, verdict
+        return verdict
+
+    def _say(self, queue: str, chain: Sequence[Limit], task: TaskInfo) -> Verdict:
+        wants = self._ledger.wants
+        wish, want = wants.wish(task.template), wants.of(task.template)
+        if isinstance(wish, FieldError):
+            return refusals.unreadable_request(queue, wish.message)
+        for limit in chain:
+            verdict = self._short_of_cpu_or_memory(limit, want)
+            if verdict is not None:
+                return verdict
+        return self._short_of_all(chain, cast("Wish", wish))  # with room for the rest it is cards that are short
+
+    def _short_of_cpu_or_memory(self, limit: Limit, want: Want) -> Verdict | None:
+        account = self._ledger.account(limit.queue)
+        if limit.is_empty:
+            return refusals.empty_capability(limit, Step.ALLOCATABLE)
+        if want.cpu and account.cpu + want.cpu > limit.cpu:
+            return refusals.short_of_cpu(limit, Short(CPU, want.cpu, account.cpu, limit.cpu), Step.ALLOCATABLE)
+        if want.memory and account.memory + want.memory > limit.memory:
+            short = Short(MEMORY, want.memory, account.memory, limit.memory)
+            return refusals.short_of_memory(limit, short, Step.ALLOCATABLE)
+        return None
+
+    def _short_of_all(self, chain: Sequence[Limit], wish: Wish) -> Verdict:
+        """Every card of a list is short; the last one's numbers stand in the sentence (as in Volcano's design)."""
+        details: list[Short] = []
+        last = chain[0]
+        for name in wish.candidates:
+            last = self._blocking(chain, name, wish.amount) or last
+            held = self._ledger.account(last.queue).cards.get(name, 0)
+            details.append(Short(name, wish.amount, held, last.card(name)))
+        return refusals.short_of_cards(last, wish.names, details[-1], details, Step.ALLOCATABLE)
+
+    def _counted(self, task: TaskInfo, verdict: Verdict) -> Verdict:
+        if verdict != task.refusal and task.job is not None:
+            self.refused[task.job.queue, verdict.reason] += 1
+        return verdict
+
+    def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
+        """Whether a queue would stay within its limits with all of these tasks."""
+        wants = self._ledger.wants
+        cpu = sum(wants.of(task.template).cpu for task in tasks)
+        memory = sum(wants.of(task.template).memory for task in tasks)
+        wishes = [wants.wish(task.template) for task in tasks]
+        if any(isinstance(wish, FieldError) for wish in wishes):
+            return False
+        lists = [(wish.names, wish.amount) for wish in wishes if isinstance(wish, Wish)]
+        return all(self._takes(limit, cpu, memory, lists) for limit in self._ledger.limits.chain(queue.name))
+
+    def _takes(self, limit: Limit, cpu: int, memory: int, lists: Sequence[tuple[Names, int]]) -> bool:
+        account = self._ledger.account(limit.queue)
+        if (cpu and account.cpu + cpu > limit.cpu) or (memory and account.memory + memory > limit.memory):
+            return False
+        room = {card: limit.card(card) - account.cards.get(card, 0) for names, _ in lists for card in names}
+        return first_unmet(room, (), lists) is None
+
+    def unreadable(self, task: TaskInfo) -> Verdict | None:
+        """Refuse a pod whose cards nobody can tell and that asks for nothing else: no queue is asked about those."""
+        if not task.template.best_effort:
+            return None
+        wish = self._ledger.wants.wish(task.template)
+        if not isinstance(wish, FieldError):
+            return None
+        queue = task.job.queue if task.job is not None else ""
+        return self._counted(task, refusals.unreadable_request(queue, wish.message))
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+
+    def offers(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Refuse a node that does not offer a task's card."""
+        if offered_seat(self._ledger.wants.of(task.template), self._ledger.catalogue.of(node)) is not None:
+            return None
+        return self._without_card(task)
+
+    def offering_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+        """``offers`` for many nodes."""
+        want = self._ledger.wants.of(task.template)
+        return self._rows_of(lambda kind: card_of_kind(want, kind) is not None, rows)
+
+    def has_quota_left(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Refuse a node that offers none of a task's cards, or one of which the task's queue has not that much left."""
+        seat = offered_seat(self._ledger.wants.of(task.template), self._ledger.catalogue.of(node))
+        if seat is None:
+            return self._without_card(task)
+        return None if seat.card in self.open_cards(task) else self._without_quota(queue_of(task))
+
+    def quota_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+        """``has_quota_left`` for many nodes."""
+        want, left = self._ledger.wants.of(task.template), set(self.open_cards(task))
+        return self._rows_of(lambda kind: card_of_kind(want, kind) in left, rows)
+
+    def _rows_of(self, passes: Callable[[Kind], bool], rows: Rows) -> Mask:
+        catalogue = self._ledger.catalogue
+        allowed = np.fromiter((passes(kind) for kind in catalogue.kinds()), np.bool_)
+        found: Mask = allowed[catalogue.kind_rows()[rows]]
+        return found
+
+    def open_cards(self, task: TaskInfo) -> Names:
+        """The cards of a task's list of which its queue has as much left as the task asks for.
+
+        Answers about nodes depend on nothing else of the queue, so tasks of all queues share them by this.
+        """
+        wish = self._ledger.wants.wish(task.template)
+        if not isinstance(wish, Wish):
+            return ()
+        chain = self._ledger.limits.chain(queue_of(task))
+        return tuple(name for name in wish.candidates if self._blocking(chain, name, wish.amount) is None)
+
+    def key(self, task: TaskInfo) -> Names | None:
+        """What answers about a task's nodes are shared by; None for a task without a list of cards."""
+        return self.open_cards(task) if self.has_list(task) else None
+
+    def version(self, _: TaskInfo) -> int:
+        """Changes when cards become other resources."""
+        return self._ledger.catalogue.version
+
+    def has_list(self, task: TaskInfo) -> bool:
+        """Whether a task names several cards."""
+        return len(self._ledger.wants.of(task.template).names) > 1
+
+    def has_one_card(self, task: TaskInfo) -> bool:
+        """Whether a task names one card."""
+        return len(self._ledger.wants.of(task.template).names) == 1
+
+    def _without_card(self, task: TaskInfo) -> Verdict:
+        names = self._ledger.wants.of(task.template).names
+        found = self._no_card.get(names)
+        if found is None:
+            text = f"node(s) didn't have card {'|'.join(names)}"
+            found = Verdict(Step.PREDICATE, NAME, Scope.NODE, "FailedScheduling", text, resolvable=False)
+            self._no_card[names] = found
+        return found
+
+    def _without_quota(self, queue: str) -> Verdict:
+        found = self._no_quota.get(queue)
+        if found is None:
+            text = f'node(s) had a card of which queue "{queue}" has no quota left'
+            found = self._no_quota[queue] = Verdict(Step.PREDICATE, NAME, Scope.NODE, "FailedScheduling", text)
+        return found
+
+    # -- charges ------------------------------------------------------------------------------------------------------
+
+    def allocate(self, task: TaskInfo) -> Verdict | None:
+        """Look at the charge that was just made; what is beyond a limit is taken back."""
+        want, queue = self._ledger.wants.of(task.template), queue_of(task)
+        if task.status not in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
+            return None
+        seat = self._ledger.seat(task)
+        if seat is not None and not seat.is_offered:
+            return self._without_card(task)
+        for limit in self._ledger.limits.chain(queue):
+            refusal = _overcharged(limit, self._ledger.account(limit.queue), want, seat)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def deallocate(self, task: TaskInfo) -> None:
+        """Nothing to do: the ledger follows moves."""
+
+
+def queue_of(task: TaskInfo) -> str:
+    """The queue that a task counts for."""
+    return task.job.queue if task.job is not None else ""
+
+
+def card_of_kind(want: Want, kind: Kind) -> str | None:
+    """The card that nodes of a kind would give a task."""
+    offers = dict(kind)
+    return next((name for name in want.names if name in offers and want.amount(offers[name])), None)
+
+
+def _overcharged(limit: Limit, account: Account, want: Want, seat: Seat | None) -> Verdict | None:
+    """Say which amount is above a limit now that a task is charged."""
+    if want.cpu and account.cpu > limit.cpu:
+        return refusals.short_of_cpu(limit, Short(CPU, want.cpu, account.cpu - want.cpu, limit.cpu), Step.ALLOCATABLE)
+    if want.memory and account.memory > limit.memory:
+        short = Short(MEMORY, want.memory, account.memory - want.memory, limit.memory)
+        return refusals.short_of_memory(limit, short, Step.ALLOCATABLE)
+    if seat is None or account.cards.get(seat.card, 0) <= limit.card(seat.card):
+        return None
+    short = Short(seat.card, seat.amount, account.cards.get(seat.card, 0) - seat.amount, limit.card(seat.card))
+    return refusals.short_of_cards(limit, (seat.card,), short, [short], Step.ALLOCATABLE)
+
+
+def _unmet(limit: Limit, account: Account, unmet: Unmet) -> Verdict:
+    held = sum(account.cards.get(card, 0) for card in unmet.cards) + unmet.asked - unmet.amount
+    total = Short("|".join(unmet.cards), unmet.amount, held, sum(limit.card(card) for card in unmet.cards))
+    return refusals.short_of_cards(limit, unmet.cards, total, list(_each(limit, account, unmet, total)), Step.ENQUEUE)
+
+
+def _each(limit: Limit, account: Account, unmet: Unmet, total: Short) -> Iterator[Short]:
+    yield total
+    if len(unmet.cards) > 1:
+        for card in unmet.cards:
+            yield Short(card, 0, account.cards.get(card, 0), limit.card(card))

@@ -1,0 +1,162 @@
+"""What capacity-card shows in numbers: quotas, holdings and cards, in whole cards.
+
+Each mapping is made anew when what it was made from has changed, and given again otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Final
+
+from plugins.capacity_card.amounts import MILLI, joined
+from plugins.capacity_card.cards import Card
+from plugins.capacity_card.demands import Demands
+from plugins.capacity_card.ledger import Ledger
+from plugins.capacity_card.ordering import QueueOrder
+from plugins.capacity_card.requests import Names
+from plugins.capacity_card.rules import Rules
+from volsched.framework.session import Session
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeInfo
+from volsched.model.series import Numbers, Series
+
+_QUEUE: Final = ("queue_name", "card")
+
+CAPACITY: Final = Series("volcano_queue_card_capacity", "The queue's quota of a card", _QUEUE)
+DESERVED: Final = Series("volcano_queue_card_deserved", "Its quota within what the cluster has", _QUEUE)
+ALLOCATED: Final = Series("volcano_queue_card_allocated", "Cards that pods of the queue hold", _QUEUE)
+REQUEST: Final = Series("volcano_queue_card_request", "Cards that they hold or wait for, by list of cards", _QUEUE)
+INQUEUE: Final = Series("volcano_queue_card_inqueue", "Cards reserved for jobs that were admitted, by list", _QUEUE)
+TOTAL: Final = Series("volsched_cluster_cards", "Cards that pods may take on all nodes", ("card",))
+IDLE: Final = Series("volsched_cluster_cards_idle", "Of those, cards that no pod takes", ("card",))
+REFUSALS: Final = Series(
+    "volsched_queue_card_refusals", "Pods and jobs refused by quota", ("queue", "reason"), counts=True
+)
+
+
+class CardSeries:
+    """The numbers of all series."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._demands = demands
+        self._kept: dict[str, tuple[Hashable, Numbers]] = {}
+        self._idle = IdleCards(ledger)
+
+    def register(self, session: Session, plugin: str, order: QueueOrder, rules: Rules) -> None:
+        """Let a session report all of them."""
+        for series, numbers in (
+            (CAPACITY, self._capacity),
+            (DESERVED, lambda: self._deserved(order)),
+            (ALLOCATED, self._allocated),
+            (REQUEST, self._request),
+            (INQUEUE, self._inqueue),
+            (TOTAL, self._total),
+            (IDLE, self._idle.numbers),
+            (REFUSALS, lambda: self._refusals(rules)),
+        ):
+            session.add_series_fn(plugin, series, numbers)
+
+    def _capacity(self) -> Numbers:
+        limits = self._ledger.limits
+        return self._made("capacity", limits.version, lambda: _cards(self._each(limits.quota)))
+
+    def _deserved(self, order: QueueOrder) -> Numbers:
+        deserved = order.deserved()
+        state = (self._ledger.limits.version, self._ledger.catalogue.stock)
+        return self._made("deserved", state, lambda: _cards((name, due.cards) for name, due in deserved.items()))
+
+    def _allocated(self) -> Numbers:
+        ledger = self._ledger
+        state = (ledger.version, ledger.limits.version)
+        return self._made("allocated", state, lambda: _cards(self._each(self._held)))
+
+    def _held(self, queue: str) -> Mapping[str, int]:
+        """What a queue holds, and zero for cards that it may hold."""
+        return {**dict.fromkeys(self._ledger.limits.quota(queue), 0), **self._ledger.account(queue).cards}
+
+    def _request(self) -> Numbers:
+        self._demands.catch_up()
+        state = (self._ledger.version, self._demands.version, self._ledger.limits.version)
+        return self._made("request", state, lambda: _cards(self._each(self._asked)))
+
+    def _asked(self, queue: str) -> Mapping[str, int]:
+        found = dict(self._held(queue))
+        for names, amount in self._demands.of(queue).pending.items():
+            found[joined(names)] = found.get(joined(names), 0) + amount
+        return found
+
+    def _inqueue(self) -> Numbers:
+        self._demands.catch_up()
+        state = (self._demands.version, self._ledger.limits.version)
+        return self._made("inqueue", state, lambda: _cards(self._each(self._reserved)))
+
+    def _reserved(self, queue: str) -> Mapping[str, int]:
+        return by_list(self._demands.of(queue).reserved)
+
+    def _total(self) -> Numbers:
+        catalogue = self._ledger.catalogue
+        return self._made("total", catalogue.stock, lambda: _in_cards(catalogue.totals))
+
+    def _refusals(self, rules: Rules) -> Numbers:
+        return self._made("refusals", rules.refused.total(), lambda: dict(rules.refused))
+
+    def _each(self, cards_of: Callable[[str], Mapping[str, int]]) -> Iterator[tuple[str, Mapping[str, int]]]:
+        return ((name, cards_of(name)) for name in self._cluster.queues)
+
+    def _made(self, name: str, state: Hashable, make: Callable[[], Numbers]) -> Numbers:
+        known = self._kept.get(name)
+        if known is None or known[0] != state:
+            known = self._kept[name] = state, make()
+        return known[1]
+
+
+class IdleCards:
+    """How many cards of each model no pod takes, by whomever they are taken; follows the nodes that changed."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._of: dict[str, Mapping[str, int]] = {}
+        self._sums: dict[str, int] = {}
+        self._numbers: Numbers = {}
+
+    def numbers(self) -> Numbers:
+        """Idle cards by name; none below zero."""
+        changed = self._ledger.changed_nodes
+        if changed:
+            before = dict(self._sums)
+            for node in changed.values():
+                self._put(node.name, {card.name: idle_of(node, card) for card in self._ledger.catalogue.of(node).cards})
+            changed.clear()
+            if before != self._sums:
+                self._numbers = _in_cards(self._sums)
+        return self._numbers
+
+    def _put(self, node: str, idle: Mapping[str, int]) -> None:
+        for cards, by in ((idle, 1), (self._of.pop(node, {}), -1)):
+            for name, amount in cards.items():
+                self._sums[name] = self._sums.get(name, 0) + by * amount
+        if idle:
+            self._of[node] = idle
+        there = self._ledger.catalogue.totals
+        for name in [name for name in self._sums if name not in there]:
+            del self._sums[name]
+
+
+def by_list(amounts: Mapping[Names, int]) -> dict[str, int]:
+    """Amounts by the list of cards as it is written."""
+    return {joined(names): amount for names, amount in amounts.items()}
+
+
+def idle_of(node: NodeInfo, card: Card) -> int:
+    """Milli-cards of one model that nobody takes on a node."""
+    return max(0, min(card.amount, node.idle_of(card.resource)))
+
+
+def _cards(queues: Iterable[tuple[str, Mapping[str, int]]]) -> Numbers:
+    return {(queue, card): amount / MILLI for queue, cards in queues for card, amount in cards.items()}
+
+
+def _in_cards(amounts: Mapping[str, int]) -> Numbers:
+    return {(card,): amount / MILLI for card, amount in amounts.items()}
