@@ -10,6 +10,7 @@ NAMES = {
     "sessions": "what a session costs when little or nothing changed; memory; restart",
     "preemption": "room for 500 preemptors on full clusters: sessions, victims, callbacks",
     "latency": "from a pod's creation to its binding, on a real control plane",
+    "controllers": "from a pod's creation to its PodGroup, for a burst of pods on a real control plane",
     "race": "a backlog on a real control plane: a bare binder, kube-scheduler and volsched",
 }
 

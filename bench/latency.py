@@ -27,25 +27,27 @@ CREATORS = 16
 
 
 class Load:
-    """Creates pods at a rate, and keeps when each was seen and when it was seen bound."""
+    """Creates pods at a rate, and keeps when each was seen, and when it was first seen with `done` in it: bound."""
 
-    def __init__(self, cluster: ControlPlane, namespace: str, scheduler: str) -> None:
+    def __init__(
+        self, cluster: ControlPlane, namespace: str, bodies: list[dict[str, Any]], done: bytes = b'"nodeName":"'
+    ) -> None:
         self._url = cluster.url
         self._context = cluster.credentials.client_context()
         self._token = cluster.credentials.admin_token
         self._path = f"/api/v1/namespaces/{namespace}/pods"
-        self._scheduler = scheduler
+        self._bodies = [msgspec.json.encode(body) for body in bodies]
+        self._done = done
         self.created: dict[bytes, float] = {}
         self.bound: dict[bytes, float] = {}
 
-    async def run(self, rate: float, seconds: float) -> None:
-        """Create pods for so long, then wait until all are bound, at most half a minute."""
-        count = int(rate * seconds)
+    async def run(self, rate: float) -> None:
+        """Create all pods at this rate per second, then wait until all are bound, at most half a minute."""
+        bodies, count = self._bodies, len(self._bodies)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         connector = aiohttp.TCPConnector(ssl=self._context, limit=CREATORS + 4)
         async with aiohttp.ClientSession(self._url, headers=headers, connector=connector) as session:
             watching = asyncio.create_task(self._watch(session))
-            bodies = [msgspec.json.encode(pod) for pod in live.pods_of(self._scheduler, count, 0)]
             await asyncio.sleep(0.5)
             began = time.perf_counter()
             places = iter(range(count))
@@ -78,7 +80,7 @@ class Load:
                     for line in lines:
                         if match := _NAME.search(line):
                             self.created.setdefault(match[1], now)
-                            if b'"nodeName":"' in line:
+                            if self._done in line:
                                 self.bound.setdefault(match[1], now)
 
 
@@ -86,12 +88,12 @@ def run(cluster: ControlPlane, contestant: str, rate: float, seconds: float, tur
     """Offer pods to a contestant at a rate."""
     namespace = f"latency-{turn}"
     live.make_namespace(cluster, namespace)
-    load = Load(cluster, namespace, live.SCHEDULER_NAMES[contestant])
+    load = Load(cluster, namespace, live.pods_of(live.SCHEDULER_NAMES[contestant], int(rate * seconds), 0))
     log = Path(tempfile.gettempdir()) / f"volsched-latency-{contestant}.log"
     with live.running(live.command_of(contestant, cluster, namespace, follow=True), cluster, log) as process:
         time.sleep(4.0)
         usage = live.Usage(process, cluster)
-        asyncio.run(load.run(rate, seconds))
+        asyncio.run(load.run(rate))
         cpu, server_cpu = usage.cpu(), usage.server_cpu()
     live.clear(cluster, namespace)
     waits = [(load.bound[name] - created) * 1e3 for name, created in load.created.items() if name in load.bound]

@@ -14,10 +14,15 @@ from volsched.kube.credentials import Source
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.fence import Fence
 from volsched.kube.inbox import Inbox
+from volsched.kube.metrics import Metrics
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
 from volsched.model.cluster import Cluster
 from volsched.model.series import Numbers, Series
+from volsched.operator.engine import Engine
+from volsched.operator.gauges import add_gauges as add_gauges_of_controllers
+from volsched.operator.options import Options
+from volsched.operator.writer import Writer
 from volsched.ports import CycleReport
 from volsched.registry import PLUGINS
 from volsched.testing.builders import a_cluster, a_rig
@@ -33,7 +38,7 @@ users: [{name: one, user: {}}]
 
 
 async def test_every_metric_is_documented_with_its_type(tmp_path: Path) -> None:
-    page = await page_of_the_scheduler(tmp_path)
+    page = await page_of_the_scheduler(tmp_path) + page_of_the_controllers()
     exposed = dict(line.split()[2:4] for line in page.splitlines() if line.startswith("# TYPE "))
 
     assert {name: row.type for name, row in documented().items()} == exposed
@@ -60,6 +65,13 @@ async def page_of_the_scheduler(folder: Path) -> str:
     await executor.stop()
     await api.close()
     return page
+
+
+def page_of_the_controllers() -> str:
+    """What `volsched controllers` has beside the parts that every process has."""
+    metrics = Metrics()
+    add_gauges_of_controllers(metrics, Engine(Options(), Writer(None, Fence()), lambda _: None), lambda: False)  # type: ignore[arg-type]
+    return metrics.render().decode()
 
 
 def series_of(plugin: str) -> list[tuple[Series, Numbers]]:

@@ -131,7 +131,8 @@ def _status(queue: api.Queue, state: str, standing: Standing) -> dict[str, Any]:
     """Return the merge patch for a queue's status; empty when it says all of it."""
     known = queue.status
     new = {"state": state, **{phase: standing.phases.get(phase, 0) for phase in PHASES}}
-    patch = {name: value for name, value in new.items() if getattr(known, name) != value}
+    is_new = not known.state  # nobody has written anything: zeros are written, too
+    patch = {name: value for name, value in new.items() if is_new or getattr(known, name) != value}
     wanted = {name: amount for name, amount in standing.allocated.items() if amount or name in _ALWAYS_SHOWN}
     for name in _ALWAYS_SHOWN:
         wanted.setdefault(name, 0)

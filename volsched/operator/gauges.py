@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -10,6 +11,7 @@ from volsched.controllers.store import Store
 from volsched.kube.metrics import Metrics
 from volsched.model.series import Numbers
 from volsched.operator.engine import Engine
+from volsched.operator.work import WorkQueue
 
 _KIND = ("kind",)
 
@@ -31,20 +33,20 @@ def add_gauges(metrics: Metrics, engine: Engine, stands_aside: Callable[[], bool
         "volsched_controllers_queue_depth",
         "Objects that wait to be looked at",
         _KIND,
-        lambda: {(kind,): count for kind, count in queue.depth().items()},
+        lambda: _by_kind(queue, queue.depth()),
     )
     metrics.add(
         "volsched_controllers_reconciles",
         "Looks at objects that went well",
         _KIND,
-        lambda: {(kind,): count for kind, count in queue.done.items()},
+        lambda: _by_kind(queue, queue.done),
         counts=True,
     )
     metrics.add(
         "volsched_controllers_reconcile_errors",
         "Looks at objects that failed",
         _KIND,
-        lambda: {(kind,): count for kind, count in queue.errors.items()},
+        lambda: _by_kind(queue, queue.errors),
         counts=True,
     )
     metrics.add(
@@ -56,6 +58,11 @@ def add_gauges(metrics: Metrics, engine: Engine, stands_aside: Callable[[], bool
         (),
         lambda: {(): engine.lag},
     )
+
+
+def _by_kind(queue: WorkQueue, counts: Counter[str]) -> Numbers:
+    """Return counts by kind, 0 for the kinds of which there was something to do once."""
+    return {(kind,): counts[kind] for kind in {**queue.done, **queue.errors, **counts}}
 
 
 def _groups(store: Store, phase: str) -> Numbers:

@@ -21,7 +21,9 @@ from volsched.kube.credentials import Credentials, Source
 KINDS: Final = (QUEUE, JOB, COMMAND)
 PAGE: Final = 500
 REQUEST_TIMEOUT_SECONDS: Final = 30.0
-SERVER_TIMEOUT_SECONDS: Final = 300.0
+SERVER_TIMEOUT_SECONDS: Final = 300
+"""Whole seconds: the API server refuses a watch with a fraction."""
+
 STOP_SECONDS: Final = 5.0
 
 Json = dict[str, Any]

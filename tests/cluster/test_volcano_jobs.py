@@ -1,0 +1,226 @@
+"""Volcano Jobs run by `volsched controllers` on a real control plane where Volcano's own controllers do not run."""
+
+from __future__ import annotations
+
+from tests.cluster.conftest import MakeNodes
+from tests.cluster.controlling import AT_WORK, GROUP_NAME, JOBS, Controlled, phase_of
+from tests.cluster.scheduling import GROUPS, Json, eventually, still
+from volsched.testing.controlplane.stages import FAIL_AFTER, RUN_FOR, START_AFTER
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
+
+SHORT = {RUN_FOR: "300ms"}
+BROKEN = {FAIL_AFTER: "300ms"}
+
+
+def job_path(namespace: str, name: str = "train") -> str:
+    return f"{JOBS}/namespaces/{namespace}/jobs/{name}"
+
+
+def seen_phases(job: Json) -> list[str]:
+    return [condition["status"] for condition in job["status"]["conditions"]]
+
+
+def test_a_job_waits_as_a_gang_runs_and_completes(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1, cpu="2")
+    controlled.both()
+    tasks = [controlled.task("ps", 1, SHORT), controlled.task("worker", 2, SHORT)]
+    made = controlled.job(namespace, "train", tasks, queue="default", plugins={"env": [], "svc": []})
+    name = f"train-{made['metadata']['uid']}"
+
+    group = controlled.api.wait_for(f"{GROUPS}/namespaces/{namespace}/podgroups/{name}", lambda _: True)
+    assert group["spec"]["minMember"] == 3
+    assert group["spec"]["minTaskMember"] == {"ps": 1, "worker": 2}
+    assert group["spec"]["minResources"] == {"cpu": "3"}
+    still(lambda: not any("nodeName" in pod["spec"] for pod in controlled.pods(namespace).values()), 1.5)
+    assert controlled.wait_job(namespace, "train", "Pending")["status"]["minAvailable"] == 3
+
+    make_nodes(1, cpu="2")
+
+    job = controlled.wait_job(namespace, "train", "Completed")
+    assert seen_phases(job) == ["Pending", "Running", "Completed"]
+    assert (job["status"]["succeeded"], job["status"]["failed"]) == (3, 0)
+    pods = controlled.pods(namespace)
+    assert sorted(pods) == ["train-ps-0", "train-worker-0", "train-worker-1"]
+    assert {pod["metadata"]["annotations"][GROUP_NAME] for pod in pods.values()} == {name}
+    assert pods["train-worker-1"]["spec"]["hostname"] == "train-worker-1"
+    for collection, expected in (
+        (f"/api/v1/namespaces/{namespace}/services", "train"),
+        (f"/api/v1/namespaces/{namespace}/configmaps", "train-svc"),
+        (f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies", "train"),
+    ):
+        assert controlled.api.find(f"{collection}/{expected}") is not None, expected
+    eventually(lambda: controlled.groups(namespace) == {}, what="a finished Job holds no PodGroup")
+    shown = controlled.control_plane.kubectl("get", "vcjob", "-n", namespace, "train")
+    assert "Completed" in shown
+    controlled.api.delete(f"{job_path(namespace)}?propagationPolicy=Background")
+    eventually(lambda: controlled.pods(namespace) == {}, 60)
+
+
+def test_a_failed_pod_fails_the_job_without_a_policy(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1, cpu="4")
+    controlled.both()
+    controlled.job(namespace, "train", [controlled.task("good", 1, SHORT), controlled.task("bad", 1, BROKEN)])
+
+    job = controlled.wait_job(namespace, "train", "Failed")
+
+    assert (job["status"]["succeeded"], job["status"]["failed"], job["status"]["retryCount"]) == (1, 1, 0)
+    assert controlled.wait_event(namespace, "train", "JobFinished")["type"] == "Warning"
+
+
+def test_restart_job_starts_everything_anew_until_the_retries_are_used_up(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1, cpu="4")
+    controlled.both()
+    tasks = [controlled.task("steady", 1), controlled.task("bad", 1, BROKEN)]
+    controlled.job(namespace, "train", tasks, policies=[{"event": "PodFailed", "action": "RestartJob"}], maxRetry=2)
+
+    job = controlled.wait_job(namespace, "train", "Failed", 60)
+
+    assert seen_phases(job) == ["Pending", "Running", "Restarting", "Pending", "Running", "Restarting", "Failed"]
+    assert (job["status"]["retryCount"], job["status"]["version"]) == (2, 2)
+    assert "RestartJob because of PodFailed" in controlled.wait_event(namespace, "train", "ExecuteAction")["message"]
+    eventually(
+        lambda: all(pod["status"]["phase"] in ("Succeeded", "Failed") for pod in controlled.pods(namespace).values())
+    )
+
+
+def test_complete_job_stops_what_still_runs(controlled: Controlled, namespace: str, make_nodes: MakeNodes) -> None:
+    make_nodes(1, cpu="4")
+    controlled.both()
+    worker = controlled.task("worker", 2, SHORT, policies=[{"event": "TaskCompleted", "action": "CompleteJob"}])
+    controlled.job(namespace, "train", [controlled.task("ps", 1), worker])
+
+    job = controlled.wait_job(namespace, "train", "Completed")
+
+    assert seen_phases(job) == ["Pending", "Running", "Completing", "Completed"]
+    assert sorted(controlled.pods(namespace)) == ["train-worker-0", "train-worker-1"]
+
+
+def test_a_pod_that_somebody_deletes_is_made_again_or_what_the_policy_says(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1, cpu="4")
+    controlled.both()
+    controlled.job(namespace, "plain", [controlled.task("worker", 1)])
+    controlled.job(
+        namespace, "careful", [controlled.task("worker", 1)], policies=[{"event": "PodEvicted", "action": "AbortJob"}]
+    )
+    for name in ("plain", "careful"):
+        controlled.wait_job(namespace, name, "Running")
+    before = controlled.pods(namespace)["plain-worker-0"]["metadata"]["uid"]
+
+    for name in ("plain", "careful"):
+        controlled.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}-worker-0", grace_seconds=0)
+
+    controlled.wait_job(namespace, "careful", "Aborted")
+    eventually(
+        lambda: (
+            controlled.pods(namespace).get("plain-worker-0", {}).get("metadata", {}).get("uid") not in (None, before)
+        )
+    )
+    assert phase_of(controlled.api.get(job_path(namespace, "plain"))) in ("Running", "Pending")
+
+
+def test_a_finished_job_goes_when_its_time_is_over(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1, cpu="4")
+    controlled.both()
+    controlled.job(namespace, "train", [controlled.task("worker", 1, SHORT)], ttlSecondsAfterFinished=1)
+
+    eventually(lambda: controlled.api.find(job_path(namespace)) is None, 30)
+
+
+def test_tasks_come_in_their_order_and_scale(controlled: Controlled, namespace: str, make_nodes: MakeNodes) -> None:
+    make_nodes(1, cpu="8")
+    controlled.both()
+    ps = controlled.task("ps", 1, {START_AFTER: "2s"})
+    worker = controlled.task("worker", 1, dependsOn={"name": ["ps"]})
+    job = controlled.job(namespace, "train", [ps, worker], minAvailable=1)
+
+    eventually(lambda: set(controlled.pods(namespace)) == {"train-ps-0"})
+    eventually(lambda: set(controlled.pods(namespace)) == {"train-ps-0", "train-worker-0"})
+    started = {name: pod["status"].get("startTime") for name, pod in controlled.pods(namespace).items()}
+    assert started["train-ps-0"]
+
+    job = controlled.api.get(job_path(namespace))
+    job["spec"]["tasks"][1]["replicas"] = 3
+    controlled.api.replace(job_path(namespace), job)
+    eventually(lambda: len(controlled.pods(namespace)) == 4)
+    job = controlled.api.get(job_path(namespace))
+    job["spec"]["tasks"][1]["replicas"] = 1
+    controlled.api.replace(job_path(namespace), job)
+    eventually(lambda: len(controlled.pods(namespace)) == 2)
+
+
+def test_jobs_that_cannot_be_run_say_why(controlled: Controlled, namespace: str) -> None:
+    controlled.control().wait_for(AT_WORK)
+    task = controlled.task("worker", 1)
+
+    controlled.job(namespace, "ssh", [task], plugins={"ssh": []})
+    controlled.job(namespace, "foreign", [task], queue="default")
+    controlled.api.patch(job_path(namespace, "foreign"), {"spec": {"schedulerName": "somebody-else"}})
+    controlled.job(namespace, "odd", [task], minAvailable=7)
+    broken = controlled.task("worker", 1)
+    broken["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "-1"
+    controlled.job(namespace, "refused", [broken])
+
+    assert "ssh" in controlled.wait_event(namespace, "ssh", "UnsupportedPlugin")["message"]
+    assert "somebody-else" in controlled.wait_event(namespace, "foreign", "ForeignScheduler")["message"]
+    assert "spec.minAvailable" in controlled.wait_event(namespace, "odd", "InvalidJob")["message"]
+    assert controlled.wait_event(namespace, "refused", "InvalidJob")["type"] == "Warning"
+
+
+def test_commands_work_where_their_kind_exists(controlled: Controlled, namespace: str, make_nodes: MakeNodes) -> None:
+    make_nodes(1, cpu="4")
+    controlled.control_plane.kubectl("apply", "-f", "-", stdin=COMMANDS)
+    controlled.both()
+    made = controlled.job(namespace, "train", [controlled.task("worker", 1)])
+    queue = controlled.queue(f"q-{namespace}")
+    controlled.wait_job(namespace, "train", "Running")
+    controlled.wait_queue(queue, state="Open")
+
+    def command(name: str, action: str, kind: str, target: str, uid: str = "") -> None:
+        body = {
+            "apiVersion": "bus.volcano.sh/v1alpha1",
+            "kind": "Command",
+            "metadata": {"name": name},
+            "action": action,
+            "target": {"kind": kind, "name": target, "uid": uid},
+        }
+        controlled.api.create(f"/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands", body)
+
+    command("stop", "AbortJob", "Job", "train", made["metadata"]["uid"])
+    controlled.wait_job(namespace, "train", "Aborted")
+    command("go", "ResumeJob", "Job", "train")
+    controlled.wait_job(namespace, "train", "Running", 60)
+    command("close", "CloseQueue", "Queue", queue)
+    controlled.wait_queue(queue, state="Closed")
+    command("open", "OpenQueue", "Queue", queue)
+    controlled.wait_queue(queue, state="Open")
+    assert controlled.api.items(f"/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands") == []
+    controlled.api.delete(f"{GROUPS}/queues/{queue}")
+    controlled.api.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/commands.bus.volcano.sh")
+
+
+COMMANDS = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: commands.bus.volcano.sh}
+spec:
+  group: bus.volcano.sh
+  scope: Namespaced
+  names: {kind: Command, plural: commands, singular: command, listKind: CommandList}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
+"""

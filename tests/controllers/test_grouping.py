@@ -1,0 +1,235 @@
+"""PodGroups of pods that name none, case by case after section 5.1 of the framework reference."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.controllers.cases import Cluster, a_group, a_pod, a_workload, reference
+from volsched.controllers import grouping
+from volsched.controllers.group_controller import reconcile_group, reconcile_pod
+from volsched.controllers.store import Key
+from volsched.controllers.writes import Create, Delete, Patch
+from volsched.model import api
+from volsched.model.changes import Gone
+
+WEB = reference("ReplicaSet", "web")
+KEY = "ns/podgroup-uid-web"
+PRIORITY = {"priorityClassName": "high"}
+
+
+def writes(cluster: Cluster, key: str = KEY) -> list[Create | Patch | Delete]:
+    return list(reconcile_group(cluster.store, key))
+
+
+def the_group(cluster: Cluster, key: str = KEY) -> dict[str, object]:
+    [made] = writes(cluster, key)
+    assert isinstance(made, Create)
+    return dict(made.body)
+
+
+def owned(group: api.PodGroup, owner: dict[str, object]) -> api.PodGroup:
+    raw = {"metadata": {"name": group.metadata.name, "namespace": "ns", "uid": "uid-group", "ownerReferences": [owner]}}
+    return api.decode_as(api.PodGroup, raw | {"spec": {"queue": "default", "minMember": 1}})
+
+
+def test_a_bare_pod_owns_its_podgroup() -> None:
+    cluster = Cluster().put(a_pod("alone"))
+
+    body = the_group(cluster, "ns/podgroup-uid-alone")
+
+    assert body["metadata"] == {
+        "name": "podgroup-uid-alone",
+        "namespace": "ns",
+        "ownerReferences": (
+            {"kind": "Pod", "name": "alone", "uid": "uid-alone", "apiVersion": "v1", "controller": True},
+        ),
+    }  # fmt: skip
+    assert body["spec"] == {"minMember": 1, "queue": "default", "minResources": {"cpu": "1"}}
+
+
+def test_pods_of_one_owner_share_a_podgroup_that_is_made_once_the_owner_is_known() -> None:
+    cluster = Cluster().put(a_pod("web-0", owner=WEB), a_pod("web-1", owner=WEB))
+
+    assert writes(cluster) == []
+    cluster.put(a_workload("web", 2, {grouping.GROUP_MIN_MEMBER: "2", "volcano.sh/card.request": "{}", "a/b": "c"}))
+
+    assert Key("PodGroup", KEY) in cluster.keys
+    body = the_group(cluster)
+    assert body["metadata"]["annotations"] == {"volcano.sh/card.request": "{}"}  # type: ignore[index]
+    assert body["spec"] == {"minMember": 2, "queue": "default", "minResources": {"cpu": "2"}}
+
+
+def test_an_owner_of_a_kind_that_is_not_followed_is_not_waited_for() -> None:
+    owner = reference("PyTorchJob", "web", "kubeflow.org/v1")
+
+    assert the_group(Cluster().put(a_pod("web-0", owner=owner)))["spec"] == {
+        "minMember": 1,
+        "queue": "default",
+        "minResources": {"cpu": "1"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({"volcano.sh/preemptable": "false"}, {"volcano.sh/preemptable": "false"}),
+        ({"volcano.sh/card.name": "A100"}, {}),
+        ({"volcano.sh/cooldown-time": "1m", "volcano.sh/revocable-zone": "*"}, {"volcano.sh/cooldown-time": "1m", "volcano.sh/revocable-zone": "*"}),  # noqa: E501
+        ({"volcano.sh/jdb-min-available": "1", "volcano.sh/jdb-max-unavailable": "2"}, {"volcano.sh/jdb-min-available": "1"}),  # noqa: E501
+        ({"volcano.sh/jdb-max-unavailable": "2"}, {"volcano.sh/jdb-max-unavailable": "2"}),
+        ({"volcano.sh/network-topology-mode": "hard"}, {"volcano.sh/network-topology-mode": "hard"}),
+    ],
+)  # fmt: skip
+def test_some_annotations_come_from_the_pod(annotations: dict[str, str], expected: dict[str, str]) -> None:
+    body = the_group(Cluster().put(a_pod("alone", annotations=annotations)), "ns/podgroup-uid-alone")
+
+    assert body["metadata"].get("annotations", {}) == expected  # type: ignore[attr-defined]
+
+
+def test_what_the_pod_says_wins_over_what_its_owner_says() -> None:
+    pod = a_pod("web-0", owner=WEB, annotations={"volcano.sh/preemptable": "true"})
+    cluster = Cluster().put(pod, a_workload("web", 1, {"volcano.sh/preemptable": "false", "volcano.sh/x": "y"}))
+
+    annotations = the_group(cluster)["metadata"]["annotations"]  # type: ignore[index]
+
+    assert annotations == {"volcano.sh/preemptable": "true", "volcano.sh/x": "y"}
+
+
+def test_nothing_is_inherited_when_that_is_switched_off() -> None:
+    cluster = Cluster(inherit=False)
+    cluster.put(a_pod("web-0", owner=WEB), a_workload("web", 1, {"volcano.sh/x": "y", grouping.GROUP_MIN_MEMBER: "3"}))
+
+    body = the_group(cluster)
+
+    assert "annotations" not in body["metadata"]  # type: ignore[operator]
+    assert body["spec"]["minMember"] == 3  # type: ignore[index]
+
+
+def test_queue_and_priority_come_from_the_pod() -> None:
+    pod = a_pod("alone", annotations={grouping.QUEUE_NAME: "team"}, **PRIORITY)
+
+    spec = the_group(Cluster().put(pod), "ns/podgroup-uid-alone")["spec"]
+
+    assert (spec["queue"], spec["priorityClassName"]) == ("team", "high")  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("own", "of_namespace", "expected"),
+    [("", "", "standard"), ("", "team", "team"), ("standard", "team", "team"), ("mine", "team", "mine")],
+)
+def test_a_namespace_names_the_queue_of_what_is_in_the_default_one(own: str, of_namespace: str, expected: str) -> None:
+    cluster = Cluster(default_queue="standard")
+    annotations = {grouping.QUEUE_NAME: of_namespace} if of_namespace else {}
+    cluster.put(api.decode_as(api.Namespace, {"metadata": {"name": "ns", "annotations": annotations}}))
+    cluster.put(a_pod("alone", annotations={grouping.QUEUE_NAME: own} if own else {}))
+
+    assert the_group(cluster, "ns/podgroup-uid-alone")["spec"]["queue"] == expected  # type: ignore[index]
+
+
+def test_a_pod_is_annotated_once_its_podgroup_is_there() -> None:
+    cluster = Cluster().put(a_pod("alone"))
+    assert list(reconcile_pod(cluster.store, "uid-alone")) == []
+
+    cluster.put(a_group("podgroup-uid-alone"))
+
+    assert cluster.keys[-1] == Key("Pod", "uid-alone")
+    [patch] = reconcile_pod(cluster.store, "uid-alone")
+    assert isinstance(patch, Patch)
+    assert patch.body == {
+        "metadata": {"uid": "uid-alone", "annotations": {grouping.GROUP_NAME: "podgroup-uid-alone"}},
+    }  # fmt: skip
+    cluster.put(a_pod("alone", annotations={grouping.GROUP_NAME: "podgroup-uid-alone"}))
+    assert list(reconcile_pod(cluster.store, "uid-alone")) == []
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_gets_nothing(phase: str) -> None:
+    cluster = Cluster().put(a_pod("alone", phase=phase), a_group("podgroup-uid-other"))
+
+    assert writes(cluster, "ns/podgroup-uid-alone") == []
+    assert list(reconcile_pod(cluster.store, "uid-alone")) == []
+
+
+def test_a_pod_that_names_a_podgroup_is_left_alone() -> None:
+    cluster = Cluster().put(a_pod("web-0", owner=WEB, annotations={grouping.GROUP_NAME: "mine"}), a_workload("web"))
+
+    assert writes(cluster) == []
+    assert list(reconcile_pod(cluster.store, "uid-web-0")) == []
+
+
+def test_a_workload_scaled_to_zero_has_no_podgroup() -> None:
+    cluster = Cluster().put(a_workload("web", 0), owned(a_group("podgroup-uid-web"), WEB))
+    cluster.put(a_pod("web-0", owner=WEB, annotations={grouping.GROUP_NAME: "podgroup-uid-web"}))
+
+    [delete] = writes(cluster)
+
+    assert isinstance(delete, Delete)
+    assert (delete.name, delete.uid) == ("podgroup-uid-web", "uid-group")
+
+
+def test_a_podgroup_of_that_name_that_somebody_else_made_is_not_deleted() -> None:
+    assert writes(Cluster().put(a_workload("web", 0), a_group("podgroup-uid-web"))) == []
+
+
+def test_a_podgroup_whose_owner_was_seen_going_goes_and_one_of_an_unknown_owner_stays() -> None:
+    cluster = Cluster().put(owned(a_group("podgroup-uid-web"), WEB))
+    assert writes(cluster) == []
+
+    cluster.put(a_workload("web"))
+    cluster.store.gone(Gone("ReplicaSet", "ns", "web", "uid-web"))
+
+    [delete] = writes(cluster)
+    assert isinstance(delete, Delete)
+
+
+def test_a_podgroup_that_is_missing_under_pods_that_name_it_is_made_again() -> None:
+    pod = a_pod("web-0", owner=WEB, annotations={grouping.GROUP_NAME: "podgroup-uid-web"}, phase="Running", node="n")
+    group = owned(a_group("podgroup-uid-web"), WEB)
+    cluster = Cluster().put(pod, a_workload("web"), group)
+    assert writes(cluster) == []
+
+    cluster.store.gone(Gone("PodGroup", "ns", "podgroup-uid-web", "uid-group"))
+
+    assert the_group(cluster)["spec"]["minMember"] == 1  # type: ignore[index]
+
+
+def test_what_a_workload_says_later_reaches_its_podgroup_and_what_others_wrote_stays() -> None:
+    cluster = Cluster().put(a_pod("web-0", owner=WEB), owned(a_group("podgroup-uid-web"), WEB))
+
+    cluster.put(a_workload("web", 3, {"volcano.sh/card.request": "{}", grouping.GROUP_MIN_MEMBER: "3"}))
+
+    [patch] = writes(cluster)
+    assert isinstance(patch, Patch)
+    assert patch.body == {
+        "metadata": {"uid": "uid-group", "annotations": {"volcano.sh/card.request": "{}"}},
+        "spec": {"minMember": 3, "minResources": {"cpu": "3"}},
+    }
+
+
+@given(st.text())
+def test_any_text_as_minimum_is_a_number_of_pods(text: str) -> None:
+    assert 1 <= grouping.min_member_of({grouping.GROUP_MIN_MEMBER: text}) < 10**9
+
+
+@pytest.mark.parametrize(("text", "expected"), [("4", 4), ("0", 1), ("", 1), ("-2", 1), ("2.5", 1), ("many", 1)])
+def test_nonsense_as_minimum_counts_as_one(text: str, expected: int) -> None:
+    assert grouping.min_member_of({grouping.GROUP_MIN_MEMBER: text}) == expected
+
+
+def test_an_older_event_changes_nothing_and_what_went_does_not_come_back() -> None:
+    old, new = a_pod("alone"), a_pod("alone", annotations={grouping.GROUP_NAME: "mine"})
+    cluster = Cluster().put(new, old)
+    assert cluster.store.pods["uid-alone"].group == "mine"
+
+    cluster.store.gone(Gone("Pod", "ns", "alone", "uid-alone"))
+    cluster.put(new)
+
+    assert cluster.store.pods == {}
+
+
+def test_equal_pods_share_what_is_kept_of_them() -> None:
+    cluster = Cluster().put(*(a_pod(f"web-{n}", owner=WEB) for n in range(50)))
+
+    assert len({id(pod.seed) for pod in cluster.store.pods.values()}) == 1
