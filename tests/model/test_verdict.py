@@ -141,3 +141,34 @@ def test_as_many_reasons_as_fit_are_told() -> None:
 
     assert 980 < len(text.encode()) < 1000
     assert text.endswith(f", and {5000 - text.count('1 r')} more reasons.")
+
+
+def over(used: int, node: str, found: NodeRefusals) -> None:
+    """A node where two cores are too many."""
+    message = "cpu quota exceeded"
+    shortfalls = (Shortfall("cpu", 2000, used, 4000),)
+    found.add_verdict(Verdict(Step.PREDICATE, "x", Scope.NODE, "FailedScheduling", message, shortfalls), node)
+
+
+def test_numbers_are_told_where_few_nodes_have_a_reason() -> None:
+    found = NodeRefusals({"Insufficient memory": 1})
+    over(3500, "a", found)
+    over(4000, "b", found)
+
+    assert found.text(3) == (
+        "0/3 nodes are available: 2 cpu quota exceeded (a: cpu required 2, used 3500m, quota 4; "
+        "b: cpu required 2, used 4, quota 4), 1 Insufficient memory."
+    )
+
+
+def test_numbers_are_left_out_where_many_nodes_have_a_reason() -> None:
+    found, others = NodeRefusals(), NodeRefusals()
+    for node in "abc":
+        over(4000, node, found)
+    over(4000, "d", others)
+    found.merge(others)
+
+    assert found.text(4) == "0/4 nodes are available: 4 cpu quota exceeded."
+    found = NodeRefusals()
+    found.merge(others)
+    assert found.text(1) == "0/1 nodes are available: 1 cpu quota exceeded (d: cpu required 2, used 4, quota 4)."

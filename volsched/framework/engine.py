@@ -639,7 +639,7 @@ class FastEngine:
         for row in rows:
             verdict = predicate.fn(task, nodes[row])
             if verdict is not None:
-                found.add(verdict.message)
+                found.add_verdict(verdict, nodes[row].name)
                 undecided[row] = False
 
     def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
@@ -648,12 +648,11 @@ class FastEngine:
 
 
 def speaks_for_template(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
-    """Whether what nodes say of a task depends on nothing but its template and them."""
-    asked: list[Predicate | NodeOrder] = [*callbacks.predicates, *callbacks.node_orders]
+    """Whether the nodes that a task can go to depend on nothing but its template and them. No score closes a node."""
     return not any(
         callback.scope == "queue"
         or (callback.scope == "domain" and (callback.key is None or callback.key(task) is not None))
-        for callback in asked
+        for callback in callbacks.predicates
     )
 
 
@@ -686,7 +685,11 @@ def refusals_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> N
     """Count the reasons of all nodes, as kube-scheduler words them."""
     refusals = NodeRefusals()
     for node in cluster.rows:
-        refusals.add_all(refusal_of(cluster, callbacks, task, node)[1])
+        verdict, reasons = refusal_of(cluster, callbacks, task, node)
+        if verdict is not None:
+            refusals.add_verdict(verdict, node.name)
+        else:
+            refusals.add_all(reasons)
     return refusals
 
 

@@ -14,6 +14,9 @@ LONGEST_MESSAGE: Final = 1000
 
 COMMONEST: Final = 3
 
+DETAILED: Final = 3
+"""A reason that so many nodes have at most is told with the numbers of each."""
+
 BINDER: Final = "binder"
 """In the place of a plugin's name: the API server refused what had been decided."""
 
@@ -85,18 +88,36 @@ class Verdict(msgspec.Struct, frozen=True):
         """Return the message, cut to what an Event may carry."""
         return truncated(self.message)
 
+    def numbers_of(self, node: str) -> str:
+        """Return the shortfalls of a node, as "gpu-1: cpu required 6, used 28, quota 32"; empty when there are none."""
+        numbers = (item.human() for item in self.shortfalls)
+        said = (f"{n['resource']} required {n['requested']}, used {n['used']}, quota {n['limit']}" for n in numbers)
+        return f"{node}: {', '.join(said)}" if self.shortfalls else ""
+
 
 class NodeRefusals:
-    """Counts of the reasons for which nodes were refused, rendered as kube-scheduler's sentence."""
+    """Counts of the reasons for which nodes were refused, rendered as kube-scheduler's sentence.
 
-    __slots__ = ("_counts",)
+    Where few nodes have a reason that comes with numbers, these are told as well: `verdicts` are kept for them.
+    """
+
+    __slots__ = ("_counts", "_verdicts")
 
     def __init__(self, counts: Mapping[str, int] | None = None) -> None:
         self._counts: Counter[str] = Counter(counts or {})
+        self._verdicts: dict[str, list[tuple[str, Verdict]]] = {}
 
     def add(self, reason: str, nodes: int = 1) -> None:
         """Count one reason for a number of nodes."""
         self._counts[reason] += nodes
+
+    def add_verdict(self, verdict: Verdict, node: str) -> None:
+        """Count the reason of one node's verdict."""
+        self._counts[verdict.message] += 1
+        if verdict.shortfalls:
+            kept = self._verdicts.setdefault(verdict.message, [])
+            if len(kept) < DETAILED:
+                kept.append((node, verdict))
 
     def add_all(self, reasons: Iterable[str], nodes: int = 1) -> None:
         """Count each different reason once for a number of nodes."""
@@ -106,6 +127,9 @@ class NodeRefusals:
     def merge(self, other: "NodeRefusals") -> None:
         """Count what another has counted as well."""
         self._counts.update(other._counts)
+        for reason, verdicts in other._verdicts.items():
+            kept = self._verdicts.setdefault(reason, [])
+            kept.extend(verdicts[: DETAILED - len(kept)])
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -131,12 +155,19 @@ class NodeRefusals:
         Reasons that do not fit into an Event are counted at the end.
         """
         head = f"0/{nodes} nodes are available"
-        parts = [f"{count} {reason}" for reason, count in self.ordered()]
+        parts = [f"{count} {reason}{self._numbers(reason, count)}" for reason, count in self.ordered()]
         if not parts:
             return f"{head}."
         shown = _shown(parts, LONGEST_MESSAGE - 1 - len(f"{head}: ."))
         tail = f"{_and_more(len(parts) - shown)}."
         return truncated(f"{head}: {', '.join(parts[:shown])}", tail)
+
+    def _numbers(self, reason: str, count: int) -> str:
+        """Return what the nodes with a reason lack, when all of them are known and few."""
+        verdicts = self._verdicts.get(reason, ())
+        if not verdicts or count != len(verdicts):
+            return ""
+        return f" ({'; '.join(verdict.numbers_of(node) for node, verdict in verdicts)})"
 
 
 def truncated(text: str, tail: str = "", limit: int = LONGEST_MESSAGE) -> str:
