@@ -1,4 +1,4 @@
-"""Pods that must not be placed because a part of them cannot be understood, or is not supported."""
+"""Pods that must not be placed because a part of them cannot be understood, or is switched off."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ def refusal(task: TaskInfo) -> Verdict | None:
     if template.refusals:
         faults = "; ".join(str(fault) for fault in template.refusals)
         return pod_refusal(f'pod "{task.key}" cannot be placed: {faults}', Step.INVALID)
-    if template.resource_claims:
-        claim = template.resource_claims[0]
-        what = f'ResourceClaim "{claim.claim}"' if claim.claim else f'ResourceClaimTemplate "{claim.template}"'
-        return pod_refusal(
-            f'pod "{task.key}" uses {what} as "{claim.name}": ResourceClaims are not allocated in this version'
-        )
     return None
+
+
+def refuse_claims(task: TaskInfo) -> Verdict | None:
+    """Refuse pods with ResourceClaims where their allocation is switched off: nobody else would allocate them."""
+    if not task.template.resource_claims:
+        return None
+    claim = task.template.resource_claims[0]
+    what = f'ResourceClaim "{claim.claim}"' if claim.claim else f'ResourceClaimTemplate "{claim.template}"'
+    return pod_refusal(
+        f'pod "{task.key}" uses {what} as "{claim.name}", and predicate.DynamicResourceAllocationEnable is false'
+    )

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from plugins.predicates import invalid, nodes, slots
 from plugins.predicates.binding import VolumeBinding
+from plugins.predicates.devices import DeviceRules
 from plugins.predicates.disks import LegacyDisks
 from plugins.predicates.limits import VolumeLimits
 from plugins.predicates.neighbours import Neighbours
@@ -93,6 +94,8 @@ class PredicatesPlugin:
         """Register the rules."""
         wanted = self._arguments
         session.add_pre_predicate_fn(NAME, invalid.refusal)
+        if not wanted.dynamic_resource_allocation:
+            session.add_pre_predicate_fn(NAME, invalid.refuse_claims)
         session.add_predicate_fn(NAME, nodes.is_schedulable, scope="static")
         if wanted.taint_toleration:
             session.add_predicate_fn(NAME, nodes.tolerates_taints, scope="static")
@@ -112,6 +115,8 @@ class PredicatesPlugin:
         disks = session.account("predicates.disks", LegacyDisks)
         session.add_predicate_fn(NAME, disks.are_free, vector=disks.free_rows, applies=disks.applies)
         self._register_claims(session)
+        if wanted.dynamic_resource_allocation:
+            _register_devices(session)
         domains = domains_of(session)
         if wanted.pod_topology_spread:
             spreading = Spreading(domains)
@@ -158,3 +163,16 @@ class PredicatesPlugin:
         )
         if wanted.volume_binding:
             session.add_event_handler(NAME, binding)
+
+
+def _register_devices(session: Session) -> None:
+    rules = session.account("predicates.devices", DeviceRules)
+    session.add_pre_predicate_fn(NAME, rules.refuse_pod)
+    session.add_predicate_fn(
+        NAME, rules.refuse, scope="domain", applies=rules.applies, key=rules.key, version=rules.version
+    )
+    session.add_node_order_fn(
+        NAME, rules.score, scope="domain", applies=rules.applies, key=rules.preference_key, version=rules.version
+    )
+    session.add_event_handler(NAME, rules)
+    session.add_close_fn(NAME, lambda: rules.release_useless(session))

@@ -233,7 +233,8 @@ class Mirror:
     def _update_pod(self, task: TaskInfo, pod: api.Pod) -> None:
         template = self.templates.intern(pod)
         labels_before, role_before, group_before = task.labels, task.role, self._group_of(task)
-        gates_before = (task.gated, task.admission_gate)
+        annotations_before = task.annotations
+        gates_before = (task.gated, task.admission_gate, task.claim_names)
         assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
         if template is not task.template:
             self._replace(task, pod)
@@ -253,7 +254,7 @@ class Mirror:
             self._move(task, status, node)
         if task.held and task.uid not in self._pods.due:
             self._release(task)
-        if gates_before != (task.gated, task.admission_gate) and task.job is not None:
+        if gates_before != (task.gated, task.admission_gate, task.claim_names) and task.job is not None:
             task.job.parked_at = NOT_PARKED
             self._explain_gates(task)
 
@@ -294,6 +295,7 @@ class Mirror:
         if node != task.nominated or task.nomination_sent:
             self.cluster.nominate(task, node, sent=False)
 
+        task.claim_names = reading.claim_names_of(pod)
     def _standing(self, task: TaskInfo, pod: api.Pod) -> tuple[TaskStatus, NodeInfo | None]:
         """Status and node of a pod; a node that is not known yet is waited for."""
         status = reading.pod_status(pod)
@@ -555,11 +557,12 @@ class Mirror:
         self.cluster.budgets.pop(f"{gone.namespace}/{gone.name}", None)
 
     def _put_storage(self, found: api.ApiObject) -> None:
-        if self.cluster.storage.put(found):
+        if self.cluster.storage.put(found) or self.cluster.devices.put(found):
             self.cluster.relief += 1
 
     def _drop_storage(self, gone: Gone) -> None:
-        if self.cluster.storage.drop(gone.kind, gone.namespace, gone.name):
+        named = (gone.kind, gone.namespace, gone.name)
+        if self.cluster.storage.drop(*named) or self.cluster.devices.drop(*named):
             self.cluster.relief += 1
 
     # -- results of writes --------------------------------------------------------------------------------------------

@@ -138,6 +138,11 @@ def queue_info(queue: api.Queue, report: Report) -> QueueInfo:
     info.reclaimable = spec.reclaimable is not False
     info.state = queue.status.state
     info.annotations = queue.metadata.annotations
+def claim_names_of(pod: api.Pod) -> tuple[tuple[str, str | None], ...]:
+    """The ResourceClaims that were made for a pod from templates: the entry, and the claim's name, None for none."""
+    return tuple((made.name, made.resource_claim_name) for made in pod.status.resource_claim_statuses)
+
+
     info.capability = amounts(spec.capability, "spec.capability", report)
     info.deserved = amounts(spec.deserved, "spec.deserved", report)
     info.guarantee = amounts(spec.guarantee.resource, "spec.guarantee.resource", report)

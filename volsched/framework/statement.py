@@ -195,4 +195,5 @@ def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:
         task.bind_volumes,
         task.job.queue if task.job is not None else "",
         task.created,
+        task.bind_claims,
     )

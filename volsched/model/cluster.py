@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from volsched.model.budget import Budget
 from volsched.model.columns import ResourceColumns
+from volsched.model.devices import Devices
 from volsched.model.job import INQUEUE, NOT_PARKED, PENDING, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.queue import QueueInfo
@@ -92,7 +93,7 @@ class RowLog:
 
 
 class Cluster:
-    """Nodes, tasks, jobs, queues and storage, with exact accounts.
+    """Nodes, tasks, jobs, queues, storage and devices, with exact accounts.
 
     ``layout`` changes when nodes come or go (rows are numbered anew), ``relief`` whenever something happened that
     could let a waiting task in: room freed, a node changed, a quota changed. ``standing`` changes with every move,
@@ -116,6 +117,7 @@ class Cluster:
         self.budgets: dict[str, Budget] = {}
         self.usage_log = RowLog()
         self.facts_log = RowLog()
+        self.devices = Devices(self._touch_named)
         self.layout = 0
         self.relief = 0
         self.standing = 0
@@ -237,6 +239,10 @@ class Cluster:
     def touch(self, node: NodeInfo) -> None:
         """Note that something on a node changed, so that answers about it are asked again."""
         self.usage_log.append(node.row)
+    def _touch_named(self, name: str) -> None:
+        if name in self.nodes:
+            self.touch(self.nodes[name])
+
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from volsched.model.dra import Allocation
 from volsched.model.job import Condition
 
 
@@ -32,11 +33,24 @@ class VolumeWrite(msgspec.Struct, frozen=True, gc=False):
     """Seconds in which the claim must become bound."""
 
 
+class ClaimWrite(msgspec.Struct, frozen=True, gc=False):
+    """What must be written about a ResourceClaim before a pod that uses it is bound.
+
+    The claim is reserved for the pod. With an ``allocation`` it gets that too, unless another pod of the same job has
+    written it already; without one it must have one.
+    """
+
+    claim: str
+    """``namespace/name``"""
+    uid: str
+    allocation: Allocation | None = None
+
+
 class Bind(msgspec.Struct, frozen=True, gc=False):
     """Assign a pod to a node, with result annotations that travel in the Binding.
 
-    ``volumes`` come first: the Binding waits until they have come true. ``queue`` and ``created`` (seconds since the
-    epoch) tell who had to wait how long.
+    ``claims`` and ``volumes`` come first: the Binding waits until they have come true. ``queue`` and ``created``
+    (seconds since the epoch) tell who had to wait how long.
     """
 
     uid: str
@@ -48,6 +62,19 @@ class Bind(msgspec.Struct, frozen=True, gc=False):
     volumes: tuple[VolumeWrite, ...] = ()
     queue: str = ""
     created: float = 0.0
+    claims: tuple[ClaimWrite, ...] = ()
+
+
+class ReleaseClaim(msgspec.Struct, frozen=True, gc=False):
+    """Take from a ResourceClaim what it was given: no node that has room for its pod can use that.
+
+    It is left alone when it is by now reserved for anybody but ``pod`` (a uid).
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    pod: str
 
 
 class LiftGate(msgspec.Struct, frozen=True, gc=False):
@@ -108,7 +135,7 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
     action: str = "Scheduling"
 
 
-Step: TypeAlias = Bind | LiftGate | Evict | WriteGroupStatus | WritePodCondition | Tell
+Step: TypeAlias = Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | WritePodCondition | Tell
 
 
 class Executor(Protocol):

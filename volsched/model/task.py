@@ -12,7 +12,7 @@ from volsched.model.verdict import Verdict
 if TYPE_CHECKING:
     from volsched.model.job import JobInfo
     from volsched.model.node import NodeInfo
-    from volsched.model.plan import VolumeWrite
+    from volsched.model.plan import ClaimWrite, VolumeWrite
 
 ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 """Volcano's scheduling gate on pods that are to be held back until their queue has room for them."""
@@ -28,6 +28,7 @@ class TaskInfo:
     ``nominated`` is the node where room is being made for the task; ``nomination_sent`` says that we decided so (or
     that it no longer holds) and the API server has not shown it yet.
     ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
+    ``claim_names`` are the ResourceClaims that were made from templates: (entry of the pod, name or None for none).
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     """
 
@@ -36,8 +37,11 @@ class TaskInfo:
         "annotations",
         "bind_annotations",
         "bind_volumes",
+        "bind_claims",
         "charge",
         "created",
+        "claim_names",
+        "containers",
         "gated",
         "held",
         "job",
@@ -107,6 +111,8 @@ class TaskInfo:
         self.bind_volumes: tuple[VolumeWrite, ...] = ()
         self.order: tuple[object, ...] = ()
 
+        self.bind_claims: tuple[ClaimWrite, ...] = ()
+        self.claim_names: tuple[tuple[str, str | None], ...] = ()
     @property
     def best_effort(self) -> bool:
         """Whether the task asks for nothing (pod slots aside); backfill places such tasks."""

@@ -1,81 +1,96 @@
-"""Kinds of Dynamic Resource Allocation, as far as a result shows them.
+"""ResourceClaims in the in-memory cluster: what Kubernetes' resourceclaim controller and a binding do with them.
 
-This version allocates no claims; what a claim's status says already is shown as it stands.
+Pure functions over objects. A claim that is made for a pod is named `<pod>-<entry>`, without a random end, so that two
+runs agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from volsched.model import api
+import msgspec
 
+from volsched.controllers.owners import controller_uid, owner_reference
+from volsched.model import api, dra
+from volsched.model.plan import ClaimWrite
+from volsched.simulation.manifests import completed
 
-class DeviceResult(api.Record, frozen=True):
-    """One device that a claim has."""
-
-    driver: str = ""
-    pool: str = ""
-    device: str = ""
-
-
-class DevicesAllocated(api.Record, frozen=True):
-    """The devices that a claim has."""
-
-    results: tuple[DeviceResult, ...] = ()
+ENTRY = "resource.kubernetes.io/pod-claim-name"
 
 
-class Allocation(api.Record, frozen=True):
-    """What a claim was given."""
+def with_claims(
+    pod: api.Pod, templates: Mapping[str, dra.ResourceClaimTemplate], known: Mapping[str, dra.ResourceClaim]
+) -> tuple[api.Pod, list[dra.ResourceClaim]]:
+    """Return a pod whose status names the claims made from its templates, and those that are made now.
 
-    devices: DevicesAllocated = DevicesAllocated()
-
-
-class Consumer(api.Record, frozen=True):
-    """Who uses a claim."""
-
-    resource: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class ClaimStatus(api.Record, frozen=True):
-    """How a claim is doing."""
-
-    allocation: Allocation | None = None
-    reserved_for: tuple[Consumer, ...] = ()
-
-
-class ResourceClaim(api.ApiObject, frozen=True):
-    """resource.k8s.io ResourceClaim."""
-
-    status: ClaimStatus = ClaimStatus()
+    A template that is not there is waited for.
+    """
+    namespace, made, names = pod.metadata.namespace, [], list(pod.status.resource_claim_statuses)
+    told = {status.name for status in names}
+    for use in pod.spec.resource_claims:
+        template = templates.get(f"{namespace}/{use.resource_claim_template_name or ''}")
+        if use.resource_claim_name or template is None or use.name in told:
+            continue
+        claim = _made(pod, use.name, template.spec)
+        if claim.key not in known:
+            made.append(claim)
+        names.append(api.PodResourceClaimStatus(use.name, claim.metadata.name))
+    if len(names) == len(told):
+        return pod, []
+    status = msgspec.structs.replace(pod.status, resource_claim_statuses=tuple(names))
+    return msgspec.structs.replace(pod, status=status), made
 
 
-class ResourceClaimTemplate(api.ApiObject, frozen=True):
-    """resource.k8s.io ResourceClaimTemplate."""
-
-    spec: Any = None
-
-
-class ResourceSlice(api.ApiObject, frozen=True):
-    """resource.k8s.io ResourceSlice."""
-
-    spec: Any = None
-
-
-class DeviceClass(api.ApiObject, frozen=True):
-    """resource.k8s.io DeviceClass."""
-
-    spec: Any = None
+def _made(pod: api.Pod, entry: str, template: Any) -> dra.ResourceClaim:
+    inner = template.get("metadata") if isinstance(template, Mapping) else None
+    own = inner if isinstance(inner, Mapping) else {}
+    meta = api.ObjectMeta(
+        name=f"{pod.metadata.name}-{entry}",
+        namespace=pod.metadata.namespace,
+        labels=dict(own.get("labels") or {}),
+        annotations={**(own.get("annotations") or {}), ENTRY: entry},
+        owner_references=(owner_reference(pod),),
+    )
+    return completed(
+        dra.ResourceClaim(metadata=meta, spec=template.get("spec") if isinstance(template, Mapping) else None)
+    )
 
 
-CLAIM_VERSIONS: Final = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
+def reserved(claim: dra.ResourceClaim, write: ClaimWrite, pod: api.Pod) -> dra.ResourceClaim:
+    """Return a claim with its finalizer, its allocation and the reservation for a pod."""
+    status, meta = claim.status, claim.metadata
+    if dra.FINALIZER not in meta.finalizers:
+        meta = msgspec.structs.replace(meta, finalizers=(*meta.finalizers, dra.FINALIZER))
+    consumers = status.reserved_for
+    if all(consumer.uid != pod.metadata.uid for consumer in consumers):
+        consumers = (*consumers, dra.Consumer(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid))
+    status = dra.ResourceClaimStatus(status.allocation or write.allocation, consumers)
+    return msgspec.structs.replace(claim, metadata=meta, status=status)
 
-CLAIM_KINDS: Final[Mapping[str, type[api.ApiObject]]] = {
-    "ResourceClaim": ResourceClaim,
-    "ResourceClaimTemplate": ResourceClaimTemplate,
-    "ResourceSlice": ResourceSlice,
-    "DeviceClass": DeviceClass,
-}
-"""What each of these kinds is decoded into."""
+
+def released(claim: dra.ResourceClaim, pod: str) -> dra.ResourceClaim:
+    """Return a claim that is no longer reserved for a pod (a uid); without any consumer it has nothing any more."""
+    rest = tuple(consumer for consumer in claim.status.reserved_for if consumer.uid != pod)
+    if len(rest) == len(claim.status.reserved_for):
+        return claim
+    return _with_consumers(claim, rest)
+
+
+def deallocated(claim: dra.ResourceClaim) -> dra.ResourceClaim:
+    """Return a claim that has nothing and is reserved for nobody."""
+    return _with_consumers(claim, ())
+
+
+def _with_consumers(claim: dra.ResourceClaim, consumers: tuple[dra.Consumer, ...]) -> dra.ResourceClaim:
+    if consumers:
+        status = dra.ResourceClaimStatus(claim.status.allocation, consumers)
+        return msgspec.structs.replace(claim, status=status)
+    finalizers = tuple(name for name in claim.metadata.finalizers if name != dra.FINALIZER)
+    meta = msgspec.structs.replace(claim.metadata, finalizers=finalizers)
+    return msgspec.structs.replace(claim, metadata=meta, status=dra.ResourceClaimStatus())
+
+
+def belongs_to(claim: dra.ResourceClaim, pod: api.Pod) -> bool:
+    """Say whether a claim was made for a pod and goes with it."""
+    return controller_uid(claim) == pod.metadata.uid

@@ -15,11 +15,11 @@ import msgspec
 from volsched.cache.reading import GROUP_NAME
 from volsched.controllers import grouping, jobs
 from volsched.controllers.owners import controller_uid
-from volsched.model import api
+from volsched.model import api, dra
 from volsched.model.errors import FieldError
 from volsched.model.selectors import NodeSelector
 from volsched.model.template import Toleration
-from volsched.simulation import workloads
+from volsched.simulation import claims, workloads
 from volsched.simulation.manifests import Inventory, completed
 from volsched.simulation.workloads import Birth
 
@@ -46,6 +46,7 @@ class Objects(Protocol):
     cycle: int
     pods: dict[str, api.Pod]
     groups: dict[str, api.PodGroup]
+    resource_claims: dict[str, dra.ResourceClaim]
 
     @property
     def now(self) -> datetime:
@@ -56,6 +57,12 @@ class Objects(Protocol):
 
     def add_claims(self, claims: Iterator[api.PersistentVolumeClaim] | list[api.PersistentVolumeClaim]) -> None:
         """Make claims, those left out that are there already."""
+
+    def put_resource_claim(self, claim: dra.ResourceClaim) -> None:
+        """Write a ResourceClaim."""
+
+    def release_claims_of(self, pod: api.Pod) -> None:
+        """Let a pod that is over use no ResourceClaim any more."""
 
 
 class Controllers:
@@ -69,6 +76,7 @@ class Controllers:
         self._namespaces = {found.metadata.name: found.metadata for found in inventory.of(api.Namespace)}
         self._classes = {found.metadata.name: found.value for found in inventory.of(api.PriorityClass)}
         self._nodes = inventory.of(api.Node)
+        self._claim_templates = {found.key: found for found in inventory.of(dra.ResourceClaimTemplate)}
         self._owners: dict[str, api.ApiObject] = {found.metadata.uid: found for found in inventory.objects}
         self._workloads: dict[str, Workload] = {}
         self._pods: dict[str, dict[str, api.Pod]] = {}
@@ -124,6 +132,8 @@ class Controllers:
 
     def _first_pods(self, found: api.ApiObject) -> list[api.Pod]:
         if isinstance(found, api.Pod):
+            if found.status.phase in FINISHED:
+                self._objects.release_claims_of(found)
             return [self._grouped(_with_standing(found))]
         if isinstance(found, api.PodGroup):
             self._objects.put_group(self._admitted(self._objects.groups[found.key]))
@@ -212,6 +222,9 @@ class Controllers:
             if GROUP_NAME not in pod.metadata.annotations:
                 pod = workloads.annotated(pod, {GROUP_NAME: self._plain_group(pod)})
             self._objects.add_claims(workloads.ephemeral_claims(pod))
+            pod, made = claims.with_claims(pod, self._claim_templates, self._objects.resource_claims)
+            for claim in made:
+                self._objects.put_resource_claim(claim)
         self._objects.pods[pod.key] = pod
         self.saw(pod)
         return pod

@@ -20,9 +20,8 @@ import yaml
 from volsched.framework.arguments import hint
 from volsched.framework.loading import find_in_data
 from volsched.framework.validation import Fault
-from volsched.model import api
+from volsched.model import api, dra
 from volsched.model.errors import ConfigError, ObjectError, VolschedError, shortened
-from volsched.simulation.claims import CLAIM_KINDS, CLAIM_VERSIONS
 from volsched.validation.quantities import quantity_faults
 from volsched.validation.states import state_faults
 
@@ -51,7 +50,7 @@ CLUSTER_SCOPED: Final = frozenset(
 
 
 def _versions() -> dict[str, tuple[str, ...]]:
-    versions: dict[str, tuple[str, ...]] = dict.fromkeys(CLAIM_KINDS, CLAIM_VERSIONS)
+    versions: dict[str, tuple[str, ...]] = dict.fromkeys(dra.KINDS, dra.VERSIONS)
     for version, kind in api.KINDS:
         versions[kind] = (*versions.get(kind, ()), version)
     return versions
@@ -307,7 +306,7 @@ def _decoded(document: Document, problems: list[InputProblem]) -> api.ApiObject 
 
 def decode(raw: Mapping[str, Any]) -> api.ApiObject:
     """Return the struct of an object of any kind that is understood; ObjectError otherwise."""
-    kind = CLAIM_KINDS.get(raw.get("kind", "")) if raw.get("apiVersion") in CLAIM_VERSIONS else None
+    kind = dra.KINDS.get(raw.get("kind", "")) if raw.get("apiVersion") in dra.VERSIONS else None
     return api.decode_as(kind, raw) if kind is not None else api.decode_object(raw)
 
 

@@ -19,7 +19,6 @@ from volsched.model.resources import Resources
 from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict, truncated
-from volsched.simulation.claims import ResourceClaim
 from volsched.simulation.runner import Simulation
 
 API_VERSION: Final = "volsched.io/v1alpha1"
@@ -122,7 +121,7 @@ def _groups(simulation: Simulation) -> Json:
 
 def _claims(simulation: Simulation) -> Json:
     found: Json = {}
-    for claim in simulation.world.inventory.of(ResourceClaim):
+    for claim in simulation.world.resource_claims.values():
         status, namespace = claim.status, claim.metadata.namespace
         devices = status.allocation.devices.results if status.allocation is not None else ()
         found[claim.key] = {

@@ -16,10 +16,21 @@ import msgspec
 
 from volsched.cache.reading import GROUP_NAME
 from volsched.controllers.owners import controller_uid
-from volsched.model import api
+from volsched.model import api, dra
 from volsched.model.changes import Change, Gone, Put
-from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, VolumeWrite, WriteGroupStatus, WritePodCondition
-from volsched.simulation import workloads
+from volsched.model.plan import (
+    Bind,
+    ClaimWrite,
+    Evict,
+    LiftGate,
+    ReleaseClaim,
+    Step,
+    Tell,
+    VolumeWrite,
+    WriteGroupStatus,
+    WritePodCondition,
+)
+from volsched.simulation import claims, workloads
 from volsched.simulation.controllers import Controllers
 from volsched.simulation.manifests import Inventory, completed
 
@@ -35,6 +46,10 @@ _TOLD_FIRST: Final = (
     api.VolumeAttachment,
     api.PersistentVolume,
     api.PersistentVolumeClaim,
+    dra.DeviceClass,
+    dra.ResourceSlice,
+    dra.ResourceClaimTemplate,
+    dra.ResourceClaim,
     api.Node,
     api.Queue,
 )
@@ -68,6 +83,7 @@ class World:
         self.groups: dict[str, api.PodGroup] = {}
         self.claims = {found.key: found for found in inventory.of(api.PersistentVolumeClaim)}
         self.volumes = {found.key: found for found in inventory.of(api.PersistentVolume)}
+        self.resource_claims = {found.key: found for found in inventory.of(dra.ResourceClaim)}
         self.inventory = inventory
         self._controllers = Controllers(self, inventory, tuple(scheduler_names))
         self._newest = _newest_stamp(inventory.objects)
@@ -118,6 +134,9 @@ class World:
             self.history.tell(self.cycle, step)
             return
         key = f"{step.namespace}/{step.name}"
+        if isinstance(step, ReleaseClaim):
+            self._release_claim(key, step)
+            return
         if isinstance(step, WriteGroupStatus):
             if key in self.groups:
                 self._write_status(self.groups[key], step)
@@ -140,6 +159,8 @@ class World:
 
     def _bind(self, pod: api.Pod, step: Bind) -> None:
         self.history.binds.append((self.cycle, step))
+        for claim in step.claims:
+            self._reserve_claim(claim, pod)
         message = f"Successfully assigned {step.namespace}/{step.name} to {step.node}"
         told = Tell("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "Scheduled", message, "Binding")
         self.history.tell(self.cycle, told)
@@ -150,6 +171,16 @@ class World:
         self.put_pod(workloads.annotated(pod, step.annotations) if step.annotations else pod)
         for write in step.volumes:
             self._bind_claim(write)
+
+    def _reserve_claim(self, write: ClaimWrite, pod: api.Pod) -> None:
+        claim = self.resource_claims.get(write.claim)
+        if claim is not None:
+            self.put_resource_claim(claims.reserved(claim, write, pod))
+
+    def _release_claim(self, key: str, step: ReleaseClaim) -> None:
+        claim = self.resource_claims.get(key)
+        if claim is not None and all(consumer.uid == step.pod for consumer in claim.status.reserved_for):
+            self.put_resource_claim(claims.deallocated(claim))
 
     def _bind_claim(self, write: VolumeWrite) -> None:
         """Bind a claim to the volume that the scheduler chose, or to the one that a provisioner makes for the node."""
@@ -232,6 +263,22 @@ class World:
                 self.claims[claim.key] = claim
                 self._changes.append(Put(claim))
 
+    def put_resource_claim(self, claim: dra.ResourceClaim) -> None:
+        """Write a ResourceClaim."""
+        claim = self._versioned(claim)
+        self.resource_claims[claim.key] = claim
+        self._changes.append(Put(claim))
+
+    def release_claims_of(self, pod: api.Pod) -> None:
+        """Let a pod that is over, or gone, use no claim any more; those that were made for it go."""
+        for claim in list(self.resource_claims.values()):
+            if claims.belongs_to(claim, pod):
+                self._collect(self.resource_claims, claim, "ResourceClaim")
+                continue
+            left = claims.released(claim, pod.metadata.uid)
+            if left is not claim:
+                self.put_resource_claim(left)
+
     def _remove(self, pod: api.Pod) -> None:
         """Delete a pod, and what belongs to it alone."""
         meta = pod.metadata
@@ -242,6 +289,7 @@ class World:
         group = self.groups.get(f"{meta.namespace}/{meta.annotations.get(GROUP_NAME, '')}")
         if group is not None and controller_uid(group) == meta.uid:
             self._collect(self.groups, group, "PodGroup")
+        self.release_claims_of(pod)
         for key in _claim_keys(pod):
             claim = self.claims.get(key)
             if claim is not None and controller_uid(claim) == meta.uid:

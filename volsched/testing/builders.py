@@ -14,7 +14,6 @@ from typing import Any
 
 from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.framework.engine import Engine, FastEngine
-from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, Evict, Step
@@ -23,6 +22,7 @@ from volsched.model.task import TaskInfo
 from volsched.ports import CycleReport
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
+from volsched.simulation.manifests import decode
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 HOSTNAME = "kubernetes.io/hostname"
@@ -149,7 +149,7 @@ class ClusterBuilder:
 
     def changes(self) -> list[Change]:
         """Everything as changes of a mirror, in order."""
-        return [Put(api.decode_object(item)) for item in self.objects]
+        return [Put(decode(item)) for item in self.objects]
 
 
 def a_cluster() -> ClusterBuilder:

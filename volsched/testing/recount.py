@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volsched.model.cluster import Cluster
+from volsched.model.devices import Ledger
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, IS_READY, TaskStatus
@@ -27,7 +28,22 @@ def faults(cluster: Cluster) -> list[str]:
         *(fault for job in cluster.jobs.values() for fault in _job(job)),
         *_queues(cluster),
         *_sets(cluster),
+        *_devices(cluster),
     ]
+
+
+def _devices(cluster: Cluster) -> Iterator[str]:
+    """Who has which device, counted again from the claims."""
+    devices, again = cluster.devices, Ledger()
+    for claim in devices.claims.values():
+        allocation = devices.allocation_of(claim)
+        if allocation is not None:
+            again.hold(claim.uid, allocation.devices.results)
+    for account in ("taken", "shares", "consumed", "pools", "held"):
+        yield from _compare(f"devices {account}", getattr(devices.ledger, account), getattr(again, account))
+    for uid, chosen in devices.in_flight.items():
+        if not chosen.pods:
+            yield f"claim {uid} is in flight for nobody"
 
 
 def leftovers(cluster: Cluster) -> list[str]:

@@ -6,7 +6,8 @@ The devices of one request are a combination: each is further along than the one
 order of pools, slices by name, and devices as they are listed.
 
 Three things can come out: an allocation for each claim; that this node cannot serve them (`Unfit`); or that they
-cannot be served on any node, because something of them cannot be understood or evaluated (`Impossible`).
+cannot be served on any node, because something of them cannot be understood or evaluated (`Impossible`). Claims that
+ask for the same share what is said of them, so these messages name requests, not claims.
 """
 
 from __future__ import annotations
@@ -151,41 +152,41 @@ class _Search:
 
     # -- what is asked for --------------------------------------------------------------------------------------------
 
-    def begin(self, claims: Sequence[Claim]) -> None:
+    def begin(self, claims: Iterable[Claim]) -> None:
         """Find out what all claims ask for; raises _StopError for what cannot be served anywhere."""
         total = 0
         for claim in claims:
-            wants = [[self._want(claim, r, ask) for ask in r.alternatives] for r in claim.spec.requests]
+            wants = [[self._want(r, ask) for ask in r.alternatives] for r in claim.spec.requests]
             least = sum(min(want.count for want in alternatives) for alternatives in wants)
             if least > MOST_RESULTS:
-                raise _impossible(claim, f"asks for {least} devices, and a claim may have {MOST_RESULTS} at most")
+                raise _impossible(f"a claim asks for {least} devices, and it may have {MOST_RESULTS} at most")
             total += least
             self.open.append(_Open(claim, wants, [Constraint(c) for c in claim.spec.constraints]))
         if total > MOST_DEVICES:
-            message = f"its claims ask for {total} devices, and {MOST_DEVICES} are allocated to one pod at most"
-            raise _StopError(Impossible(message))
+            message = f"the claims of a pod ask for {total} devices, and it may have {MOST_DEVICES} at most"
+            raise _impossible(message)
 
-    def _want(self, claim: Claim, request: Request, ask: Ask) -> _Want:
+    def _want(self, request: Request, ask: Ask) -> _Want:
         found = self._classes.get(ask.device_class)
         if found is None:
-            raise _impossible(claim, f'request "{request.full_name(ask)}": {no_class(ask.device_class)}')
+            raise _impossible(f'request "{request.full_name(ask)}": {no_class(ask.device_class)}')
         if found.fault:
-            raise _StopError(Impossible(f'DeviceClass "{found.name}": {found.fault}'))
+            raise _impossible(f'DeviceClass "{found.name}": {found.fault}')
         selectors = [(f'class "{found.name}"', text) for text in found.selectors]
-        selectors += [(f'ResourceClaim "{claim.key}"', text) for text in ask.selectors]
+        selectors += [(f'request "{request.full_name(ask)}"', text) for text in ask.selectors]
         want = _Want(request, ask, tuple(selectors))
         if ask.takes_all:
-            want.everything = list(self._all(claim, want))
+            want.everything = list(self._all(want))
         return want
 
-    def _all(self, claim: Claim, want: _Want) -> Iterator[tuple[Pool, Slice, Device]]:
+    def _all(self, want: _Want) -> Iterator[tuple[Pool, Slice, Device]]:
         """Yield all devices that a request for all of them means on this node."""
         for pool in self._pools:
             if pool.is_usable:
                 continue
             state = "is being updated" if pool.incomplete else f"is invalid: {pool.invalid}"
             name = want.request.full_name(want.ask)
-            raise _impossible(claim, f'request "{name}" asks for all devices, but resource pool {pool.id} {state}')
+            raise _impossible(f'request "{name}" asks for all devices, but resource pool {pool.id} {state}')
         for pool, part, device in self._offers:
             if self._is_meant(want, device) and self._taken_of(want, device) is not None:
                 yield pool, part, device
@@ -279,7 +280,7 @@ class _Search:
         for whose, expression in want.selectors:
             answer = self._selectors.of(expression).select(device)
             if isinstance(answer, str):
-                raise _StopError(Impossible(f"{whose}: selector {expression!r}: {answer} (device {device.id})"))
+                raise _StopError(Impossible(f"{whose}: {answer}: selector {expression!r}, device {device.id}"))
             if not answer:
                 return False
         return True
@@ -309,8 +310,7 @@ class _Search:
         if not self._add_to_constraints(index, want, device):
             if must:
                 name = want.request.full_name(want.ask)
-                message = f'request "{name}" asks for all devices, and a constraint does not allow {device.id}'
-                raise _impossible(self.open[index].claim, message)
+                raise _impossible(f'request "{name}" asks for all devices, and a constraint does not allow {device.id}')
             return False
         self._count(pool, device, -1)
         if device.shareable:
@@ -342,7 +342,7 @@ class _Search:
                 continue
             if is_list(device, constraint.attribute):
                 what = f'attribute "{constraint.attribute}" of device {device.id}'
-                raise _impossible(self.open[index].claim, f"{what} is a list, which constraints cannot compare")
+                raise _impossible(f"{what} is a list, which constraints cannot compare")
             if not constraint.add(device):
                 for earlier in added:
                     earlier.remove()
@@ -382,8 +382,8 @@ def no_class(name: str) -> str:
     return f"device class {name} does not exist"
 
 
-def _impossible(claim: Claim, message: str) -> _StopError:
-    return _StopError(Impossible(f'ResourceClaim "{claim.key}": {message}'))
+def _impossible(message: str) -> _StopError:
+    return _StopError(Impossible(message))
 
 
 def _is_tainted(device: Device, tolerations: Iterable[DeviceToleration]) -> bool:

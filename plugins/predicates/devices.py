@@ -1,0 +1,205 @@
+"""DynamicResources: nodes whose devices can serve the ResourceClaims of a pod, and what placed pods are given.
+
+What is chosen for a placed pod is *in flight* until the API server shows it: pods of the same job share it, others
+wait. It is taken back with the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from plugins.predicates.resource_claims import Needs, can_be_released, needs_of
+from plugins.predicates.verdicts import node_refusal, pod_refusal
+from volsched.framework.dra.pools import Pools
+from volsched.framework.dra.results import allocation_of
+from volsched.framework.dra.search import Choice, Impossible, Unfit, choose
+from volsched.framework.dra.selectors import Selectors
+from volsched.framework.nodeterms import selects
+from volsched.framework.session import Session
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.device import Claim
+from volsched.model.node import NodeInfo
+from volsched.model.plan import ClaimWrite, ReleaseClaim
+from volsched.model.status import ON_NODE, TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
+from volsched.model.verdict import Scope, Verdict
+
+UNREACHED = node_refusal("resourceclaim not available on the node", resolvable=False)
+PLACED_NOW = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+
+MOST_ALTERNATIVES = 8
+WEIGHT = 2.0
+"""kube-scheduler's weight of the score of DynamicResources."""
+
+
+class DeviceRules(Observer):
+    """The rule, the score, and what placed pods are about to have."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._devices = cluster.devices
+        self._pools = Pools(cluster.devices)
+        self._selectors = Selectors()
+        self._needs: dict[str, tuple[object, Needs]] = {}
+        self._needs_version = -1
+        self._faults: dict[Hashable, dict[str, str]] = {}
+        self._faults_version = -1
+
+    # -- the rule -----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def applies(task: TaskInfo) -> bool:
+        """Whether a pod has any ResourceClaim."""
+        return bool(task.template.resource_claims)
+
+    def refuse_pod(self, task: TaskInfo) -> Verdict | None:
+        """Refuse a pod whose claims are not ready for it."""
+        fault = self._needs_of(task).fault if task.template.resource_claims else ""
+        return pod_refusal(fault) if fault else None
+
+    def key(self, task: TaskInfo) -> Hashable | None:
+        """Tell what the pod's claims ask for, None when it has none."""
+        return self._needs_of(task).key if task.template.resource_claims else None
+
+    def version(self, _: TaskInfo) -> int:
+        """Tell when answers may have changed for nodes that did not change themselves."""
+        return self._devices.version
+
+    def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Ask about one node."""
+        if not task.template.resource_claims:
+            return None
+        found = self._choose(self._needs_of(task), node)
+        return found if isinstance(found, Verdict) else None
+
+    def _choose(self, needs: Needs, node: NodeInfo) -> Choice | Verdict:
+        """Return the devices that a pod's claims would get on a node, or why they get none."""
+        if any(selector is not None and not selects(selector, node) for _, selector in needs.given):
+            return UNREACHED
+        if not needs.open:
+            return []
+        devices = self._devices
+        found = choose(needs.open, self._pools.of(node), devices.classes, devices.ledger, self._selectors)
+        faults = self._faults_of(needs.key)
+        faults.pop(node.name, None)
+        if isinstance(found, Impossible):
+            faults[node.name] = found.message
+            return node_refusal(found.message, resolvable=False)
+        return node_refusal(found.reason, resolvable=False) if isinstance(found, Unfit) else found
+
+    def _faults_of(self, key: Hashable) -> dict[str, str]:
+        """Return the nodes on which claims like these could not be judged: one is enough to keep a pod waiting."""
+        if self._faults_version != self._devices.version:
+            self._faults_version = self._devices.version
+            self._faults.clear()
+        return self._faults.setdefault(key, {})
+
+    def _needs_of(self, task: TaskInfo) -> Needs:
+        if self._needs_version != self._devices.claims_version:
+            self._needs_version = self._devices.claims_version
+            self._needs.clear()
+        stamp = (task.claim_names, task.template, task.job)
+        known = self._needs.get(task.uid)
+        if known is None or known[0] != stamp:
+            known = self._needs[task.uid] = stamp, needs_of(task, self._devices)
+        return known[1]
+
+    # -- the score ----------------------------------------------------------------------------------------------------
+
+    def preference_key(self, task: TaskInfo) -> Hashable | None:
+        """Tell what the pod's claims ask for, None when they leave nothing to prefer."""
+        if not task.template.resource_claims:
+            return None
+        needs = self._needs_of(task)
+        return needs.key if any(_is_prioritised(claim) for claim in needs.open) else None
+
+    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+        """Score how early the alternatives are that a node would serve, of all requests that have some."""
+        if self.preference_key(task) is None:
+            return 0.0
+        found = self._choose(self._needs_of(task), node)
+        if isinstance(found, Verdict):
+            return 0.0
+        picked = {
+            (number, one.request.name): MOST_ALTERNATIVES - one.request.alternatives.index(one.ask)
+            for number, chosen in enumerate(found)
+            for one in chosen
+            if one.request.prioritised
+        }
+        return WEIGHT * 100.0 * sum(picked.values()) / (MOST_ALTERNATIVES * max(1, len(picked)))
+
+    # -- what placed pods have ----------------------------------------------------------------------------------------
+
+    def allocate(self, task: TaskInfo) -> Verdict | None:
+        """Give a pod that was just placed its devices; one that comes back from an eviction has them still."""
+        if not task.template.resource_claims or task.node is None or task.status not in PLACED_NOW:
+            return None
+        needs = self._needs_of(task)
+        if needs.fault:
+            return pod_refusal(needs.fault)
+        found = self._choose(needs, task.node)
+        if isinstance(found, Verdict):
+            return pod_refusal(f'claims of pod "{task.key}" on node "{task.node.name}": {found.message}')
+        fault = next(iter(self._faults_of(needs.key).values()), "")
+        if fault:
+            return pod_refusal(fault)
+        job = task.job.key if task.job is not None else task.uid
+        writes = [self._share(task, claim) for claim, _ in needs.given if not _is_reserved(claim, task.uid)]
+        for claim, chosen in zip(needs.open, found, strict=True):
+            allocation = allocation_of(claim, chosen, self._devices.classes, task.node.name)
+            self._devices.assume(claim, allocation, job, task.uid)
+            writes.append(ClaimWrite(claim.key, claim.uid, allocation))
+        task.bind_claims = tuple(writes)
+        return None
+
+    def _share(self, task: TaskInfo, claim: Claim) -> ClaimWrite:
+        """Let a pod use a claim that has its devices; what is in flight goes along, should it have to write that."""
+        chosen = self._devices.in_flight.get(claim.uid)
+        if chosen is None:
+            return ClaimWrite(claim.key, claim.uid)
+        self._devices.assume(claim, chosen.allocation, chosen.job, task.uid)
+        return ClaimWrite(claim.key, claim.uid, chosen.allocation)
+
+    def deallocate(self, task: TaskInfo) -> None:
+        """Take that back."""
+        if task.status in PLACED_NOW:
+            self._take_back(task)
+
+    def _take_back(self, task: TaskInfo) -> None:
+        for write in task.bind_claims:
+            self._devices.forget(write.uid, task.uid)
+        task.bind_claims = ()
+
+    def follows(self, template: TaskTemplate) -> bool:
+        """Say whether pods of this template have claims."""
+        return bool(template.resource_claims)
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Take back what a pod would have had that has no node any more (its binding failed, or it is gone)."""
+        if not ON_NODE[task.status]:
+            self._take_back(task)
+
+    # -- claims that are in the way -----------------------------------------------------------------------------------
+
+    def release_useless(self, session: Session) -> None:
+        """Have one claim released for each pod that no node takes, if nobody else uses it and it rules nodes out."""
+        for task in sorted(session.refused.values(), key=lambda waiting: waiting.key):
+            refusal = task.refusal
+            if refusal is None or refusal.scope is not Scope.NODE or task.status is not TaskStatus.PENDING:
+                continue
+            if not task.template.resource_claims:
+                continue
+            for claim, selector in self._needs_of(task).given:
+                rules_out = selector is not None and any(not selects(selector, n) for n in session.cluster.rows)
+                if rules_out and can_be_released(claim, task.uid, self._devices):
+                    namespace, _, name = claim.key.partition("/")
+                    session.submit([ReleaseClaim(claim.uid, namespace, name, task.uid)])
+                    break
+
+
+def _is_reserved(claim: Claim, pod: str) -> bool:
+    return any(consumer.uid == pod for consumer in claim.reserved_for)
+
+
+def _is_prioritised(claim: Claim) -> bool:
+    return any(request.prioritised for request in claim.spec.requests)

@@ -1,0 +1,115 @@
+"""The ResourceClaims of a pod: which they are, whether they are ready for it, and what is still to be allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from volsched.framework.dra.search import no_class
+from volsched.model import dra
+from volsched.model.device import Claim, ClaimSpec
+from volsched.model.devices import Devices
+from volsched.model.errors import FieldError
+from volsched.model.selectors import NodeSelector
+from volsched.model.task import TaskInfo
+
+NOWHERE = NodeSelector(terms=())
+
+
+@dataclass(slots=True)
+class Needs:
+    """What the claims of one pod need of a node.
+
+    ``fault`` refuses the pod whatever the node. ``given`` are claims that have their devices, with the nodes from which
+    these can be used (None: all); ``open`` are those that are to be allocated, in the pod's order.
+    """
+
+    fault: str = ""
+    given: list[tuple[Claim, NodeSelector | None]] = field(default_factory=list)
+    open: list[Claim] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What answers about nodes depend on: pods whose claims agree in it share them."""
+        return tuple(selector for _, selector in self.given), tuple(claim.spec for claim in self.open)
+
+
+def needs_of(task: TaskInfo, devices: Devices) -> Needs:
+    """Find out what a pod's claims need."""
+    needs = Needs()
+    job = task.job.key if task.job is not None else task.uid
+    for claim in _claims_of(task, devices):
+        fault = claim if isinstance(claim, str) else _fault(task, claim, devices, job)
+        if isinstance(claim, str) or fault:
+            return Needs(str(fault))
+        allocation = devices.allocation_of(claim)
+        if allocation is None:
+            needs.open.append(claim)
+        else:
+            needs.given.append((claim, _reach(allocation)))
+    return needs
+
+
+def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
+    """Yield each claim of a pod once; a text says why one is not there."""
+    names, seen = dict(task.claim_names), set()
+    for use in task.template.resource_claims:
+        name: str | None = use.claim
+        if not use.claim:
+            if use.name not in names:
+                yield f'waiting for the claim of entry "{use.name}" to be made from template "{use.template}"'
+                return
+            name = names[use.name]
+        if name is None or name in seen:
+            continue
+        seen.add(name)
+        claim = devices.claims.get(f"{task.namespace}/{name}")
+        if claim is None:
+            yield f'waiting for resourceclaim "{name}": it does not exist'
+            return
+        if use.template and not use.claim and claim.owner != task.uid:
+            yield f'resourceclaim "{name}" was not created for pod "{task.key}" (pod is not owner)'
+            return
+        yield claim
+
+
+def _fault(task: TaskInfo, claim: Claim, devices: Devices, job: str) -> str:
+    """Say why a claim keeps its pod waiting; empty when it does not."""
+    name = claim.key.partition("/")[2]
+    if claim.deleting:
+        return f'resourceclaim "{name}" is being deleted'
+    chosen = devices.in_flight.get(claim.uid)
+    if chosen is not None and chosen.job != job:
+        return f'resourceclaim "{name}" is being allocated for another pod'
+    users = {consumer.uid for consumer in claim.reserved_for} | set(chosen.pods if chosen is not None else ())
+    if task.uid not in users and len(users) >= dra.MOST_CONSUMERS:
+        return f'resourceclaim "{name}" is reserved for {len(users)} pods already, and more are not allowed'
+    if devices.allocation_of(claim) is not None:
+        return ""
+    fault = claim.spec.fault or _class_fault(claim.spec, devices)
+    return f'resourceclaim "{name}": {fault}' if fault else ""
+
+
+def _class_fault(spec: ClaimSpec, devices: Devices) -> str:
+    for name in spec.classes():
+        found = devices.classes.get(name)
+        if found is None:
+            return no_class(name)
+        if found.fault:
+            return f'DeviceClass "{name}": {found.fault}'
+    return ""
+
+
+def _reach(allocation: dra.Allocation) -> NodeSelector | None:
+    """Return from which nodes an allocation can be used; one that cannot be understood from none."""
+    if allocation.node_selector is None:
+        return None
+    try:
+        return NodeSelector.parse(allocation.node_selector)
+    except FieldError:
+        return NOWHERE
+
+
+def can_be_released(claim: Claim, pod: str, devices: Devices) -> bool:
+    """Say whether a claim's devices may be taken from it: nobody but this pod (a uid) has to do with it."""
+    return claim.uid not in devices.in_flight and all(consumer.uid == pod for consumer in claim.reserved_for)
