@@ -301,9 +301,49 @@ API_SERVER = Row(
     ),
 )
 
+CONTROLLERS = Row(
+    "Do the controllers keep up",
+    (
+        Panel(
+            "At work",
+            (
+                Query("sum(volsched_controllers_active)", "active"),
+                Query("sum(volsched_controllers_standing_aside)", "standing aside"),
+            ),
+            "They stand aside where Volcano's own controllers run.",
+            kind="stat",
+            width=4,
+        ),
+        Panel(
+            "From seeing a pod to its PodGroup", quantiles("volsched_controllers_group_lag_seconds"), unit="s", width=10
+        ),
+        Panel(
+            "What waits",
+            (
+                Query("max by (kind) (volsched_controllers_queue_depth)", "{{kind}}"),
+                Query("max(volsched_controllers_pods_without_group)", "pods without a PodGroup"),
+            ),
+            width=10,
+        ),
+        Panel(
+            "Looks at objects a second",
+            (Query(rate("volsched_controllers_reconciles_total", "kind"), "{{kind}}"),),
+            unit="ops",
+            width=12,
+            stacked=True,
+        ),
+        Panel(
+            "Looks that failed a second",
+            (Query(rate("volsched_controllers_reconcile_errors_total", "kind"), "{{kind}}"),),
+            unit="ops",
+            width=12,
+        ),
+    ),
+)
+
 OVERVIEW = Dashboard(
     "overview",
     "volsched / Overview",
     "Does the scheduler work, what waits, what does it cost. Metrics: docs/metrics.md. Alerts: docs/alerts.md.",
-    (WAITING, WAITS, HEALTH, CONFIGURATION, API_SERVER),
+    (WAITING, WAITS, HEALTH, CONFIGURATION, CONTROLLERS, API_SERVER),
 )

@@ -100,11 +100,30 @@ WAITING = Row(
     ),
 )
 
+GROUPS = Row(
+    "PodGroups",
+    tuple(
+        Panel(
+            phase.capitalize(),
+            (
+                Query(
+                    f'max by (queue_name) (volcano_queue_pod_group_{phase}_count{{queue_name=~"$queue"}})',
+                    "{{queue_name}}",
+                ),
+            ),
+            "Counted by the controllers.",
+            width=8,
+            stacked=True,
+        )
+        for phase in ("pending", "inqueue", "running", "unknown", "completed")
+    ),
+)
+
 QUEUES = Dashboard(
     "queues",
     "volsched / Queues",
     "Who holds what, who waits for what. Metrics: docs/metrics.md.",
-    (HOLDINGS, WAITING),
+    (HOLDINGS, WAITING, GROUPS),
     (
         Variable("queue", "volsched_queue_request", "queue"),
         Variable("resource", "volsched_cluster_allocatable", "resource"),

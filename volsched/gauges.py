@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -85,29 +85,37 @@ def add_watches(metrics: Metrics, informers: Sequence[Informer]) -> None:
         "volsched_watch_restarts",
         "Watches that had to be begun again, and why",
         ("resource", "reason"),
-        lambda: {(i.resource.plural, reason): n for i in informers for reason, n in dict(i.restarts).items()},
+        lambda: _summed(((i.resource.plural, reason), n) for i in informers for reason, n in dict(i.restarts).items()),
         counts=True,
     )
     metrics.add(
         "volsched_watch_changes",
         "Changes of objects that were read",
         _RESOURCE,
-        lambda: {(informer.resource.plural,): informer.changes for informer in informers},
+        lambda: _summed(((informer.resource.plural,), informer.changes) for informer in informers),
         counts=True,
     )
     metrics.add(
         "volsched_objects_unreadable",
         "Objects that could not be read and are ignored",
         _RESOURCE,
-        lambda: {(informer.resource.plural,): informer.unreadable for informer in informers},
+        lambda: _summed(((informer.resource.plural,), informer.unreadable) for informer in informers),
         counts=True,
     )
     metrics.add(
         "volsched_objects",
         "Objects that are known",
         _RESOURCE,
-        lambda: {(informer.resource.plural,): informer.count for informer in informers},
+        lambda: _summed(((informer.resource.plural,), informer.count) for informer in informers),
     )
+
+
+def _summed(numbers: Iterable[tuple[tuple[str, ...], float]]) -> Numbers:
+    """Add up what has the same labels: of one kind there may be several watches, and kinds of the same name."""
+    total: dict[tuple[str, ...], float] = {}
+    for labels, number in numbers:
+        total[labels] = total.get(labels, 0) + number
+    return total
 
 
 def add_lease(metrics: Metrics, fence: Fence) -> None:

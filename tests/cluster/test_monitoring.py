@@ -20,7 +20,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIG, CONFIGMAP, SYSTEM, Installed, SchedulerProcess, eventually
+from tests.cluster.scheduling import CONFIG, CONFIGMAP, SYSTEM, Installed, SchedulerProcess, VolschedProcess, eventually
 from tests.cluster.test_eviction import CONFIGURATION, QUEUES, Town
 from tests.docs.metrics import documented
 from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dashboard, of_rules, operands
@@ -29,7 +29,8 @@ from volsched.testing.prometheus import Prometheus, PrometheusError, find_progra
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
-JOB: Final = "volsched-scheduler"
+SCHEDULER: Final = "volsched-scheduler"
+CONTROLLERS: Final = "volsched-controllers"
 KEY: Final = "volsched.conf"
 CARD: Final = "example.com/card"
 
@@ -41,13 +42,14 @@ WITHOUT_SAMPLES: Final = {
 
 @dataclass
 class Run:
-    """Two replicas, of which one leads, and the Prometheus that scrapes both."""
+    """Two schedulers, of which one leads, and controllers, and the Prometheus that scrapes all of them."""
 
     installed: Installed
     town: Town
     proxy: FaultProxy
     leader: SchedulerProcess
     follower: SchedulerProcess
+    controllers: VolschedProcess
     prometheus: Prometheus
 
     def shows(self, expr: str) -> bool:
@@ -55,6 +57,10 @@ class Run:
 
     def wait_shown(self, expr: str) -> None:
         eventually(lambda: self.shows(expr), 30.0, expr)
+
+    @property
+    def processes(self) -> tuple[VolschedProcess, ...]:
+        return self.leader, self.follower, self.controllers
 
 
 @pytest.fixture
@@ -76,10 +82,32 @@ def run(
     leader = installed.start(*flags, proxy=fault_proxy).wait_leading()
     follower = installed.start(*flags)
     follower.wait_for("everything is listed")
-    addresses = [address for one in (leader, follower) for address in one.wait_for("serving")["addresses"]]
-    with Prometheus(tmp_path / "prometheus", {JOB: addresses}, rules=RULES, programs=programs) as prometheus:
-        yield Run(installed, town, fault_proxy, leader, follower, prometheus)
+    controllers = controllers_of(installed, fault_proxy)
+    targets = {
+        SCHEDULER: [*addresses(leader), *addresses(follower)],
+        CONTROLLERS: addresses(controllers),
+    }
+    with Prometheus(tmp_path / "prometheus", targets, rules=RULES, programs=programs) as prometheus:
+        yield Run(installed, town, fault_proxy, leader, follower, controllers, prometheus)
+    controllers.close()
     town.clean()
+
+
+def controllers_of(installed: Installed, proxy: FaultProxy) -> VolschedProcess:
+    installed.api.delete(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/{CONTROLLERS}")
+    kubeconfig = proxy.kubeconfig_for(CONTROLLERS, SYSTEM)
+    process = VolschedProcess(
+        *(installed.folder / "controllers.log", "controllers", "--kubeconfig", str(kubeconfig)),
+        *("--listen-address", "127.0.0.1:0", "--healthz-address", "", "--leader-elect-resource-namespace", SYSTEM),
+        *("--scheduler-name", installed.name, "--log-format", "json", "--log-level", "debug"),
+    )
+    process.wait_for("at work", 30.0)
+    return process
+
+
+def addresses(process: VolschedProcess) -> list[str]:
+    found: list[str] = process.wait_for("serving")["addresses"]
+    return found
 
 
 # --- the story -------------------------------------------------------------------------------------------------------
@@ -119,6 +147,15 @@ def pods_wait_for_many_reasons(run: Run) -> None:
         run.wait_shown(f'volsched_pending_pods{{step="{step}"}}')
 
 
+def controllers_make_groups(run: Run) -> None:
+    run.proxy.inject(server_error(), method="POST", path="/podgroups$", times=1)
+    for name in ("plain-1", "plain-2"):
+        run.installed.make_pods(run.town.namespace, [run.installed.pod(name, memory="1Mi")])
+        run.town.wait_running(name, 1)
+        run.wait_shown("volsched_controllers_group_lag_seconds_count > 0")
+    run.wait_shown("sum(volsched_controllers_reconcile_errors_total) > 0")
+
+
 def pods_are_evicted(run: Run) -> None:
     run.town.gang("urgent", 2, "high", cpu="1")
     run.town.wait_running("urgent", 2)
@@ -149,6 +186,7 @@ def the_api_server_lets_the_scheduler_down(run: Run) -> None:
 STORY: Final[tuple[Callable[[Run], None], ...]] = (
     queues_have_limits,
     gangs_are_placed,
+    controllers_make_groups,
     pods_are_evicted,
     the_configuration_is_broken_and_repaired,
     the_api_server_lets_the_scheduler_down,
@@ -162,6 +200,7 @@ STORY: Final[tuple[Callable[[Run], None], ...]] = (
 def test_every_query_has_data_after_a_story_in_which_everything_happens(run: Run) -> None:
     for step in STORY:
         step(run)
+        assert [process.process.poll() for process in run.processes] == [None] * 3, step.__name__
     queries = [query for path in DASHBOARDS for query in of_dashboard(path)]
     for path in RULES:
         rules = of_rules(path)
@@ -175,7 +214,7 @@ def test_every_query_has_data_after_a_story_in_which_everything_happens(run: Run
         eventually(lambda: not without_data(run, missing), 15.0, describe(missing))
     assert [rule["name"] for rule in run.prometheus.rules() if rule["health"] != "ok"] == []
     assert {target["health"] for target in run.prometheus.targets()} == {"up"}
-    the_page_is_the_documented_one(run.leader)
+    the_pages_are_the_documented_ones(run)
     the_hash_is_the_one_that_a_user_computes(run)
     series_go_with_their_queue(run)
 
@@ -196,11 +235,12 @@ def describe(queries: list[Query]) -> str:
     return "these queries have no data:\n" + "\n".join(f"{query.where}\n    {query.expr}" for query in queries)
 
 
-def the_page_is_the_documented_one(process: SchedulerProcess) -> None:
+def the_pages_are_the_documented_ones(run: Run) -> None:
     """Every documented metric has a sample, and its labels are those that the page names."""
     rows = documented()
     seen: dict[str, set[tuple[str, ...]]] = {}
-    for family in text_string_to_metric_families(process.page("/metrics")[1]):
+    pages = [process.page("/metrics")[1] for process in run.processes]
+    for family in (family for page in pages for family in text_string_to_metric_families(page)):
         for sample in family.samples:
             labels = tuple(sorted(set(sample.labels) - ({"le"} if family.type == "histogram" else set())))
             name = f"{family.name}_total" if family.type == "counter" else family.name
@@ -236,10 +276,10 @@ def series_go_with_their_queue(run: Run) -> None:
         run.installed.api.delete(f"/api/v1/namespaces/{run.town.namespace}/pods/{pod}", grace_seconds=0)
     run.installed.api.delete(f"{QUEUES}/{name}")
 
-    for process in (run.leader, run.follower):
+    for process in run.processes:
         eventually(lambda process=process: not series_of(name, process), 15.0, "no series")  # type: ignore[misc]
 
 
-def series_of(queue: str, process: SchedulerProcess) -> list[str]:
+def series_of(queue: str, process: VolschedProcess) -> list[str]:
     lines = process.page("/metrics")[1].splitlines()
     return [line for line in lines if f'"{queue}"' in line]
