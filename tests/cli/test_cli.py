@@ -29,7 +29,7 @@ def children_seconds() -> float:
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_lists_the_verbs_and_a_first_thing_to_try(flag: str) -> None:
     said = call(flag).stdout
-    assert all(verb in said for verb in ("run", "simulate", "validate", "cards", "version"))
+    assert all(verb in said for verb in ("run", "simulate", "cards", "queue", "validate", "version"))
     assert "volsched simulate -f manifests/examples" in said
 
 
@@ -67,7 +67,7 @@ def test_verbs_that_read_manifests_import_no_cluster_client(tmp_path: Path) -> N
     world = written(tmp_path, node("n1"), pod("p"))
     code = (
         "import sys; from volsched.cli import volsched\n"
-        f"for verb in ('simulate', 'validate', 'cards'):\n"
+        f"for verb in ('simulate', 'validate', 'cards', 'queue list'):\n"
         "    try:\n"
         f"        volsched.main([*verb.split(), '-f', {str(world)!r}], standalone_mode=False)\n"
         "    except SystemExit:\n"

@@ -14,6 +14,7 @@ _VERBS: Final = {
     "controllers": ("volsched.cli.controllers", "Look after Queues, PodGroups and Volcano Jobs of a cluster."),
     "simulate": ("volsched.cli.simulate", "Schedule pods of manifests, without a cluster."),
     "cards": ("volsched.cli.cards", "Show which accelerator cards nodes offer, and their names."),
+    "queue": ("volsched.cli.queue", "Show what queues may hold of which cards, and who holds them."),
     "validate": ("volsched.cli.validate", "Say what is wrong with a configuration or with objects."),
     "version": ("volsched.cli.version", "Print the version."),
 }

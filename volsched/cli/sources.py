@@ -34,18 +34,37 @@ def check_source(paths: Sequence[str], flags: dict[str, Any]) -> None:
 
 def read_cluster(flags: dict[str, Any], kinds: Sequence[str]) -> list[api.ApiObject]:
     """Return all objects of these kinds from the cluster that the flags name, or end with a word about why not."""
-    from volsched import logs  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
-
-    logs.setup("error")
-    from volsched.kube import listing  # noqa: PLC0415
-    from volsched.kube.credentials import Source  # noqa: PLC0415
-    from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415
+    _keep_quiet()
     from volsched.kube.resources import watched  # noqa: PLC0415
 
     resources = {resource.kind: resource for resource in watched(need_groups=True)}
-    source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
+    return _read(flags, [resources[kind] for kind in kinds])
+
+
+def read_config_map(flags: dict[str, Any], namespace: str, name: str) -> api.ConfigMap | None:
+    """Return one ConfigMap of that cluster, None when it is not there, or end with a word as above."""
+    _keep_quiet()
+    from volsched.kube.resources import Resource  # noqa: PLC0415
+
+    selector = f"metadata.name={name}"
+    resource = Resource("ConfigMap", "v1", "configmaps", api.ConfigMap, namespace=namespace, field_selector=selector)
+    return next((found for found in _read(flags, [resource]) if isinstance(found, api.ConfigMap)), None)
+
+
+def _keep_quiet() -> None:
+    """Send what libraries say to standard error, where it is no part of the answer."""
+    from volsched import logs  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
+
+    logs.setup("error")
+
+
+def _read(flags: dict[str, Any], resources: Sequence[Any]) -> list[api.ApiObject]:
+    from volsched.kube import listing  # noqa: PLC0415 - as above
+    from volsched.kube.credentials import Source  # noqa: PLC0415
+    from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415
+
     try:
-        found = listing.read_cluster(source, [resources[kind] for kind in kinds])
+        found = listing.read_cluster(Source(flags["kubeconfig"], flags["kube_context"], flags["master"]), resources)
     except CredentialsError as error:
         _give_up(f"{error}; name a cluster with --kubeconfig, or manifests with -f")
     except ApiError as error:

@@ -1,0 +1,200 @@
+"""``volsched queue`` on manifests: tables, the form for programs, the configuration that counts, wrong input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.calls import call, text_of, written
+from tests.plugins.capacity_card.nodes import card_node
+from tests.plugins.capacity_card.test_usage import CARDS, asking, member, team
+from tests.simulation.clusters import Manifest, group, workload
+
+WORLD = (
+    card_node("a1", "A"),
+    card_node("a2", "A"),
+    team("vision", {"A": 6, "X": 2}, capability={"cpu": "10"}),
+    team("language", {"A": 12}, parent="root"),
+    group("serve", q="vision", phase="Running", minResources={"cpu": "1"}),
+    member("serve-0", "serve", "A", on="a1", count=3),
+    member("serve-1", "serve", "A", on="a2", count=1),
+    member("serve-2", "serve", "A"),
+    asking("train", {"A": 1}, q="vision"),
+)
+SPARING = CARDS.replace("{name: capacity-card}", "{name: capacity-card, arguments: {cardUnlimitedCpuMemory: true}}")
+
+
+def config_map(text: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "volsched-config"},
+        "data": {"volsched.conf": text},
+    }
+
+
+def queue(*args: str | Path, world: tuple[Manifest, ...] = WORLD) -> Any:
+    return call("queue", *args, "-f", "-", given=text_of(*world))
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def shown(*args: str | Path, world: tuple[Manifest, ...] = WORLD) -> Any:
+    answer = queue(*args, "-o", "json", world=world)
+    assert answer.exit_code == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def test_list_shows_each_card_of_each_queue_and_each_card_of_the_cluster() -> None:
+    found = rows(queue("list").stdout)
+
+    assert found[1] == ["QUEUE", "STATE", "RESOURCE", "QUOTA", "USED", "RESERVED", "HEADROOM"]
+    assert ["vision", "Open", "A", "6", "4", "2", "0"] in found
+    assert ["vision", "Open", "cpu", "10", "2", "0", "9"] in found
+    assert ["language", "Open", "A", "12", "0", "0", "12"] in found
+    assert ["default", "Open", *"-----"] in found
+    assert ["A", "16", "12", "4", "18", "over-committed", "by", "2"] in found
+    assert ["X", "0", "0", "0", "2", "no", "node", "offers", "it"] in found
+
+
+def test_list_for_programs_has_whole_cards_and_quantities() -> None:
+    found = shown("list")
+
+    assert (found["apiVersion"], found["kind"]) == ("volsched.io/v1alpha1", "QueueUsage")
+    vision = found["queues"]["vision"]
+    assert vision["cards"]["A"] == {"quota": 6, "used": 4, "reserved": 2, "headroom": 0}
+    assert vision["cpu"] == {"quota": "10", "used": "2", "reserved": "0", "headroom": "9"}
+    assert found["cards"]["A"] == {"total": 16, "idle": 12, "quota": 18, "used": 4}
+    assert found["queues"]["language"]["parent"] == "root"
+    assert yaml.safe_load(queue("list", "-o", "yaml").stdout) == found
+
+
+def test_describe_shows_who_holds_what_where_and_what_is_wrong() -> None:
+    said = queue("describe", "vision").stdout
+    found = rows(said)
+
+    assert found[0] == ["Name:", "vision"]
+    assert ["A", "6", "4", "2", "0", "16", "12"] in found
+    assert ["default/train", "Inqueue", "-", "1", "A", "-", "-"] in found
+    assert "default/serve  Running  4 A, cpu 2  1 A       1 A        2 on a1, a2; 1 waiting" in said
+    assert 'Queue/vision: metadata.annotations[volcano.sh/card.quota]["X"]: no node offers the card "X"' in said
+
+
+def test_describe_for_programs_has_jobs_with_their_pods_and_problems() -> None:
+    found = shown("describe", "vision", "language")
+
+    assert list(found["queues"]) == ["language", "vision"]
+    serve = found["queues"]["vision"]["jobs"]["default/serve"]
+    assert serve["used"] == {"A": 4, "cpu": "2"}
+    assert serve["reserved"] == serve["waitsFor"] == {"A": 1}
+    assert serve["waitingPods"] == 1
+    assert serve["pods"] == [
+        {"pod": "default/serve-0", "node": "a1", "card": "A", "cards": 3},
+        {"pod": "default/serve-1", "node": "a2", "card": "A", "cards": 1},
+    ]
+    assert found["queues"]["language"]["jobs"] == {}
+    assert found["queues"]["language"]["problems"] == []
+    assert len(found["queues"]["vision"]["problems"]) == 1
+
+
+def test_describe_tells_what_is_wrong_in_annotations_of_jobs_and_pods() -> None:
+    broken = asking("train", {}, q="vision")
+    broken["metadata"]["annotations"]["volcano.sh/card.request"] = "[]"
+    world = (*WORLD[:-1], broken, member("train-0", "train", "Y"))
+
+    said = shown("describe", "vision", world=world)["queues"]["vision"]["problems"]
+
+    objects = [problem.split(":")[0] for problem in said]
+    assert objects == ["Queue/vision", "PodGroup/default/train", "Pod/default/train-0"]
+
+
+def test_a_queue_without_jobs_says_so() -> None:
+    assert "No job holds or waits for anything." in queue("describe", "language").stdout
+
+
+def test_pods_that_controllers_would_make_wait_as_in_a_simulation() -> None:
+    annotations = {"volcano.sh/card.name": "A", "scheduling.volcano.sh/queue-name": "language"}
+    web = workload("Deployment", "web", 2, template_annotations=annotations)
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 2}}
+
+    jobs = shown("describe", "language", world=(*WORLD, web))["queues"]["language"]["jobs"]
+
+    assert [(job["waitsFor"], job["waitingPods"]) for job in jobs.values()] == [({"A": 4}, 2)]
+
+
+# --- which configuration counts -------------------------------------------------------------------------------------
+
+
+def test_arguments_of_the_configuration_decide_what_counts(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.conf"
+    file.write_text(SPARING)
+
+    for found in (shown("list", "--config", file), shown("list", world=(*WORLD, config_map(SPARING)))):
+        assert found["arguments"]["cardUnlimitedCpuMemory"] is True
+        assert found["queues"]["vision"]["cpu"]["used"] == "0"
+
+
+def test_the_page_says_whose_arguments_count() -> None:
+    assert "Counted with the defaults of capacity-card" in queue("list").stdout
+    assert "defaults" not in queue("list", world=(*WORLD, config_map(SPARING))).stdout
+
+
+def test_a_configuration_without_capacity_card_is_warned_of() -> None:
+    answer = queue("list", world=(*WORLD, config_map(CARDS.replace(", {name: capacity-card}", ""))))
+
+    assert answer.exit_code == 0
+    assert "does not use capacity-card, so quotas of cards limit nobody" in answer.stderr
+
+
+# --- wrong input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("describe", "vison"), 1, "there is no queue 'vison'; did you mean 'vision'?"),
+        (("describe", "zzz"), 1, "there is no queue 'zzz'; there are default, language, root, vision"),
+        (("describe",), 2, "Missing argument 'QUEUE...'"),
+        (("list", "--scheduler-configmap", "a/b"), 2, "with -f, give --config FILE"),
+        (("list", "--config", "/nowhere"), 2, "there is no such file or folder"),
+        (("list", "--master", "https://x"), 2, "-f reads manifests and --master a cluster"),
+        (("lst",), 2, "No such command 'lst'"),
+    ],
+)
+def test_wrong_arguments_are_answered_with_the_way_out(args: tuple[str, ...], code: int, said: str) -> None:
+    answer = queue(*args) if args != ("lst",) else call("queue", "lst")
+
+    assert (answer.exit_code, answer.stdout) == (code, "")
+    assert said in answer.stderr
+
+
+def test_a_wrong_configuration_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.conf"
+    file.write_text(SPARING.replace("cardUnlimitedCpuMemory: true", "cardUnlimitedCpu: true"))
+
+    answer = queue("list", "--config", file)
+
+    assert answer.exit_code == 2
+    assert "did you mean cardUnlimitedCpuMemory?" in answer.stderr
+
+
+def test_wrong_manifests_are_refused(tmp_path: Path) -> None:
+    answer = call("queue", "list", "-f", written(tmp_path, {"kind": "Queu", "apiVersion": "v1"}))
+
+    assert answer.exit_code == 2
+    assert "did you mean Queue?" in answer.stderr
+
+
+@pytest.mark.parametrize("verb", ["list", "describe"])
+def test_help_teaches(verb: str) -> None:
+    said = call("queue", verb, "-h").stdout
+
+    assert "Examples:" in said
+    assert "Exit status:" in said
+    assert "\x08" not in said
