@@ -1,0 +1,135 @@
+"""What crossquota can be told; keys and defaults are the seed's, and Volcano's where it has more.
+
+Quotas, percentages and weights that cannot be read are warnings and count as not given, as there: the next place that
+says something about the quota holds. What would turn the protection off as a whole (no pattern that can be used), or
+turn it on for whom it was not meant (the label selector), is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from plugins.crossquota.devices import DeviceNames
+from plugins.crossquota.quota import PERCENTAGE, QUOTA, Limits, doubt_about
+from volsched.framework.arguments import Argument, ArgumentProblem, describe
+from volsched.model.quantity import amount_of
+from volsched.model.selectors import EVERYTHING, LabelSelector
+
+DEVICES: Final = "gpu-resource-names"
+RESOURCES: Final = "quota-resources"
+SCALE: Final = "crossQuotaWeight"
+WEIGHT: Final = "weight."
+SELECTOR: Final = "label-selector"
+ELSEWHERE: Final = "non-gpu-node-score"
+EXEMPTION: Final = "exempt-resource-claims"
+
+DEFAULT_RESOURCES: Final = ("cpu",)
+DEFAULT_WEIGHTS: Final[Mapping[str, float]] = {"cpu": 10.0, "memory": 1.0}
+OTHER_WEIGHT: Final = 1.0
+
+ARGUMENTS: tuple[Argument, ...] = (
+    Argument(DEVICES, "names", (), "Regular expressions (RE2) on the names of resources that are accelerators."),
+    Argument(RESOURCES, "names", (), "The resources that have a quota; cpu alone when there are none."),
+    Argument(f"{QUOTA}*", "quantity", None, "What CPU pods may hold of a resource on a GPU node.", lenient=True),
+    Argument(f"{PERCENTAGE}*", "percentage", None, "The same as a part of what is allocatable there.", lenient=True),
+    Argument(SCALE, "float", 10, "Score of a node that fits best; 0 or less: nodes are not scored.", lenient=True),
+    Argument(f"{WEIGHT}*", "float", None, "How much a resource counts in the score.", minimum=0, lenient=True),
+    Argument(SELECTOR, "selector", EVERYTHING, "Labels of the CPU pods that quotas and scores are for."),
+    Argument(ELSEWHERE, "float", 0, "Score of nodes that are no GPU nodes, for the same pods.", minimum=0),
+    Argument(EXEMPTION, "bool", False, "Whether pods with spec.resourceClaims are no CPU pods."),
+)
+
+_NAME: Final = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_ON_EVERY_NODE: Final = ("cpu", "memory", "pods", "ephemeral-storage")
+
+
+@dataclass(frozen=True, slots=True)
+class CrossQuotaArguments:
+    """The arguments, read. ``weights`` are in the order of ``limits.resources``."""
+
+    devices: DeviceNames
+    limits: Limits
+    scale: float
+    weights: tuple[float, ...]
+    selector: LabelSelector = EVERYTHING
+    elsewhere: float = 0.0
+    exempt_claims: bool = False
+
+
+def parse(values: Mapping[str, Any]) -> CrossQuotaArguments:
+    """Read checked arguments."""
+    resources = _resources(values)
+    amounts = {name: amount_of(name, text) for name, text in _family(values, QUOTA).items() if name in resources}
+    weights = {**DEFAULT_WEIGHTS, **_family(values, WEIGHT)}
+    return CrossQuotaArguments(
+        devices=DeviceNames(values[DEVICES]),
+        limits=Limits(resources, amounts, _family(values, PERCENTAGE)),
+        scale=float(values[SCALE]),
+        weights=tuple(weights.get(name, OTHER_WEIGHT) for name in resources),
+        selector=values[SELECTOR],
+        elsewhere=float(values[ELSEWHERE]),
+        exempt_claims=values[EXEMPTION],
+    )
+
+
+def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
+    """Say what is wrong with the arguments together, or hardly meant."""
+    yield from _about_devices(values[DEVICES])
+    yield from _about_resources(values[RESOURCES])
+    resources = _resources(values)
+    for prefix in (QUOTA, PERCENTAGE, WEIGHT):
+        for name in _family(values, prefix):
+            if name not in resources:
+                said = f"has no effect: {name} is not among {RESOURCES} ({', '.join(resources)})"
+                yield _warning(prefix + name, said)
+    for name, text in _family(values, QUOTA).items():
+        doubt = doubt_about(name, amount_of(name, text))
+        if doubt is not None:
+            yield _warning(QUOTA + name, doubt)
+    yield from _about_scores(values, parse(values).weights)
+
+
+def _about_devices(patterns: Sequence[str]) -> Iterator[ArgumentProblem]:
+    devices = DeviceNames(patterns)
+    if not patterns:
+        yield _warning(DEVICES, "is missing or empty: no node counts as a GPU node, so crossquota does nothing")
+    faults = [f"{describe(pattern)} is no regular expression: {why}" for pattern, why in devices.faults.items()]
+    if faults and not devices:
+        said = "; ".join(faults)
+        yield ArgumentProblem(DEVICES, f"{DEVICES} has no pattern that can be used: {said}")
+    elif faults:
+        yield from (_warning(DEVICES, f"has a pattern that is left out: {fault}") for fault in faults)
+    everywhere = [name for name in _ON_EVERY_NODE if devices.include(name)]
+    if everywhere:
+        yield _warning(DEVICES, f"matches {', '.join(everywhere)}: every node counts as a GPU node")
+
+
+def _about_resources(names: Sequence[str]) -> Iterator[ArgumentProblem]:
+    for name in names:
+        if not _NAME.fullmatch(name):
+            yield ArgumentProblem(RESOURCES, f"{RESOURCES}: {describe(name)} is not the name of a resource")
+
+
+def _about_scores(values: Mapping[str, Any], weights: Sequence[float]) -> Iterator[ArgumentProblem]:
+    if values[SCALE] < 0:
+        yield _warning(SCALE, "is below 0, which counts as 0: nodes are not scored")
+    if values[SCALE] <= 0 < values[ELSEWHERE]:
+        yield _warning(ELSEWHERE, f"has no effect while {SCALE} is 0: nodes are not scored")
+    if values[SCALE] > 0 and not any(weights):
+        yield _warning(SCALE, "has no effect: the weight of every resource is 0")
+
+
+def _resources(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the resources that have a quota, each once, in the order given."""
+    return tuple(dict.fromkeys(values[RESOURCES])) or DEFAULT_RESOURCES
+
+
+def _family(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
+
+
+def _warning(key: str, said: str) -> ArgumentProblem:
+    return ArgumentProblem(key, f"{key} {said}", "warning")

@@ -1,0 +1,49 @@
+"""Which resources are accelerators: regular expressions on the names of resources.
+
+RE2 searches in time that grows with the text and nothing else, and its syntax is Go's, so the expressions of Volcano's
+configurations mean the same here. A name is looked at once; there are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import re2
+
+MOST_BYTES = 1 << 20
+"""Memory that one compiled expression may take."""
+
+
+class DeviceNames:
+    """Says of a resource's name whether any of the patterns is found in it, anywhere.
+
+    ``faults`` has the patterns that are no regular expression, and why; they are left out.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._expressions = []
+        self._known: dict[str, bool] = {}
+        self.faults: dict[str, str] = {}
+        options = re2.Options()
+        options.log_errors = False
+        options.max_mem = MOST_BYTES
+        for pattern in patterns:
+            try:
+                self._expressions.append(re2.compile(pattern, options))
+            except re2.error as error:
+                self.faults[pattern] = _said(error)
+
+    def __bool__(self) -> bool:
+        return bool(self._expressions)
+
+    def include(self, resource: str) -> bool:
+        """Say whether the resource of this name is an accelerator."""
+        known = self._known.get(resource)
+        if known is None:
+            known = self._known[resource] = any(expression.search(resource) for expression in self._expressions)
+        return known
+
+
+def _said(error: Exception) -> str:
+    said = error.args[0] if error.args else "it cannot be compiled"
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)

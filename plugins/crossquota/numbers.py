@@ -1,0 +1,75 @@
+"""What crossquota shows to whoever watches: quota and usage of GPU nodes, refusals, settings that are passed over."""
+
+from __future__ import annotations
+
+from plugins.crossquota.budget import NodeBudgets
+from volsched.model.quantity import in_base_units
+from volsched.model.series import Numbers, Series
+
+_OF_NODES = ("node", "resource")
+
+QUOTA = Series("volsched_crossquota_quota", "What CPU pods may hold on a GPU node", _OF_NODES)
+USED = Series("volsched_crossquota_used", "What CPU pods hold on a GPU node", _OF_NODES)
+REFUSALS = Series(
+    "volsched_crossquota_refusals",
+    "Answers of GPU nodes that a kind of CPU pods would take them above the quota",
+    ("resource",),
+    counts=True,
+)
+FAULTS = Series(
+    "volsched_crossquota_faults", "Settings that cannot be read and are passed over, by where they stand", ("source",)
+)
+
+Labels = tuple[str, ...]
+
+
+class Figures:
+    """The numbers of each series: nodes that did not change are not looked at again, and without changes nothing is."""
+
+    def __init__(self, budgets: NodeBudgets, patterns: int) -> None:
+        self._budgets = budgets
+        self._patterns = patterns
+        self._faulty: dict[str, int] = {}
+        self._quotas: dict[Labels, float] = {}
+        self._used: dict[Labels, float] = {}
+        self._shown: tuple[Numbers, Numbers] = ({}, {})
+
+    def quotas(self) -> Numbers:
+        """Cores, bytes and whole devices by node and resource."""
+        self._catch_up()
+        return self._shown[0]
+
+    def used(self) -> Numbers:
+        """The same of what is used."""
+        self._catch_up()
+        return self._shown[1]
+
+    def refusals(self) -> Numbers:
+        """Answers by resource since the configuration came into force."""
+        return {(resource,): count for resource, count in self._budgets.refusals.items()}
+
+    def faults(self) -> Numbers:
+        """Patterns and annotations of nodes."""
+        self._catch_up()
+        return {("pattern",): self._patterns, ("annotation",): sum(self._faulty.values())}
+
+    def _catch_up(self) -> None:
+        changed = list(self._budgets.take_changed())
+        for name in changed:
+            self._take(name)
+        if changed:
+            self._shown = (self._quotas.copy(), self._used.copy())
+
+    def _take(self, name: str) -> None:
+        quota, used = self._budgets.quotas.get(name), self._budgets.used.get(name)
+        self._faulty.pop(name, None)
+        if quota is not None and quota.faults:
+            self._faulty[name] = len(quota.faults)
+        for place, resource in enumerate(self._budgets.resources):
+            labels = (name, resource)
+            if quota is None:
+                self._quotas.pop(labels, None)
+                self._used.pop(labels, None)
+            else:
+                self._quotas[labels] = in_base_units(resource, quota.amounts[place])
+                self._used[labels] = in_base_units(resource, used[place] if used is not None else 0)

@@ -1,0 +1,81 @@
+"""Registration of crossquota: a quota for CPU pods on every GPU node, and how GPU nodes are chosen for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from plugins.crossquota.arguments import ARGUMENTS, CrossQuotaArguments, check_arguments, parse
+from plugins.crossquota.budget import NAME, NodeBudgets
+from plugins.crossquota.numbers import FAULTS, QUOTA, REFUSALS, USED, Figures
+from plugins.crossquota.scoring import STRATEGY, QuotaScore
+from volsched.framework.callbacks import Scope
+from volsched.framework.reporter import about_node
+from volsched.framework.session import Session
+from volsched.model.task import TaskInfo
+
+__all__ = ["ARGUMENTS", "CrossQuotaPlugin", "build", "check_arguments"]
+
+INVALID: Final = "InvalidCrossQuota"
+DOUBTFUL: Final = "DoubtfulCrossQuota"
+
+
+def build(arguments: Mapping[str, Any]) -> CrossQuotaPlugin:
+    """Make the plugin from checked arguments."""
+    return CrossQuotaPlugin(parse(arguments))
+
+
+class CrossQuotaPlugin:
+    """Cap what CPU pods may hold on nodes that carry accelerators."""
+
+    name: ClassVar[str] = NAME
+    POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (STRATEGY,)
+
+    def __init__(self, arguments: CrossQuotaArguments) -> None:
+        self._arguments = arguments
+
+    def on_session_open(self, session: Session) -> None:
+        """Register predicate, score, numbers, and the telling of what is wrong with nodes."""
+        arguments = self._arguments
+        budgets = session.account(NAME, lambda cluster: NodeBudgets(cluster, arguments))
+        score = session.account(f"{NAME}.score", lambda _: QuotaScore(arguments, budgets))
+        figures = session.account(f"{NAME}.figures", lambda _: Figures(budgets, len(arguments.devices.faults)))
+        scope: Scope = "node" if budgets.pods.selects_all else "domain"
+        session.add_predicate_fn(
+            NAME,
+            budgets.refuse,
+            scope=scope,
+            vector=budgets.admit_rows,
+            applies=budgets.applies,
+            key=budgets.key,
+            version=_never,
+        )
+        if arguments.scale > 0:
+            session.add_node_order_fn(
+                NAME,
+                score.score,
+                scope=scope,
+                vector=score.scores,
+                applies=budgets.applies,
+                key=budgets.key,
+                version=_never,
+            )
+        session.add_series_fn(NAME, QUOTA, figures.quotas)
+        session.add_series_fn(NAME, USED, figures.used)
+        session.add_series_fn(NAME, REFUSALS, figures.refusals)
+        session.add_series_fn(NAME, FAULTS, figures.faults)
+        session.add_close_fn(NAME, lambda: _tell(session, budgets))
+
+
+def _never(_: TaskInfo) -> int:
+    """What an answer is made from is on its node and in the key: it changes for no other reason."""
+    return 0
+
+
+def _tell(session: Session, budgets: NodeBudgets) -> None:
+    """Record Events on nodes whose annotations cannot be read, or are hardly meant."""
+    for node, quota in budgets.take_unsaid():
+        for fault in quota.faults:
+            session.tell(about_node(node, "Warning", INVALID, fault))
+        for doubt in quota.doubts:
+            session.tell(about_node(node, "Warning", DOUBTFUL, doubt))

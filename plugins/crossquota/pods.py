@@ -1,0 +1,56 @@
+"""Which pods are CPU pods, for whom of them quotas are, and what they ask for of the resources that have a quota."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from plugins.crossquota.arguments import CrossQuotaArguments
+from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
+
+Amounts: TypeAlias = tuple[int, ...]
+"""One for each resource that has a quota, in their order, in the resource's unit."""
+
+NEGLIGIBLE = 10
+"""Thousandths of a device up to which a pod asks for none, as in Volcano; the API server takes whole ones only."""
+
+NEVER_DEVICES = ("cpu", "memory")
+"""Every pod asks for these, so they tell nobody apart, whatever the patterns say."""
+
+
+class CpuPods:
+    """Answers about pods by their template, worked out once for each."""
+
+    def __init__(self, arguments: CrossQuotaArguments) -> None:
+        self._devices = arguments.devices
+        self._resources = arguments.limits.resources
+        self._exempt_claims = arguments.exempt_claims
+        self._selector = arguments.selector
+        self.selects_all = arguments.selector.is_empty
+        self._known: dict[int, tuple[TaskTemplate, Amounts | None]] = {}
+
+    def include(self, template: TaskTemplate) -> bool:
+        """Say whether pods of this template ask for no accelerator."""
+        return self.request(template) is not None
+
+    def selects(self, task: TaskInfo) -> bool:
+        """Say whether a CPU pod is one of those that quotas and scores are for."""
+        return self.selects_all or self._selector.matches(task.labels)
+
+    def request(self, template: TaskTemplate) -> Amounts | None:
+        """Return what a CPU pod of this template asks for; None when its pods are no CPU pods.
+
+        A template's request covers init containers, sidecars and overhead; a pod takes one of ``pods``.
+        """
+        found = self._known.get(template.id)
+        if found is None or found[0] is not template:
+            found = self._known[template.id] = template, self._work_out(template)
+        return found[1]
+
+    def _work_out(self, template: TaskTemplate) -> Amounts | None:
+        if not self._devices or (self._exempt_claims and template.resource_claims):
+            return None
+        asked = template.request
+        if any(n not in NEVER_DEVICES and a > NEGLIGIBLE and self._devices.include(n) for n, a in asked.items()):
+            return None
+        return tuple(1 if name == "pods" else asked.amount(name) for name in self._resources)

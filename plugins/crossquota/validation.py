@@ -1,0 +1,42 @@
+"""What is wrong with the annotations of crossquota on nodes and pods, found before scheduling.
+
+All of it is warnings: an annotation that cannot be read is passed over, and a Node must not be refused for it.
+"""
+
+from __future__ import annotations
+
+from plugins.crossquota.quota import ANNOTATION, PERCENTAGE_ANNOTATION, doubt_about, field_of, read_amount, read_part
+from plugins.crossquota.scoring import MOST_ALLOCATED, STRATEGIES, STRATEGY
+from volsched.framework.arguments import describe, hint
+from volsched.framework.validation import INVALID, Faults, Surroundings, pods_in, warning
+from volsched.model import api
+
+
+def validate(found: api.ApiObject, _: Surroundings) -> Faults:
+    """Yield what is wrong with an object; see ``framework.validation.Validator``."""
+    if isinstance(found, api.Node):
+        for key, text in found.metadata.annotations.items():
+            yield from _of_node(key, text)
+    for pod in pods_in(found):
+        yield from pod.under(_of_pod(pod.metadata))
+
+
+def _of_node(key: str, text: str) -> Faults:
+    try:
+        if key.startswith(PERCENTAGE_ANNOTATION):
+            read_part(text)
+        elif key.startswith(ANNOTATION) and key != STRATEGY:
+            resource = key.removeprefix(ANNOTATION)
+            amount = read_amount(resource, text)
+            doubt = doubt_about(resource, amount) if amount is not None else None
+            if doubt is not None:
+                yield warning(field_of(key), INVALID, doubt)
+    except ValueError as error:
+        yield warning(field_of(key), INVALID, f"{error}; it is passed over")
+
+
+def _of_pod(metadata: api.ObjectMeta) -> Faults:
+    given = metadata.annotations.get(STRATEGY)
+    if given is not None and given not in STRATEGIES:
+        said = f"{describe(given)} is none of {', '.join(STRATEGIES)} and counts as {MOST_ALLOCATED}"
+        yield warning(field_of(STRATEGY), INVALID, f"{said}{hint(given, STRATEGIES)}")
