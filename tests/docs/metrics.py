@@ -1,10 +1,12 @@
-"""The tables of docs/metrics.md as data."""
+"""The tables of docs/metrics.md as data, and the series of plugins."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from tests.docs.pages import DOCS, codes, prose, rows
+from volsched.model.series import Numbers, Series
+from volsched.testing.builders import a_cluster, a_rig
 
 PAGE = DOCS / "metrics.md"
 
@@ -25,3 +27,9 @@ def documented() -> dict[str, Row]:
             assert name not in found, f"{name} stands twice"
             found[name] = Row(kind, tuple(label.strip() for label in labels.split(",") if label.strip()))
     return found
+
+
+def series_of(plugin: str) -> list[tuple[Series, Numbers]]:
+    """What a plugin shows of its own, in a session without anything."""
+    configuration = f"actions: allocate\ntiers:\n- plugins:\n  - name: {plugin}\n"
+    return list(a_rig(a_cluster(), configuration).cycle().report.series)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.docs.metrics import documented
+from tests.docs.metrics import documented, series_of
 from volsched.gauges import add_gauges
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
@@ -18,14 +18,12 @@ from volsched.kube.metrics import Metrics
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
 from volsched.model.cluster import Cluster
-from volsched.model.series import Numbers, Series
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges as add_gauges_of_controllers
 from volsched.operator.options import Options
 from volsched.operator.writer import Writer
 from volsched.ports import CycleReport
 from volsched.registry import PLUGINS
-from volsched.testing.builders import a_cluster, a_rig
 
 KUBECONFIG = """
 apiVersion: v1
@@ -72,8 +70,3 @@ def page_of_the_controllers() -> str:
     metrics = Metrics()
     add_gauges_of_controllers(metrics, Engine(Options(), Writer(None, Fence()), lambda _: None), lambda: False)  # type: ignore[arg-type]
     return metrics.render().decode()
-
-
-def series_of(plugin: str) -> list[tuple[Series, Numbers]]:
-    configuration = f"actions: allocate\ntiers:\n- plugins:\n  - name: {plugin}\n"
-    return list(a_rig(a_cluster(), configuration).cycle().report.series)
