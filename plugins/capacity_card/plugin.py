@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -13,7 +13,7 @@ from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests import CARD_NAME
 from plugins.capacity_card.rules import Rules
 from plugins.capacity_card.series import CardSeries, by_list
-from volsched.framework.arguments import Argument
+from volsched.framework.arguments import Argument, ArgumentProblem
 from volsched.framework.callbacks import QueueAmounts
 from volsched.framework.reporter import about_group, about_node, about_queue
 from volsched.framework.session import Session
@@ -43,6 +43,12 @@ class CapacityCardArguments:
     checks_ancestors: bool = False
 
 
+def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
+    """Warn of a weight that Volcano's plugin passes over in silence."""
+    if values[WEIGHT] <= 0:
+        yield ArgumentProblem(WEIGHT, f"{WEIGHT} must be above 0; it counts as {DEFAULT_WEIGHT:g}", "warning")
+
+
 class CapacityCardPlugin:
     """Registers the rules; what they read follows the cluster from one session to the next."""
 
@@ -50,9 +56,15 @@ class CapacityCardPlugin:
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
     EXCLUDES: ClassVar[tuple[str, ...]] = ("capacity", "proportion")
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
-        Argument(SPARES_CPU, "bool", False, "Tasks with cards count for no cpu and memory of their queue."),
         Argument(
-            WEIGHT, "float", DEFAULT_WEIGHT, "How much the order of a list of cards counts; 0 and below count as 1."
+            SPARES_CPU, "bool", False, "Tasks with cards count for no cpu and memory of their queue.", lenient=True
+        ),
+        Argument(
+            WEIGHT,
+            "float",
+            DEFAULT_WEIGHT,
+            "How much the order of a list of cards counts; 0 and below count as 1.",
+            lenient=True,
         ),
         Argument(STRICT, "bool", False, "Refuse pods that ask for cards and do not name them."),
         Argument(ANCESTORS, "bool", False, "A queue's quota also limits all queues below it together."),

@@ -285,6 +285,7 @@ class Mirror:
         task.gated = reading.gates_of(pod)
         task.admission_gate = reading.has_admission_gate(pod)
         task.terminating = meta.deletion_timestamp is not None
+        task.claim_names = reading.claim_names_of(pod)
         self._hear_nomination(task, pod.status.nominated_node_name)
         task.resource_version = meta.resource_version
 
@@ -295,7 +296,6 @@ class Mirror:
         if node != task.nominated or task.nomination_sent:
             self.cluster.nominate(task, node, sent=False)
 
-        task.claim_names = reading.claim_names_of(pod)
     def _standing(self, task: TaskInfo, pod: api.Pod) -> tuple[TaskStatus, NodeInfo | None]:
         """Status and node of a pod; a node that is not known yet is waited for."""
         status = reading.pod_status(pod)

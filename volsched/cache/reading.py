@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from sys import intern
 from typing import Final
 
@@ -47,6 +48,16 @@ def shared(texts: dict[str, str]) -> dict[str, str]:
     for key, text in texts.items():
         texts[key] = intern(text)
     return texts
+
+
+def container_names(pod: api.Pod) -> tuple[str, ...]:
+    """The names of a pod's containers, one copy of each list in memory."""
+    return _same_names(tuple(container.name for container in pod.spec.containers))
+
+
+@lru_cache(maxsize=4096)
+def _same_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    return names
 
 
 def seconds(stamp: str | None) -> float | None:
@@ -127,6 +138,11 @@ def has_admission_gate(pod: api.Pod) -> bool:
     return any(gate.name == ADMISSION_GATE for gate in pod.spec.scheduling_gates)
 
 
+def claim_names_of(pod: api.Pod) -> tuple[tuple[str, str | None], ...]:
+    """The ResourceClaims that were made for a pod from templates: the entry, and the claim's name, None for none."""
+    return tuple((made.name, made.resource_claim_name) for made in pod.status.resource_claim_statuses)
+
+
 def queue_info(queue: api.Queue, report: Report) -> QueueInfo:
     """A queue as the scheduler keeps it."""
     spec = queue.spec
@@ -138,11 +154,6 @@ def queue_info(queue: api.Queue, report: Report) -> QueueInfo:
     info.reclaimable = spec.reclaimable is not False
     info.state = queue.status.state
     info.annotations = queue.metadata.annotations
-def claim_names_of(pod: api.Pod) -> tuple[tuple[str, str | None], ...]:
-    """The ResourceClaims that were made for a pod from templates: the entry, and the claim's name, None for none."""
-    return tuple((made.name, made.resource_claim_name) for made in pod.status.resource_claim_statuses)
-
-
     info.capability = amounts(spec.capability, "spec.capability", report)
     info.deserved = amounts(spec.deserved, "spec.deserved", report)
     info.guarantee = amounts(spec.guarantee.resource, "spec.guarantee.resource", report)
