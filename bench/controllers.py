@@ -75,7 +75,7 @@ def wait_ready(port: int, patience: float = 30.0) -> None:
 
 def run(cluster: ControlPlane, port: int, pid: int, kind: str, count: int) -> dict[str, Any]:
     """Create a burst and see it grouped."""
-    namespace = f"burst-{kind.replace(' ', '-')}"
+    namespace = f"burst-{kind.replace(' ', '-').lower()}"
     live.make_namespace(cluster, namespace)
     pods = live.pods_of(SCHEDULER, count, 0)
     if kind != "bare":

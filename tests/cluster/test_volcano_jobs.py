@@ -142,21 +142,22 @@ def test_tasks_come_in_their_order_and_scale(controlled: Controlled, namespace: 
     controlled.both()
     ps = controlled.task("ps", 1, {START_AFTER: "2s"})
     worker = controlled.task("worker", 1, dependsOn={"name": ["ps"]})
-    job = controlled.job(namespace, "train", [ps, worker], minAvailable=1)
+    controlled.job(namespace, "train", [ps, worker], minAvailable=1)
 
     eventually(lambda: set(controlled.pods(namespace)) == {"train-ps-0"})
     eventually(lambda: set(controlled.pods(namespace)) == {"train-ps-0", "train-worker-0"})
     started = {name: pod["status"].get("startTime") for name, pod in controlled.pods(namespace).items()}
     assert started["train-ps-0"]
 
-    job = controlled.api.get(job_path(namespace))
-    job["spec"]["tasks"][1]["replicas"] = 3
-    controlled.api.replace(job_path(namespace), job)
+    scale(controlled, namespace, task=1, replicas=3)
     eventually(lambda: len(controlled.pods(namespace)) == 4)
-    job = controlled.api.get(job_path(namespace))
-    job["spec"]["tasks"][1]["replicas"] = 1
-    controlled.api.replace(job_path(namespace), job)
+    scale(controlled, namespace, task=1, replicas=1)
     eventually(lambda: len(controlled.pods(namespace)) == 2)
+
+
+def scale(controlled: Controlled, namespace: str, task: int, replicas: int) -> None:
+    patch = [{"op": "replace", "path": f"/spec/tasks/{task}/replicas", "value": replicas}]
+    controlled.api.patch(job_path(namespace), patch, "application/json-patch+json")
 
 
 def test_jobs_that_cannot_be_run_say_why(controlled: Controlled, namespace: str) -> None:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
 
 from volsched.controllers.store import Key
+from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE
 from volsched.kube.backoff import Backoff
 from volsched.kube.errors import ApiError, FenceError
 
 FIRST_PAUSE_SECONDS: Final = 0.25
 LONGEST_PAUSE_SECONDS: Final = 60.0
 
+_FIRST: Final = (POD.name, QUEUE.name, COMMAND.name, JOB.name, GROUP.name)
+"""Which kinds are looked at first: what was begun is finished before more is begun, and a burst delays no Queue."""
+
 _log = structlog.get_logger(__name__)
 
 
 class WorkQueue:
-    """Keys in the order in which they came, and workers that take them while `is_active`.
+    """Keys by kind, in the order in which they came, and workers that take them while `is_active`.
 
     `work` looks at one key. When it raises ApiError the key comes back after a pause of its own. A key that comes
     while it is being worked on is worked on once more.
@@ -29,8 +33,9 @@ class WorkQueue:
     def __init__(self, work: Callable[[Key], Awaitable[None]], is_active: Callable[[], bool]) -> None:
         self._work = work
         self._is_active = is_active
-        self._waiting: dict[Key, None] = {}
+        self._waiting: dict[str, OrderedDict[Key, None]] = {kind: OrderedDict() for kind in _FIRST}
         self._under_way: set[Key] = set()
+        self._again: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._backoffs: dict[Key, Backoff] = {}
         self._bell = asyncio.Event()
@@ -39,11 +44,14 @@ class WorkQueue:
 
     def depth(self) -> Counter[str]:
         """Return how many keys of each kind wait."""
-        return Counter(key.kind for key in self._waiting)
+        return Counter({kind: len(waiting) for kind, waiting in self._waiting.items()})
 
     def add(self, key: Key) -> None:
         """Have a key looked at as soon as a worker is free."""
-        self._waiting[key] = None
+        if key in self._under_way:
+            self._again.add(key)
+            return
+        self._waiting[key.kind][key] = None
         self._bell.set()
 
     def add_later(self, key: Key, seconds: float) -> None:
@@ -59,7 +67,9 @@ class WorkQueue:
 
     def clear(self) -> None:
         """Forget everything that waits."""
-        self._waiting.clear()
+        for waiting in self._waiting.values():
+            waiting.clear()
+        self._again.clear()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -86,16 +96,17 @@ class WorkQueue:
                 await self._look_at(key)
             finally:
                 self._under_way.discard(key)
-                if key in self._waiting:
-                    self._bell.set()
+                if key in self._again:
+                    self._again.discard(key)
+                    self.add(key)
 
     def _next(self) -> Key | None:
         if not self._is_active():
             return None
-        key = next((key for key in self._waiting if key not in self._under_way), None)
-        if key is not None:
-            del self._waiting[key]
-        return key
+        for waiting in self._waiting.values():
+            if waiting:
+                return waiting.popitem(last=False)[0]
+        return None
 
     async def _look_at(self, key: Key) -> None:
         try:

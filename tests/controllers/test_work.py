@@ -1,0 +1,145 @@
+"""The work queue: each key once, one worker at a time, failures later, and nothing while it is not active."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from volsched.controllers.store import Key
+from volsched.kube.errors import ApiError, FenceError
+from volsched.operator import work
+from volsched.operator.work import WorkQueue
+
+A, B, POD = Key("PodGroup", "ns/a"), Key("PodGroup", "ns/b"), Key("Pod", "uid")
+
+
+class Rig:
+    """A queue whose work is noted, waits for `gate`, and fails as it is told."""
+
+    def __init__(self) -> None:
+        self.seen: list[Key] = []
+        self.active = True
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.failures: list[Exception] = []
+        self.at_once = self.most_at_once = 0
+        self.queue = WorkQueue(self._work, lambda: self.active)
+
+    async def _work(self, key: Key) -> None:
+        self.seen.append(key)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await self.gate.wait()
+            if self.failures:
+                raise self.failures.pop(0)
+        finally:
+            self.at_once -= 1
+
+    @asynccontextmanager
+    async def workers(self, count: int = 1) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(self.queue.worker()) for _ in range(count)]
+        yield
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(5):
+            while len(self.seen) < count or self.at_once:  # noqa: ASYNC110 - what is waited for is a list
+                await asyncio.sleep(0)
+
+
+async def test_a_key_that_comes_twice_is_looked_at_once() -> None:
+    rig = Rig()
+    for key in (A, B, A, A):
+        rig.queue.add(key)
+
+    async with rig.workers():
+        await rig.until(2)
+
+    assert rig.seen == [A, B]
+
+
+async def test_a_key_that_comes_while_it_is_worked_on_is_worked_on_once_more_and_never_by_two() -> None:
+    rig = Rig()
+    rig.gate.clear()
+    async with rig.workers(3):
+        rig.queue.add(A)
+        while not rig.seen:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+        rig.queue.add(A)
+        rig.queue.add(A)
+        await asyncio.sleep(0)
+        assert rig.seen == [A]
+        rig.gate.set()
+        await rig.until(2)
+
+    assert (rig.seen, rig.most_at_once) == ([A, A], 1)
+
+
+async def test_what_was_begun_is_finished_before_more_is_begun() -> None:
+    rig = Rig()
+    for key in (A, B, POD):
+        rig.queue.add(key)
+
+    assert rig.queue.depth() == {"Pod": 1, "PodGroup": 2, "Queue": 0, "Command": 0, "Job": 0}
+    async with rig.workers():
+        await rig.until(3)
+
+    assert rig.seen == [POD, A, B]
+
+
+async def test_a_failure_is_counted_and_comes_back_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "FIRST_PAUSE_SECONDS", 0.01)
+    rig = Rig()
+    rig.failures = [ApiError(500, "InternalError", "")]
+    async with rig.workers():
+        rig.queue.add(A)
+        await rig.until(2)
+
+    assert rig.seen == [A, A]
+    assert (rig.queue.errors, rig.queue.done) == ({"PodGroup": 1}, {"PodGroup": 1})
+
+
+async def test_without_the_right_to_write_nothing_is_tried_again() -> None:
+    rig = Rig()
+    rig.failures = [FenceError("closed")]
+    async with rig.workers():
+        rig.queue.add(A)
+        await rig.until(1)
+        rig.queue.add(B)
+        await rig.until(2)
+
+    assert rig.seen == [A, B]
+
+
+async def test_nothing_is_looked_at_while_it_is_not_active() -> None:
+    rig = Rig()
+    rig.active = False
+    async with rig.workers():
+        rig.queue.add(A)
+        await asyncio.sleep(0)
+        assert rig.seen == []
+        rig.active = True
+        rig.queue.wake()
+        await rig.until(1)
+
+    assert rig.seen == [A]
+
+
+async def test_the_earlier_of_two_times_counts_and_clearing_forgets_both() -> None:
+    rig = Rig()
+    async with rig.workers():
+        rig.queue.add_later(A, 3600.0)
+        rig.queue.add_later(A, 0.01)
+        rig.queue.add_later(A, 60.0)
+        await rig.until(1)
+        rig.queue.add_later(B, 0.01)
+        rig.queue.clear()
+        await asyncio.sleep(0.05)
+
+    assert rig.seen == [A]
