@@ -1,8 +1,9 @@
 """Every dashboard and every alert rule, in a real Prometheus that scrapes a real run.
 
 A story makes everything happen that is shown: gangs are placed, pods wait for many reasons, pods are evicted, the
-configuration is broken and repaired, the API server lets the scheduler down. Then each query must have data. Whoever
-adds a dashboard to `manifests/grafana` adds a step to `STORY` that fills it.
+configuration is broken and repaired, the API server lets the scheduler down. Each query must have had data some time.
+Whoever adds a dashboard to `manifests/grafana` adds a step to `STORY` that fills it; a step may `configure` another set
+of plugins for what comes after it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import hashlib
 import json
 import math
 import subprocess
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +24,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import CONFIG, CONFIGMAP, SYSTEM, Installed, SchedulerProcess, VolschedProcess, eventually
 from tests.cluster.test_eviction import CONFIGURATION, QUEUES, Town
-from tests.docs.metrics import documented
+from tests.docs.metrics import documented, series_of
 from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dashboard, of_rules, operands
+from volsched.kube.config_source import text_hash
+from volsched.registry import PLUGINS, load_profile
 from volsched.testing.controlplane.faults import FaultProxy, ResetWatch, Respond, server_error, too_many_requests
 from volsched.testing.prometheus import Prometheus, PrometheusError, find_programs
 
@@ -51,12 +55,37 @@ class Run:
     follower: SchedulerProcess
     controllers: VolschedProcess
     prometheus: Prometheus
+    begun: float = field(default_factory=time.time)
+    plugins: set[str] = field(default_factory=set)
+    seen: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
+    """Labels of every metric that was on a page, by its name."""
+
+    def configure(self, text: str) -> None:
+        """Have both schedulers use this configuration."""
+        self.installed.configure(text, KEY)
+        self.plugins |= {option.name for tier in load_profile(text)[0].plugins for option, _ in tier}
+        self.wait_shown(f'count(volsched_config_info{{hash="{text_hash(text)}"}}) == 2')
 
     def shows(self, expr: str) -> bool:
+        """Whether an expression has data now."""
         return has_data(self.prometheus.query(expr))
+
+    def has_shown(self, expr: str) -> bool:
+        """Whether an expression has had data some time in this run."""
+        return has_data(self.prometheus.query_since(expr, self.begun))
 
     def wait_shown(self, expr: str) -> None:
         eventually(lambda: self.shows(expr), 30.0, expr)
+
+    def look_at_pages(self) -> None:
+        """Remember what is on the pages now."""
+        pages = [process.page("/metrics")[1] for process in self.processes]
+        for family in (family for page in pages for family in text_string_to_metric_families(page)):
+            for sample in family.samples:
+                assert not math.isnan(sample.value), sample
+                labels = set(sample.labels) - ({"le"} if family.type == "histogram" else set())
+                name = f"{family.name}_total" if family.type == "counter" else family.name
+                self.seen.setdefault(name, set()).add(tuple(sorted(labels)))
 
     @property
     def processes(self) -> tuple[VolschedProcess, ...]:
@@ -114,6 +143,7 @@ def addresses(process: VolschedProcess) -> list[str]:
 
 
 def queues_have_limits(run: Run) -> None:
+    run.configure(CONFIGURATION)
     amounts = {"cpu": "8", "memory": "64Gi", CARD: "8"}
     spec = {
         "capability": amounts,
@@ -166,7 +196,7 @@ def the_configuration_is_broken_and_repaired(run: Run) -> None:
     run.installed.configure(CONFIGURATION.replace("allocate", "alocate"), KEY)
     run.wait_shown('volsched_config_newest_info{verdict="refused"}')
     run.wait_shown('ALERTS{alertname="VolschedConfigurationRefused"}')
-    run.installed.configure(CONFIGURATION, KEY)
+    run.configure(CONFIGURATION)
     run.wait_shown("min(volsched_config_valid) == 1")
 
 
@@ -200,15 +230,13 @@ STORY: Final[tuple[Callable[[Run], None], ...]] = (
 def test_every_query_has_data_after_a_story_in_which_everything_happens(run: Run) -> None:
     for step in STORY:
         step(run)
+        run.look_at_pages()
         assert [process.process.poll() for process in run.processes] == [None] * 3, step.__name__
     queries = [query for path in DASHBOARDS for query in of_dashboard(path)]
     for path in RULES:
         rules = of_rules(path)
         queries += [Query(rule.where, operand) for rule in rules for operand in operands(rule.expr)]
-        for rule in rules:
-            run.prometheus.query(rule.expr)
 
-    eventually(lambda: not without_data(run, queries[:1]), 15.0)
     missing = without_data(run, queries)
     if missing:  # the last scrape may be on its way
         eventually(lambda: not without_data(run, missing), 15.0, describe(missing))
@@ -223,7 +251,7 @@ def without_data(run: Run, queries: list[Query]) -> list[Query]:
     missing = []
     for query in queries:
         try:
-            found = run.shows(query.expr)
+            found = run.has_shown(query.expr)
         except PrometheusError as error:
             raise AssertionError(f"{query.where}: {error}") from error
         if not found:
@@ -236,19 +264,13 @@ def describe(queries: list[Query]) -> str:
 
 
 def the_pages_are_the_documented_ones(run: Run) -> None:
-    """Every documented metric has a sample, and its labels are those that the page names."""
+    """Every documented metric had a sample, and its labels are those that docs/metrics.md names."""
     rows = documented()
-    seen: dict[str, set[tuple[str, ...]]] = {}
-    pages = [process.page("/metrics")[1] for process in run.processes]
-    for family in (family for page in pages for family in text_string_to_metric_families(page)):
-        for sample in family.samples:
-            labels = tuple(sorted(set(sample.labels) - ({"le"} if family.type == "histogram" else set())))
-            name = f"{family.name}_total" if family.type == "counter" else family.name
-            assert not math.isnan(sample.value), sample
-            seen.setdefault(name, set()).add(labels)
+    idle = [name for name in PLUGINS.names() if name not in run.plugins]
+    others = {f"{s.name}{'_total' if s.counts else ''}" for name in idle for s, _ in series_of(name)}
 
-    assert set(seen) | set(WITHOUT_SAMPLES) >= set(rows)
-    assert seen == {name: {tuple(sorted(rows[name].labels))} for name in seen}
+    assert set(rows) - set(run.seen) - set(WITHOUT_SAMPLES) - others == set()
+    assert run.seen == {name: {tuple(sorted(rows[name].labels))} for name in run.seen}
 
 
 def the_hash_is_the_one_that_a_user_computes(run: Run) -> None:
@@ -277,9 +299,9 @@ def series_go_with_their_queue(run: Run) -> None:
     run.installed.api.delete(f"{QUEUES}/{name}")
 
     for process in run.processes:
-        eventually(lambda process=process: not series_of(name, process), 15.0, "no series")  # type: ignore[misc]
+        eventually(lambda process=process: not lines_of(name, process), 15.0, "no series")  # type: ignore[misc]
 
 
-def series_of(queue: str, process: VolschedProcess) -> list[str]:
+def lines_of(queue: str, process: VolschedProcess) -> list[str]:
     lines = process.page("/metrics")[1].splitlines()
     return [line for line in lines if f'"{queue}"' in line]

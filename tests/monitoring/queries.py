@@ -128,6 +128,7 @@ def closing(expr: str, place: int) -> int:
     return place
 
 
-def has_data(vector: list[Json]) -> bool:
-    """Whether there is at least one number in a vector."""
-    return any(not math.isnan(float(sample["value"][1])) for sample in vector)
+def has_data(series: list[Json]) -> bool:
+    """Whether there is at least one number in a vector, or in the series of a time."""
+    points = [point for one in series for point in one.get("values") or [one["value"]]]
+    return any(not math.isnan(float(value)) for _, value in points)
