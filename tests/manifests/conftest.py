@@ -8,6 +8,7 @@ import pytest
 
 from tests.cluster.conftest import running_control_plane
 from tests.manifests.examples import NODES, documents
+from tests.manifests.monitoring import MONITORING, a_crd
 from volsched.testing.controlplane import ControlPlane, a_node
 
 PLAIN_NODES = ("plain-1", "plain-2", "plain-3")
@@ -34,3 +35,11 @@ def example_nodes(cluster: ControlPlane) -> Iterator[None]:
     yield
     cluster.delete_nodes(nodes)
     cluster.kubectl("uncordon", *PLAIN_NODES)
+
+
+@pytest.fixture(scope="package")
+def monitoring_kinds(cluster: ControlPlane) -> None:
+    """The kinds of the Prometheus operator."""
+    for kind, spec in MONITORING.items():
+        cluster.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", a_crd(kind, spec))
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")

@@ -13,56 +13,6 @@ from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, Json, a_kustomization, identity, of_kind, rendered
 from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
 
-TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
-MONITORING = {
-    "ServiceMonitor": {
-        "selector": {"type": "object", "properties": {"matchLabels": TEXTS}},
-        "endpoints": {
-            "type": "array",
-            "items": {"type": "object", "properties": {"port": {"type": "string"}, "interval": {"type": "string"}}},
-        },
-    },
-    "PrometheusRule": {
-        "groups": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "rules": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "alert": {"type": "string"},
-                                "expr": {"type": "string"},
-                                "for": {"type": "string"},
-                                "labels": TEXTS,
-                                "annotations": TEXTS,
-                            },
-                        },
-                    },
-                },
-            },
-        }
-    },
-}
-"""As much of the Prometheus operator's kinds as the components use; any other field would be warned of."""
-
-
-def a_crd(kind: str, spec: Json) -> Json:
-    plural = f"{kind.lower()}s"
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": spec, "required": [*spec]}}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
-    group = "monitoring.coreos.com"
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
-    }
-
 
 def versions(cluster: ControlPlane, folder: Path) -> dict[Any, Any]:
     """Which objects there are, and how often what they ask for has changed, where the API server counts that."""
@@ -125,10 +75,7 @@ def test_one_of_two_replicas_may_be_disrupted(cluster: ControlPlane) -> None:
             )
 
 
-def test_monitoring_is_an_option(cluster: ControlPlane, tmp_path: Path) -> None:
-    for kind, spec in MONITORING.items():
-        cluster.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", a_crd(kind, spec))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+def test_monitoring_is_an_option(cluster: ControlPlane, monitoring_kinds: None, tmp_path: Path) -> None:
     components = [MANIFESTS / "components" / name for name in ("service-monitor", "dashboards", "alerts")]
     folder = a_kustomization(tmp_path, [MANIFESTS / "overlays/standalone"], components)
 
