@@ -8,9 +8,9 @@ of plugins for what comes after it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +22,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIG, CONFIGMAP, SYSTEM, Installed, SchedulerProcess, VolschedProcess, eventually
+from tests.cluster.scheduling import CONFIGMAP, SYSTEM, Installed, SchedulerProcess, VolschedProcess, eventually
 from tests.cluster.test_eviction import CONFIGURATION, QUEUES, Town
+from tests.docs.metrics import PAGE as METRICS_PAGE
 from tests.docs.metrics import documented, series_of
+from tests.docs.pages import blocks
 from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dashboard, of_rules, operands
 from volsched.kube.config_source import text_hash
 from volsched.registry import PLUGINS, load_profile
@@ -37,11 +39,6 @@ SCHEDULER: Final = "volsched-scheduler"
 CONTROLLERS: Final = "volsched-controllers"
 KEY: Final = "volsched.conf"
 CARD: Final = "example.com/card"
-
-WITHOUT_SAMPLES: Final = {
-    "process_virtual_memory_bytes": "as the kernel gives it",
-}
-"""Metrics that need no sample in this run, and why."""
 
 
 @dataclass
@@ -269,24 +266,24 @@ def the_pages_are_the_documented_ones(run: Run) -> None:
     idle = [name for name in PLUGINS.names() if name not in run.plugins]
     others = {f"{s.name}{'_total' if s.counts else ''}" for name in idle for s, _ in series_of(name)}
 
-    assert set(rows) - set(run.seen) - set(WITHOUT_SAMPLES) - others == set()
+    assert set(rows) - set(run.seen) - others == set()
     assert run.seen == {name: {tuple(sorted(rows[name].labels))} for name in run.seen}
 
 
 def the_hash_is_the_one_that_a_user_computes(run: Run) -> None:
-    """By the very command of docs/metrics.md, which `sh` runs with the control plane's kubectl."""
-    path = f"/api/v1/namespaces/{SYSTEM}/configmaps/{CONFIG}"
-    text = run.installed.api.get(path)["data"][KEY]
-    printed = run.installed.control_plane.kubectl(
-        "get", "configmap", "-n", SYSTEM, CONFIG, "-o", "jsonpath={.data.volsched\\.conf}"
+    """By the very command of docs/metrics.md, with a real kubectl."""
+    (command,) = [block.text for block in blocks(METRICS_PAGE) if "sha256sum" in block.text]
+    there = run.installed.control_plane
+    path = f"{there.binaries['kubectl'].parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-ec", command],
+        env={**os.environ, "KUBECONFIG": str(there.kubeconfig), "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    computed = subprocess.run(
-        ["sh", "-c", "sha256sum | cut -c1-12"], input=text, capture_output=True, text=True, check=True
-    ).stdout.strip()
 
-    assert printed == text
-    assert computed == hashlib.sha256(text.encode()).hexdigest()[:12]
-    run.wait_shown(f'volsched_config_info{{hash="{computed}"}}')
+    assert run.shows(f'volsched_config_info{{hash="{done.stdout.strip()}"}}')
 
 
 def series_go_with_their_queue(run: Run) -> None:

@@ -1,0 +1,48 @@
+"""The metrics page of `volsched run`, put together as the program does it, without a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from volsched.gauges import add_gauges
+from volsched.kube.client import Api
+from volsched.kube.credentials import Source
+from volsched.kube.executor import ClusterExecutor
+from volsched.kube.fence import Fence
+from volsched.kube.inbox import Inbox
+from volsched.kube.scheduler_metrics import SchedulerMetrics
+from volsched.kube.views import Views
+from volsched.model.cluster import Cluster
+from volsched.ports import CycleReport
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: one
+contexts: [{name: one, context: {cluster: one, user: one}}]
+clusters: [{name: one, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: one, user: {}}]
+"""
+
+
+async def scheduler_page(folder: Path, cluster: Cluster, report: CycleReport) -> str:
+    """The page after a cycle on a cluster; no request is made."""
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    api, fence, metrics = await Api.connect(Source(str(kubeconfig))), Fence(), SchedulerMetrics()
+    executor = ClusterExecutor(api, fence, Views(), lambda _: None)
+    add_gauges(
+        metrics,
+        cluster=cluster,
+        api=api,
+        executor=executor,
+        informers=[],
+        inbox=Inbox(),
+        fence=fence,
+        silence=lambda: 0.0,
+    )
+    metrics.cycle(report)
+    page = metrics.render().decode()
+    await executor.stop()
+    await api.close()
+    return page

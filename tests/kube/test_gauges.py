@@ -1,0 +1,93 @@
+"""Who holds what: amounts in their units, no walk over pods, nodes or jobs, nothing of queues that are gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.kube.scheduler_page import scheduler_page
+from volsched.gauges import _of_living_queues
+from volsched.testing.builders import ClusterBuilder, a_cluster, a_rig
+
+CONFIGURATION = """
+actions: "allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: proportion
+"""
+GIB = 1 << 30
+
+
+class Unwalked(dict[str, Any]):
+    """A dict that may be asked for one thing, and not walked through."""
+
+    def _walked(self) -> NoReturn:
+        raise AssertionError("a scrape walks through everything")
+
+    __iter__ = keys = values = items = _walked  # type: ignore[assignment]
+
+
+def two_teams() -> ClusterBuilder:
+    cards = {"example.com/card": 8}
+    cluster = a_cluster().node("n1", cpu=16, memory="64Gi", **cards).node("n2", cpu=16, memory="64Gi", **cards)
+    limits = {"cpu": "20", "example.com/card": "12"}
+    cluster.queue("a", capability=limits, deserved={"cpu": "8"}, guarantee={"resource": {"cpu": "500m"}}).queue("b")
+    cluster.job("runs", 2, queue="a", cpu="1500m", memory="4Gi", **{"example.com/card": 4})
+    return cluster.job("waits", 1, queue="a", cpu=2, memory="1Gi", spec={"nodeSelector": {"no": "where"}})
+
+
+async def numbers(folder: Path) -> dict[tuple[str, ...], float]:
+    """Samples by name and label values, after a session; what there may be very many of is not walked."""
+    rig = a_rig(two_teams(), CONFIGURATION)
+    report = rig.cycle().report
+    cluster = rig.cluster
+    cluster.tasks, cluster.nodes, cluster.jobs = (
+        Unwalked(cluster.tasks),
+        Unwalked(cluster.nodes),
+        Unwalked(cluster.jobs),
+    )
+    page = await scheduler_page(folder, cluster, report)
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+async def test_queues_in_base_units(tmp_path: Path) -> None:
+    found = await numbers(tmp_path)
+
+    assert found["volsched_queue_allocated", "a", "cpu"] == 3
+    assert found["volsched_queue_allocated", "a", "memory"] == 8 * GIB
+    assert found["volsched_queue_allocated", "a", "example.com/card"] == 8
+    assert found["volsched_queue_request", "a", "cpu"] == 5
+    assert found["volsched_queue_request", "a", "memory"] == 9 * GIB
+    assert found["volsched_queue_capability", "a", "cpu"] == 20
+    assert found["volsched_queue_deserved", "a", "cpu"] == 8
+    assert found["volsched_queue_guarantee", "a", "cpu"] == 0.5
+    assert found["volsched_queue_share", "a", "example.com/card"] == 0.5
+    assert found["volsched_queue_fair_share", "a", "cpu"] == 5
+    assert ("volsched_queue_allocated", "b", "cpu") not in found
+    assert found["volsched_cluster_allocatable", "cpu"] == 32
+    assert found["volsched_cluster_used", "example.com/card"] == 8
+
+
+async def test_queues_in_volcanos_units(tmp_path: Path) -> None:
+    found = await numbers(tmp_path)
+
+    assert found["volcano_queue_allocated_milli_cpu", "a"] == 3000
+    assert found["volcano_queue_request_memory_bytes", "a"] == 9 * GIB
+    assert found["volcano_queue_capacity_scalar_resources", "a", "example.com/card"] == 12_000
+    assert found["volcano_queue_guarantee_milli_cpu", "a"] == 500
+    assert found["volcano_queue_weight", "b"] == 1
+
+
+def test_what_was_counted_of_a_queue_goes_with_it() -> None:
+    cluster = a_rig(a_cluster().queue("stays"), CONFIGURATION).cluster
+    found = {("preempt", "stays"): 1, ("preempt", "gone"): 2}
+
+    assert _of_living_queues(found, cluster) == {("preempt", "stays"): 1}
