@@ -13,13 +13,17 @@ from tests.docs.pages import DOCS, ROOT, codes, headings, rows, section
 PAGE = DOCS / "security.md"
 RIGHTS = ROOT / "manifests/rbac"
 PROCESSES = {"Scheduler": "scheduler", "Controllers": "controllers"}
+READERS = "Readers of queues"
 
 Right = tuple[str, str, str, str, str]
 """Where, API group, resource, the only name that it is for (or empty), verb."""
 
 
-def granted(process: str) -> Iterator[Right]:
+def granted(process: str, named: str = "") -> Iterator[Right]:
+    """Every right of a process; of one role alone when that is named."""
     for found in yaml.safe_load_all((RIGHTS / process / "rights.yaml").read_text()):
+        if named not in ("", found["metadata"]["name"]):
+            continue
         where = {"Role": "own", "ClusterRole": "all"}.get(found["kind"])
         for rule in found.get("rules", ()) if where else ():
             for group in rule["apiGroups"]:
@@ -42,9 +46,13 @@ def test_rights_of_a_process_are_those_of_the_page(heading: str) -> None:
     assert Counter(documented(heading)) == Counter(granted(PROCESSES[heading]))
 
 
+def test_rights_of_readers_are_those_of_the_page() -> None:
+    assert Counter(documented(READERS)) == Counter(granted("users", "volsched-queue-reader"))
+
+
 def test_every_process_with_rights_has_its_section() -> None:
     folders = {path.parent.name for path in RIGHTS.glob("*/rights.yaml")}
-    sections = {text.lower() for level, text in headings(PAGE) if level == 3}
+    sections = {text.lower() for level, text in headings(PAGE) if level == 3 and text != READERS}
 
     assert folders - {"users"} == sections
 

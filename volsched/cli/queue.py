@@ -28,7 +28,7 @@ from volsched.simulation.runner import SCHEDULER_NAMES
 from volsched.simulation.world import World
 
 EXIT_NOT_FOUND: Final = 1
-_KINDS: Final = ("Node", "Namespace", "PriorityClass", "Queue", "PodGroup", "Pod")
+_KINDS: Final = ("Node", "Queue", "PodGroup", "Pod")
 
 
 def _flags(command: Any) -> Any:
@@ -91,8 +91,9 @@ def queue() -> None:
 def list_(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     """Show quota, used, reserved and headroom of every queue, by card, and of every card in the whole cluster.
 
-    Of a cluster only the rights to list nodes, namespaces, priorityclasses, queues, podgroups and pods are needed (and
-    the ConfigMap, where one is named). With manifests, the state is what `volsched simulate` begins with.
+    Of a cluster only the rights to list nodes, queues, podgroups and pods are needed (and the ConfigMap, where one is
+    named): those of the ClusterRole volsched-queue-reader. With manifests, the state is what `volsched simulate` begins
+    with.
 
     \b
     Examples:

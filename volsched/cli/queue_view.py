@@ -119,7 +119,7 @@ def list_page(usage: Usage, origin: str, width: int) -> str:
     if not origin:
         parts += [
             "",
-            "Counted with the defaults of capacity-card; --config or --scheduler-configmap names what counts.",
+            "Counted with the defaults of capacity-card; --config or --scheduler-configmap names others.",
         ]
     return "\n".join(parts[1:]) + "\n"
 

@@ -18,7 +18,8 @@ from volsched.model import api
 from volsched.model.errors import ObjectError
 
 _MOST_TRIES: Final = 3
-_EXPIRED: Final = 410
+_AGAIN: Final = (410, 429)
+"""The list grew too old between two pages, or the server asks to come later."""
 
 
 @dataclass(slots=True)
@@ -55,7 +56,8 @@ async def _list(server: Api, resource: Resource, listing: Listing) -> None:
             raw = await _pages(server, resource)
             break
         except ApiError as error:
-            if error.status == _EXPIRED and left:
+            if error.status in _AGAIN and left:
+                await asyncio.sleep(error.retry_after or 0)
                 continue
             if error.status == 404 and resource.optional:
                 return

@@ -1,0 +1,268 @@
+"""``volsched cards`` and ``volsched queue`` on a real API server, with the rights that we ship for them, no others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import MakeNodes
+from tests.cluster.scheduling import CONFIGMAP, GROUPS, Installed, Json, eventually
+from tests.plugins.capacity_card.nodes import GPU, MIG, MPS, card_labels
+from volsched.kube.credentials import Source
+from volsched.kube.informer import PAGE
+from volsched.kube.listing import read_cluster
+from volsched.kube.resources import Resource
+from volsched.model import api
+from volsched.testing.controlplane import ControlPlane
+from volsched.testing.controlplane.faults import FaultProxy, gone, server_error, too_many_requests
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures"]
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+READER = "volsched-queue-reader"
+CONFIGURATION = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins:
+  - name: predicates
+  - name: capacity-card
+    arguments: {cardUnlimitedCpuMemory: true}
+"""
+
+
+@pytest.fixture
+def product() -> str:
+    """A model of cards that no other test has."""
+    return f"Card-{uuid.uuid4().hex[:6]}"
+
+
+@pytest.fixture
+def reader(manifests_applied: ControlPlane, namespace: str) -> Iterator[Path]:
+    """The kubeconfig of somebody who may read what these verbs read, and nothing else."""
+    server, name = manifests_applied.api, f"reader-{namespace}"
+    server.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "reader"}})
+    subject = {"kind": "ServiceAccount", "name": "reader", "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READER}
+    server.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
+    yield manifests_applied.kubeconfig_for("reader", namespace)
+    server.delete(f"{RBAC}/clusterrolebindings/{name}")
+
+
+@pytest.fixture
+def stranger(manifests_applied: ControlPlane, namespace: str) -> Path:
+    """The kubeconfig of somebody who may do nothing."""
+    server = manifests_applied.api
+    server.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "stranger"}})
+    return manifests_applied.kubeconfig_for("stranger", namespace)
+
+
+def volsched(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "volsched", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def shown(*args: str | Path) -> Json:
+    done = volsched(*args, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return dict(json.loads(done.stdout))
+
+
+# --- cards ----------------------------------------------------------------------------------------------------------
+
+
+def test_cards_of_a_cluster_are_those_of_its_nodes(reader: Path, make_nodes: MakeNodes, product: str) -> None:
+    whole = make_nodes(2, labels=card_labels(product), **{GPU: 8})
+    shared = make_nodes(1, labels=card_labels(product, replicas="8"), **{MPS: 64})
+    sliced = make_nodes(1, labels=card_labels(product), **{GPU: 7, f"{MIG}1g.10gb": 7})
+    wanting = make_nodes(1, labels={f"{GPU}.product": product}, **{GPU: 8})
+
+    found = shown("cards", "--kubeconfig", reader)
+
+    mps, mig = f"{product}/mps-80g*1/8", f"{product}/mig-1g.10gb-mixed"
+    assert {card: found["total"][card] for card in (product, mps, mig)} == {product: 23, mps: 64, mig: 7}
+    assert {card: found["resourceNames"][card] for card in (product, mps, mig)} == {
+        product: GPU,
+        mps: MPS,
+        mig: f"{MIG}1g.10gb",
+    }
+    assert [found["nodes"][name] for name in (*whole, *shared, *sliced)] == [
+        {product: 8},
+        {product: 8},
+        {mps: 64},
+        {product: 7, mig: 7},
+    ]
+    assert [warning["node"] for warning in found["warnings"]] == wanting
+
+
+def test_kubectl_has_the_verbs_as_a_plugin(control_plane: ControlPlane, reader: Path) -> None:
+    command = [str(control_plane.binaries["kubectl"]), "volsched", "cards", "-o", "json"]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "KUBECONFIG": str(reader)}
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)) == {"nodes", "total", "resourceNames", "warnings"}
+
+
+# --- queues ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def team(installed: Installed, product: str) -> Iterator[str]:
+    """A queue that may hold four cards of the product."""
+    name = f"team-{uuid.uuid4().hex[:6]}"
+    quota = {"volcano.sh/card.quota": json.dumps({product: 4})}
+    body = {"metadata": {"name": name, "annotations": quota}, "spec": {"weight": 1, "capability": {"cpu": "2"}}}
+    installed.api.create(f"{GROUPS}/queues", {"apiVersion": GROUPS.removeprefix("/apis/"), "kind": "Queue", **body})
+    yield name
+    installed.api.delete(f"{GROUPS}/queues/{name}")
+
+
+def make_group(installed: Installed, namespace: str, name: str, queue: str) -> None:
+    body = {
+        "apiVersion": GROUPS.removeprefix("/apis/"),
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": 1, "queue": queue, "minResources": {"cpu": "1", GPU: "1"}},
+    }
+    installed.api.create(f"{GROUPS}/namespaces/{namespace}/podgroups", body)
+
+
+def make_members(installed: Installed, namespace: str, group: str, card: str, numbers: range) -> None:
+    """Pods of a PodGroup with one card each."""
+    made = [installed.pod(f"{group}-{number}", group=group, cpu="1", **{GPU: 1}) for number in numbers]
+    for pod in made:
+        pod["metadata"]["annotations"]["volcano.sh/card.name"] = card
+    installed.make_pods(namespace, made)
+
+
+def test_queue_describe_shows_what_the_scheduler_did(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, reader: Path, product: str, team: str
+) -> None:
+    (node,) = make_nodes(1, labels=card_labels(product), **{GPU: 8})
+    installed.configure(CONFIGURATION)
+    scheduler = installed.start("--scheduler-configmap", CONFIGMAP).wait_leading()
+    make_group(installed, namespace, "serve", team)
+    make_members(installed, namespace, "serve", product, range(4))
+    bound = installed.wait_bound(namespace, 4)
+    installed.wait_group(namespace, "serve", "Running")
+    make_members(installed, namespace, "serve", product, range(4, 6))
+    config = installed.folder / "scheduler.conf"
+    config.write_text(CONFIGURATION)
+    cluster = ("--kubeconfig", reader, "--scheduler-name", installed.name, "--config", config)
+
+    found = shown("queue", "describe", team, *cluster)
+
+    queue = found["queues"][team]
+    assert queue["cards"] == {product: {"quota": 4, "used": 4, "reserved": 2, "headroom": 0}}
+    assert (queue["cpu"]["used"], queue["state"]) == ("0", "Open")
+    assert found["cards"][product] == {"total": 8, "idle": 4, "quota": 4, "used": 4}
+    job = queue["jobs"][f"{namespace}/serve"]
+    assert job["waitsFor"] == {product: 2}
+    assert {pod["pod"].split("/")[1]: pod["node"] for pod in job["pods"]} == bound
+    series = f'volcano_queue_card_allocated{{card="{product}",queue_name="{team}"}}'
+    eventually(lambda: scheduler.metric(series) == queue["cards"][product]["used"])
+
+    page = volsched("queue", "describe", team, *cluster).stdout
+    assert f"4 on {node}; 2 waiting" in page
+
+    for name in list(bound)[:2]:
+        installed.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", grace_seconds=0)
+    installed.wait_bound(namespace, 4)
+    after = shown("queue", "list", *cluster)["queues"][team]["cards"][product]
+    assert after == {"quota": 4, "used": 4, "reserved": 0, "headroom": 0}
+
+
+def test_the_configmap_of_the_scheduler_decides_what_counts(
+    installed: Installed, control_plane: ControlPlane, team: str
+) -> None:
+    installed.configure(CONFIGURATION)
+    admin = ("--kubeconfig", control_plane.kubeconfig, "--scheduler-configmap", CONFIGMAP)
+
+    assert shown("queue", "list", *admin)["arguments"]["cardUnlimitedCpuMemory"] is True
+
+    missing = volsched("queue", "list", *admin[:3], "volsched-system/none")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "ConfigMap/volsched-system/none: there is no such object in the cluster" in missing.stderr
+
+
+def test_pods_that_are_scheduled_by_themselves_count_for_the_default_queue(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, reader: Path, product: str
+) -> None:
+    (node,) = make_nodes(1, labels=card_labels(product), **{GPU: 8})
+    pod = installed.pod("alone", cpu="1", **{GPU: 2})
+    pod["metadata"]["annotations"] = {"volcano.sh/card.name": product}
+    pod["spec"]["nodeName"] = node
+    installed.make_pods(namespace, [pod])
+
+    found = shown("queue", "describe", "default", "--kubeconfig", reader, "--scheduler-name", installed.name)
+
+    assert found["queues"]["default"]["cards"][product]["used"] == 2
+
+
+# --- what goes wrong ------------------------------------------------------------------------------------------------
+
+
+def test_without_rights_it_says_which_are_missing(stranger: Path) -> None:
+    for verb in (("cards",), ("queue", "list")):
+        done = volsched(*verb, "--kubeconfig", stranger)
+
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "error: you may not list nodes of v1 (" in done.stderr
+        assert "ask for the right to list them in all namespaces" in done.stderr
+
+
+def test_a_server_that_is_not_there_or_fails_is_named(
+    reader: Path, namespace: str, fault_proxy: FaultProxy, tmp_path: Path
+) -> None:
+    nowhere = volsched("cards", "--kubeconfig", reader, "--master", "https://127.0.0.1:9")
+    assert nowhere.returncode == 1
+    assert "https://127.0.0.1:9 does not answer when nodes of v1 are listed" in nowhere.stderr
+
+    fault_proxy.inject(server_error(), path="/nodes")
+    failing = volsched("cards", "--kubeconfig", fault_proxy.kubeconfig_for("reader", namespace))
+    assert failing.returncode == 1
+    assert "cannot list nodes of v1: etcdserver: request timed out" in failing.stderr
+
+    assert volsched("cards", "--kubeconfig", tmp_path / "none").returncode == 1
+
+
+def test_a_cluster_without_queues_is_told_what_to_install(
+    reader: Path, namespace: str, fault_proxy: FaultProxy
+) -> None:
+    absent = gone()
+    fault_proxy.inject(type(absent)(404, absent.body.replace("410", "404")), path="/queues")
+
+    done = volsched("queue", "list", "--kubeconfig", fault_proxy.kubeconfig_for("reader", namespace))
+
+    assert done.returncode == 1
+    assert "has no queues of scheduling.volcano.sh/v1beta1; install their CustomResourceDefinition" in done.stderr
+
+
+def test_a_long_list_comes_in_pages_and_is_begun_anew_when_the_server_says_so(
+    control_plane: ControlPlane, namespace: str, fault_proxy: FaultProxy
+) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    control_plane.api.create_many(path, [{"metadata": {"name": f"c{number:04}"}} for number in range(PAGE + 1)])
+    wanted = sorted(found["metadata"]["name"] for found in control_plane.api.items(path))
+    resource = Resource("ConfigMap", "v1", "configmaps", api.ConfigMap, namespace=namespace)
+    source = Source(kubeconfig=str(fault_proxy.kubeconfig()))
+    faults: list[Any] = [
+        fault_proxy.inject(gone(), path="configmaps", times=1),
+        fault_proxy.inject(too_many_requests(), path="configmaps", times=1),
+    ]
+
+    found = [item.metadata.name for item in read_cluster(source, [resource]).objects]
+
+    assert found == wanted
+    assert all(fault.hits == 1 for fault in faults)
