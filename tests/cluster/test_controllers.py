@@ -394,6 +394,22 @@ def test_refused_writes_are_tried_again(
     assert process.metric('volsched_controllers_reconcile_errors_total{kind="Pod"}') == 2
 
 
+def test_an_api_server_that_was_away_finds_them_at_work(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1, cpu="8")
+    process = controlled.both()
+    controlled.control_plane.restart(down_seconds=1.0)
+
+    queue = controlled.queue(f"after-{namespace}")
+    controlled.make_pods(namespace, [controlled.pod("after", cpu="1")])
+
+    controlled.wait_bound(namespace, 1, 60)
+    controlled.wait_queue(queue, 60, state="Open")
+    assert process.process.poll() is None
+    controlled.api.delete(f"{GROUPS}/queues/{queue}")
+
+
 def test_it_stands_aside_while_volcano_holds_its_lease_and_takes_over_when_that_is_not_renewed(
     controlled: Controlled, namespace: str, make_nodes: MakeNodes
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, GROUP_NAME, JOBS, Controlled, phase_of
 from tests.cluster.scheduling import GROUPS, Json, eventually, still
+from volsched.testing.controlplane.faults import FaultProxy
 from volsched.testing.controlplane.stages import FAIL_AFTER, RUN_FOR, START_AFTER
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
@@ -57,6 +58,22 @@ def test_a_job_waits_as_a_gang_runs_and_completes(
     assert "Completed" in shown
     controlled.api.delete(f"{job_path(namespace)}?propagationPolicy=Background")
     eventually(lambda: controlled.pods(namespace) == {}, 60)
+
+
+def test_a_job_costs_a_write_for_each_pod_and_few_besides(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    make_nodes(2, cpu="32")
+    controlled.both(proxy=fault_proxy)
+    controlled.job(namespace, "train", [controlled.task("worker", 40, SHORT)])
+
+    controlled.wait_job(namespace, "train", "Completed", 60)
+
+    counts = fault_proxy.counts
+    assert counts.count("create", "/pods") == 40, counts.table()
+    assert counts.count("patch", "/pods/*") == 0, counts.table()
+    assert counts.count("create", "/podgroups") == 1, counts.table()
+    assert counts.count("patch", "/jobs/*/status") < 30, counts.table()
 
 
 def test_a_failed_pod_fails_the_job_without_a_policy(
@@ -176,6 +193,22 @@ def test_jobs_that_cannot_be_run_say_why(controlled: Controlled, namespace: str)
     assert "somebody-else" in controlled.wait_event(namespace, "foreign", "ForeignScheduler")["message"]
     assert "spec.minAvailable" in controlled.wait_event(namespace, "odd", "InvalidJob")["message"]
     assert controlled.wait_event(namespace, "refused", "InvalidJob")["type"] == "Warning"
+
+
+def test_a_pod_that_is_refused_is_told_about_and_made_when_it_may(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1, cpu="4")
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    controlled.api.create(path, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}})
+    controlled.api.wait_for(f"{path}/few", lambda quota: "hard" in quota.get("status", {}))
+    controlled.both()
+    controlled.job(namespace, "train", [controlled.task("worker", 1)])
+
+    assert "exceeded quota" in controlled.wait_event(namespace, "train", "FailedCreate")["message"]
+
+    controlled.api.delete(f"{path}/few")
+    controlled.wait_job(namespace, "train", "Running")
 
 
 def test_commands_work_where_their_kind_exists(controlled: Controlled, namespace: str, make_nodes: MakeNodes) -> None:

@@ -11,7 +11,7 @@ import pytest
 from volsched.controllers.store import Key
 from volsched.kube.errors import ApiError, FenceError
 from volsched.operator import work
-from volsched.operator.work import WorkQueue
+from volsched.operator.work import Pace, WorkQueue
 
 A, B, POD = Key("PodGroup", "ns/a"), Key("PodGroup", "ns/b"), Key("Pod", "uid")
 
@@ -143,3 +143,14 @@ async def test_the_earlier_of_two_times_counts_and_clearing_forgets_both() -> No
         await asyncio.sleep(0.05)
 
     assert rig.seen == [A]
+
+
+def test_a_pace_lets_some_go_at_once_and_the_rest_at_a_rate_each_key_for_itself() -> None:
+    now = [0.0]
+    pace = Pace(2, 4.0, lambda: now[0])
+
+    assert [pace.wait(A), pace.wait(A), pace.wait(A), pace.wait(B)] == [0.0, 0.0, 0.25, 0.0]
+    now[0] = 0.25
+    assert [pace.wait(A), pace.wait(A)] == [0.0, 0.25]
+    now[0] = 100.0
+    assert [pace.wait(A), pace.wait(A), pace.wait(A)] == [0.0, 0.0, 0.25]

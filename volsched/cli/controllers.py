@@ -27,7 +27,7 @@ from volsched.cli.flags import SETTINGS, Duration, leader_flags, lease_from, log
     default=True,
     help="Copy annotations that begin with volcano.sh/ from a workload to the PodGroup of its pods.",
 )
-@click.option("--workers", type=click.IntRange(1, 256), default=16, help="Objects that are worked on at once.")
+@click.option("--workers", type=click.IntRange(1, 256), default=32, help="Objects that are worked on at once.")
 @click.option(
     "--volcano-grace",
     type=Duration(),

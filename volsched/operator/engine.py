@@ -24,11 +24,14 @@ from volsched.model.errors import ObjectError
 from volsched.model.plan import Tell
 from volsched.operator.options import Options
 from volsched.operator.reading import job_view
-from volsched.operator.work import WorkQueue
+from volsched.operator.work import Pace, WorkQueue
 from volsched.operator.writer import Writer
 
 QUEUE_INTERVAL_SECONDS: Final = 1.0
 """The numbers of one queue are not written more often; they change with every pod. Its state is written at once."""
+
+JOB_LOOKS: Final = (6, 2.0)
+"""How often one Volcano Job is looked at: so often at once, then so often in a second. Each of its pods changes it."""
 
 LAG_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -51,6 +54,7 @@ class Engine:
         self._written_at: dict[str, float] = {}
         self._commands: dict[str, Command] = {}
         self._at_once = asyncio.Semaphore(options.workers)
+        self._pace = Pace(*JOB_LOOKS, time.monotonic)
         self.queue = WorkQueue(self._work, lambda: self._is_active)
         self.store = Store(
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
@@ -88,7 +92,12 @@ class Engine:
         self.queue.clear()
 
     def _dirty(self, key: Key) -> None:
-        if self._is_active:
+        if not self._is_active:
+            return
+        wait = self._pace.wait(key) if key.kind == JOB.name else 0.0
+        if wait:
+            self.queue.add_later(key, wait)
+        else:
             self.queue.add(key)
 
     def _standing_queues(self) -> tuple[str, ...]:
@@ -131,6 +140,7 @@ class Engine:
         else:
             self.store.drop_job(key, uid)
             self._told.pop(key, None)
+            self._pace.forget(Key(JOB.name, key))
 
     def _see_command(self, is_there: bool, raw: Json, key: str) -> None:
         if not is_there:

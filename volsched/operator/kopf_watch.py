@@ -14,8 +14,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import kopf
+import structlog
 
 from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
+from volsched.kube.backoff import Backoff
 from volsched.kube.credentials import Credentials, Source
 
 KINDS: Final = (QUEUE, JOB, COMMAND)
@@ -25,6 +27,10 @@ SERVER_TIMEOUT_SECONDS: Final = 300
 """Whole seconds: the API server refuses a watch with a fraction."""
 
 STOP_SECONDS: Final = 5.0
+_PAUSES: Final = (1.0, 30.0)
+"""Seconds between two tries: at first, and at most."""
+
+_log = structlog.get_logger(__name__)
 
 Json = dict[str, Any]
 Sink = Callable[[Kind, bool, Json], None]
@@ -32,12 +38,11 @@ Sink = Callable[[Kind, bool, Json], None]
 
 
 class KopfWatch:
-    """A thread that hands every event over on the loop that started it; `on_end` is told why it ended by itself."""
+    """A thread that hands every event over on the loop that started it."""
 
-    def __init__(self, source: Source, sink: Sink, on_end: Callable[[str], None]) -> None:
+    def __init__(self, source: Source, sink: Sink) -> None:
         self._source = source
         self._sink = sink
-        self._on_end = on_end
         self._stopping = threading.Event()
         self._ready = threading.Event()
         self._loop = asyncio.get_running_loop()
@@ -51,6 +56,7 @@ class KopfWatch:
     def start(self) -> None:
         """Begin."""
         logging.getLogger("kopf").setLevel(logging.WARNING)
+        logging.getLogger("kopf._core.reactor.observation").setLevel(logging.ERROR)  # a kind may well not exist
         self._thread.start()
 
     async def stop(self) -> None:
@@ -59,13 +65,18 @@ class KopfWatch:
         await asyncio.to_thread(self._thread.join, STOP_SECONDS)
 
     def _run(self) -> None:
-        reason = "it ended"
-        try:
-            asyncio.run(self._operate())
-        except BaseException as error:
-            reason = f"{type(error).__name__}: {error}"
-        if not self._stopping.is_set():
-            self._on_end(reason)
+        """Have kopf run until it is to stop: it gives up after a minute of outage, and lists anew when begun again."""
+        backoff = Backoff(*_PAUSES)
+        while not self._stopping.is_set():
+            reason = "it ended"
+            try:
+                asyncio.run(self._operate())
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+            if not self._stopping.is_set():
+                wait = backoff.next()
+                _log.warning("kopf ended; beginning again", error=reason, retry_in=round(wait, 1))
+                self._stopping.wait(wait)
 
     async def _operate(self) -> None:
         await kopf.operator(

@@ -16,7 +16,7 @@ class Options:
     scheduler_names: tuple[str, ...] = ("volsched",)
     default_queue: str = "default"
     inherit_owner_annotations: bool = True
-    workers: int = 16
+    workers: int = 32
     volcano_grace: float = 60.0
     leader_elect: bool = True
     lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("volsched-system", "volsched-controllers"))

@@ -35,7 +35,7 @@ from volsched.operator.kopf_watch import KopfWatch
 from volsched.operator.options import Options
 from volsched.operator.volcano import VolcanoWatch
 from volsched.operator.writer import Writer
-from volsched.process import FAILED, Process, run_process
+from volsched.process import Process, run_process
 
 LOOK_SECONDS: Final = 1.0
 """How often it is asked whether Volcano's controllers still run."""
@@ -87,7 +87,7 @@ class Program(Process):
         _log.info("API server", server=self._api.server, credentials=self._api.origin)
         self._events = Events(self._api, self._fence, lambda: 0)
         self._engine = Engine(options, Writer(self._api, self._fence), self._events.tell)
-        self._kopf = KopfWatch(options.source, self._engine.see, self._kopf_ended)
+        self._kopf = KopfWatch(options.source, self._engine.see)
         await self._serve()
         for step in (self._release, self._stop_events, self._cancel_tasks, self._kopf.stop):
             self._cleanup.push_async_callback(step)  # the last one is done first
@@ -124,9 +124,6 @@ class Program(Process):
     def _observe_volcano(self, changes: Sequence[Change]) -> None:
         self._volcano.observe(changes)
         self._look.set()
-
-    def _kopf_ended(self, reason: str) -> None:
-        self._finish_from_thread(FAILED, f"kopf ended: {reason}")
 
     # -- who writes -----------------------------------------------------------------------------------------------
 

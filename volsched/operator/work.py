@@ -23,6 +23,31 @@ _FIRST: Final = (POD.name, QUEUE.name, COMMAND.name, JOB.name, GROUP.name)
 _log = structlog.get_logger(__name__)
 
 
+class Pace:
+    """How soon a key may be looked at again: `burst` times at once, then `per_second`; a token bucket for each key."""
+
+    def __init__(self, burst: int, per_second: float, clock: Callable[[], float]) -> None:
+        self._burst = burst
+        self._per_second = per_second
+        self._clock = clock
+        self._tokens: dict[Key, tuple[float, float]] = {}
+
+    def wait(self, key: Key) -> float:
+        """Take a token and return 0, or return how many seconds the next one is away."""
+        now = self._clock()
+        tokens, at = self._tokens.get(key, (float(self._burst), now))
+        tokens = min(float(self._burst), tokens + (now - at) * self._per_second)
+        if tokens >= 1:
+            self._tokens[key] = (tokens - 1, now)
+            return 0.0
+        self._tokens[key] = (tokens, now)
+        return (1 - tokens) / self._per_second
+
+    def forget(self, key: Key) -> None:
+        """Forget a key that is no more."""
+        self._tokens.pop(key, None)
+
+
 class WorkQueue:
     """Keys by kind, in the order in which they came, and workers that take them while `is_active`.
 

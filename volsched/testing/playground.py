@@ -27,18 +27,20 @@ from volsched.testing.controlplane.__main__ import main as control_plane
 from volsched.testing.controlplane.errors import ControlPlaneError
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
-NAMESPACE, SERVICE_ACCOUNT = "volsched-system", "volsched-scheduler"
+NAMESPACE = "volsched-system"
+PROCESSES = {"run": "volsched-scheduler", "controllers": "volsched-controllers"}
+"""What runs, by verb, and whose rights it has."""
+
 CONFIG_MAP = f"{NAMESPACE}/volsched-config"
 _FIRST = ("Namespace", "PriorityClass", "Queue", "Node", "ConfigMap", "PodGroup")
 _WAIT_SECONDS = 60.0
 
 
 class Playground:
-    """What runs in a folder: the control plane (its own commands keep its state) and one volsched process."""
+    """What runs in a folder: the control plane (its own commands keep its state), a scheduler and controllers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
-        self._pid_file = self.folder / "volsched.pid"
 
     def up(self, examples: Path) -> None:
         """Start what is not running yet, and apply the manifests."""
@@ -49,15 +51,17 @@ class Playground:
             self._kubectl("apply", "--server-side", "-k", str(MANIFESTS / part))
         self._kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         self._apply(_in_order(examples))
-        self._start_scheduler()
+        for verb in PROCESSES:
+            self._start_process(verb)
         self._show()
 
     def down(self) -> None:
         """Stop volsched, then the control plane."""
-        pid = self._scheduler_pid()
-        if pid is not None:
-            os.kill(pid, signal.SIGTERM)
-        self._pid_file.unlink(missing_ok=True)
+        for verb in PROCESSES:
+            pid = self._pid(verb)
+            if pid is not None:
+                os.kill(pid, signal.SIGTERM)
+            self._pid_file(verb).unlink(missing_ok=True)
         control_plane(["down", "--folder", str(self.folder)])
 
     def _kubectl(self, *arguments: str, stdin: str | None = None) -> str:
@@ -90,37 +94,41 @@ class Playground:
         lines = self._kubectl("api-resources", "--no-headers").splitlines()
         return {(fields[-3], fields[-1]) for fields in (line.split() for line in lines)}
 
-    def _start_scheduler(self) -> None:
-        if self._scheduler_pid() is not None:
-            _say("volsched is running already")
+    def _start_process(self, verb: str) -> None:
+        if self._pid(verb) is not None:
+            _say(f"volsched {verb} runs already")
             return
-        kubeconfig = self.folder / "volsched.kubeconfig"
-        kubeconfig.write_text(self._kubeconfig_for_scheduler())
+        kubeconfig, log = self.folder / f"volsched-{verb}.kubeconfig", self.folder / f"volsched-{verb}.log"
+        kubeconfig.write_text(self._kubeconfig_for(PROCESSES[verb]))
         kubeconfig.chmod(0o600)
-        log = (self.folder / "volsched.log").open("wb")
-        command = [sys.executable, "-m", "volsched", "run", "--kubeconfig", str(kubeconfig), "--plain-pods", "direct"]
-        command += ["--leader-elect-resource-namespace", NAMESPACE, "--scheduler-configmap", CONFIG_MAP]
+        command = [sys.executable, "-m", "volsched", verb, "--kubeconfig", str(kubeconfig)]
+        command += ["--leader-elect-resource-namespace", NAMESPACE]
         command += ["--listen-address", "127.0.0.1:0", "--healthz-address", ""]
-        process = subprocess.Popen(  # noqa: S603 - volsched itself
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-        self._pid_file.write_text(str(process.pid))
-        _say(f"volsched runs, pid {process.pid}; log in {self.folder / 'volsched.log'}")
+        command += ["--scheduler-configmap", CONFIG_MAP] if verb == "run" else []
+        with log.open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603 - volsched itself
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        self._pid_file(verb).write_text(str(process.pid))
+        _say(f"volsched {verb} runs, pid {process.pid}; log in {log}")
 
-    def _kubeconfig_for_scheduler(self) -> str:
-        """The admin's kubeconfig with the scheduler's own token, so that it has its own rights and no others."""
+    def _kubeconfig_for(self, account: str) -> str:
+        """The admin's kubeconfig with a service account's token, so that a process has its own rights and no others."""
         state = State.read(self.folder)
         if state is None:
             raise ControlPlaneError(f"no control plane is running in {self.folder}")
-        token = self._kubectl("create", "token", SERVICE_ACCOUNT, "-n", NAMESPACE, "--duration=24h").strip()
+        token = self._kubectl("create", "token", account, "-n", NAMESPACE, "--duration=24h").strip()
         config = yaml.safe_load(Path(state.kubeconfig).read_text())
         for user in config["users"]:
             user["user"] = {"token": token}
         return str(yaml.safe_dump(config))
 
-    def _scheduler_pid(self) -> int | None:
+    def _pid_file(self, verb: str) -> Path:
+        return self.folder / f"volsched-{verb}.pid"
+
+    def _pid(self, verb: str) -> int | None:
         with contextlib.suppress(FileNotFoundError, ValueError, ProcessLookupError):
-            pid = int(self._pid_file.read_text())
+            pid = int(self._pid_file(verb).read_text())
             os.kill(pid, 0)
             return pid
         return None

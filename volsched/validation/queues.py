@@ -18,6 +18,7 @@ STANDING: Final = ("default", ROOT)
 Amounts = Mapping[str, QuantityText]
 
 _STRATEGIES: Final = ("fifo", "traverse")
+_WISHES: Final = ("Open", "Closed")
 _HEAVIEST: Final = 65535
 
 
@@ -27,6 +28,7 @@ def queue_faults(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
     if not 1 <= spec.weight <= _HEAVIEST:
         yield Fault("spec.weight", INVALID, f"{spec.weight} must be from 1 to {_HEAVIEST}")
     yield from one_of("spec.dequeueStrategy", spec.dequeue_strategy, _STRATEGIES)
+    yield from one_of("spec.state", spec.state, _WISHES)
     yield from _at_most("spec.guarantee.resource", spec.guarantee.resource, "deserved", spec.deserved)
     yield from _at_most("spec.guarantee.resource", spec.guarantee.resource, "capability", spec.capability)
     yield from _at_most("spec.deserved", spec.deserved, "capability", spec.capability)
