@@ -75,7 +75,7 @@ class VolschedProcess:
         raise AssertionError(f"the process did not say {event!r}; its log:\n{self.log.read_text()[-6000:]}")
 
     def page(self, path: str) -> tuple[int, str]:
-        address, *_ = self.wait_for("serving")["addresses"]
+        address, *_ = self.wait_for("serving", 60.0)["addresses"]
         try:
             with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
                 return answer.status, answer.read().decode()

@@ -60,7 +60,7 @@ def simulated(paths: Sequence[Path], *others: Path, config: Path | None = None) 
     names = workloads(paths)
     return Outcome(
         Counter(_workload(bind["pod"], names) for bind in result["binds"]),
-        Counter((_workload(pod["pod"], names), pod["message"]) for pod in result["pending"]),
+        Counter((_workload(pod["pod"], names), pod["message"]) for pod in result["pending"] if pod["pod"]),
     )
 
 
