@@ -238,6 +238,14 @@ def test_both_processes_are_kept_alike() -> None:
     assert scheduler["spec"]["replicas"] == controllers["spec"]["replicas"] == 2
 
 
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_tokens_are_given_to_our_own_pods_and_to_no_other(name: str) -> None:
+    for account in of_kind(overlay(name), "ServiceAccount").values():
+        assert account["automountServiceAccountToken"] is False
+    for deployment in deployments(name):
+        assert pod_of(deployment)["automountServiceAccountToken"] is True
+
+
 def test_every_object_says_whose_it_is() -> None:
     for found in overlay("standalone"):
         if found["kind"] not in {"Namespace", "CustomResourceDefinition", "PriorityClass"}:
