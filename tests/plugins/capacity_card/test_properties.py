@@ -1,0 +1,204 @@
+"""What holds of quotas and accounts, whatever the cluster, the queues, the pods and the changes in between."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+from hypothesis import given
+
+from plugins.capacity_card.ledger import Ledger
+from plugins.capacity_card.refusals import NAME
+from tests.plugins.capacity_card.worlds import QUOTA, card_stories
+from tests.properties.stories import Reader, Story, World, difference, live
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeInfo
+from volsched.model.status import IS_ALLOCATED
+from volsched.model.task import TaskInfo
+from volsched.testing.checked import CheckedEngine
+from volsched.testing.naive import NaiveEngine
+
+Held = Counter[tuple[str, str]]
+"""Milli-cards by queue and card."""
+
+
+@given(card_stories())
+def test_the_fast_engine_agrees_with_the_naive_one(story: Story) -> None:
+    fast, naive = Reader(story.configuration), Reader(story.configuration, NaiveEngine)
+
+    live(story, fast, naive)
+
+    assert difference(fast.steps, naive.steps) == ""
+
+
+@given(card_stories(evicting=True))
+def test_they_agree_about_victims_too(story: Story) -> None:
+    fast, naive = Reader(story.configuration), Reader(story.configuration, NaiveEngine)
+
+    live(story, fast, naive)
+
+    assert difference(fast.steps, naive.steps) == ""
+
+
+@given(card_stories(evicting=True, cycles=3))
+def test_every_callback_keeps_what_it_declares(story: Story) -> None:
+    checked, fast = Reader(story.configuration, CheckedEngine), Reader(story.configuration)
+
+    live(story, checked, fast)
+
+    assert difference(checked.steps, fast.steps) == ""
+
+
+@given(card_stories(evicting=True))
+def test_a_scheduler_that_was_restarted_decides_as_one_that_was_not(story: Story) -> None:
+    keeps, restarts = Reader(story.configuration), Reader(story.configuration, forgets="accounts")
+
+    live(story, keeps, restarts)
+
+    assert difference(keeps.placements, restarts.placements) == ""
+
+
+@given(card_stories())
+def test_nothing_that_is_passed_over_could_have_been_placed(story: Story) -> None:
+    patient, eager = Reader(story.configuration), Reader(story.configuration, forgets="everything")
+
+    live(story, patient, eager)
+
+    assert difference(patient.placements, eager.placements) == ""
+
+
+@given(card_stories(evicting=True))
+def test_no_quota_is_exceeded_by_what_a_session_does(story: Story) -> None:
+    """Counted by the labels of nodes, not by the plugin: at most the quota, or what was held before the session."""
+    reader, world = Reader(story.configuration), World(story)
+    for chapter in [*story.chapters, []]:
+        reader.mirror.apply(world.take())
+        before = physically_held(reader.cluster)
+        reader.cycle([])
+        after = physically_held(reader.cluster)
+        for (queue, card), amount in after.items():
+            most = max(quota_of(reader.cluster, queue, card), before[queue, card])
+            assert amount <= most, f"{queue} holds {amount} of {card}, {most} at most"
+        world.do(reader.steps[-1], reader.clock.now())
+        for happens in chapter:
+            happens(world)
+
+
+@given(card_stories(evicting=True))
+def test_charges_are_what_bound_pods_physically_use(story: Story) -> None:
+    reader, world = Reader(story.configuration), World(story)
+    for chapter in [*story.chapters, []]:
+        reader.cycle(world.take())
+        ledger = ledger_of(reader)
+        held: Held = Counter()
+        for task in reader.cluster.tasks.values():
+            seat = ledger.seat(task)
+            if seat is not None and seat.is_offered and task.job is not None:
+                held[task.job.queue, seat.card] += seat.amount
+        assert held == physically_held(reader.cluster)
+        assert same_accounts(ledger, recounted(reader, story))
+        world.do(reader.steps[-1], reader.clock.now())
+        for happens in chapter:
+            happens(world)
+
+
+@given(card_stories(evicting=True))
+def test_what_is_given_back_leaves_every_account_at_zero(story: Story) -> None:
+    reader = Reader(story.configuration)
+    world = live(story, reader)
+    for pod in world.of("Pod"):
+        world.remove(pod)
+
+    reader.cycle(world.take())
+
+    assert all(account.is_zero for account in ledger_of(reader).accounts())
+
+
+def test_the_stories_are_worth_telling() -> None:
+    """Guards the generators: cards are held, quotas are full, lists are placed on either card."""
+    seen: Counter[str] = Counter()
+
+    @given(card_stories())
+    def look(story: Story) -> None:
+        reader = Reader(story.configuration)
+        live(story, reader)
+        seen["stories"] += 1
+        held = physically_held(reader.cluster)
+        seen["held"] += bool(held)
+        seen["full"] += any(n and n == quota_of(reader.cluster, *labels) for labels, n in held.items())
+        for task in reader.cluster.tasks.values():
+            if task.refusal is not None and task.refusal.plugin == NAME:
+                seen[task.refusal.reason] += 1
+
+    look()
+
+    assert seen["held"] > seen["stories"] // 4, seen
+    assert seen["full"] > seen["stories"] // 10, seen
+    assert seen["InsufficientScalarQuota"] > 10, seen
+    assert seen["GetTaskRequestResourceFailed"] > 5, seen
+    assert seen["InsufficientCPUQuota"] > 5, seen
+
+
+# -- counting without the plugin --------------------------------------------------------------------------------------
+
+
+def physically_held(cluster: Cluster) -> Held:
+    held: Held = Counter()
+    for task in cluster.tasks.values():
+        if task.job is not None and task.node is not None and IS_ALLOCATED[task.status]:
+            for card in named_cards(task):
+                amount = task.template.request.get(resource_on(task.node, card), 0)
+                if amount:
+                    held[task.job.queue, card] += amount
+                    break
+    return held
+
+
+def named_cards(task: TaskInfo) -> list[str]:
+    return [name.strip() for name in task.annotations.get("volcano.sh/card.name", "").split("|") if name.strip()]
+
+
+def resource_on(node: NodeInfo, card: str) -> str:
+    """The resource as which a node offers a card; the worlds here have cards of one vendor with full names."""
+    labels = node.labels
+    product = labels.get("nvidia.com/gpu.product", "") if labels.get("nvidia.com/gpu.memory") else ""
+    share = re.fullmatch(r"(.+)/(?:mps-80g\*1/4|mig-(.+)-mixed)", card)
+    resource = (
+        f"nvidia.com/mig-{share[2]}" if share and share[2] else "nvidia.com/gpu.shared" if share else "nvidia.com/gpu"
+    )
+    offers = product == (share[1] if share else card) and node.allocatable_of(resource) > 0
+    return resource if product and offers else ""
+
+
+def quota_of(cluster: Cluster, queue: str, card: str) -> int:
+    found = cluster.queues.get(queue)
+    amount: int
+    try:
+        amount = json.loads(found.annotations.get(QUOTA) or "{}").get(card, 0) if found is not None else 0
+    except ValueError:
+        return 0
+    return max(0, amount) * 1000
+
+
+def ledger_of(reader: Reader) -> Ledger:
+    return reader.scheduler._accounts.get(f"{NAME}.ledger", lambda cluster: None)  # type: ignore[return-value]
+
+
+def recounted(reader: Reader, story: Story) -> Ledger:
+    told = {key: f'"{key}": true' in story.configuration for key in ("cardUnlimitedCpuMemory", "checkAncestors")}
+    return Ledger(
+        reader.cluster,
+        spares_cpu=told["cardUnlimitedCpuMemory"],
+        is_strict=False,
+        is_hierarchical=told["checkAncestors"],
+    )
+
+
+def same_accounts(one: Ledger, other: Ledger) -> bool:
+    names = [*one._own, *one._below, *other._own, *other._below]
+    return all(
+        (mine.cpu, mine.memory, mine.cards) == (theirs.cpu, theirs.memory, theirs.cards)
+        for name in names
+        for mine, theirs in ((one.own(name), other.own(name)), (one.account(name), other.account(name)))
+    )
