@@ -13,11 +13,18 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
     "proportion": PluginEntry("plugins.proportion.plugin", "ProportionPlugin"),
     "capacity-card": PluginEntry("plugins.capacity_card.plugin", "CapacityCardPlugin"),
     "predicates": PluginEntry("plugins.predicates.plugin", "build"),
+    "mgpu": PluginEntry("plugins.mgpu.plugin", "MGPUPlugin"),
+    "crossquota": PluginEntry("plugins.crossquota.plugin", "build"),
     "nodeorder": PluginEntry("plugins.nodeorder.plugin", "build"),
     "binpack": PluginEntry("plugins.binpack.plugin", "build"),
 }
 
+ALSO_UNDER: Final[dict[str, str]] = {"mgpu": "predicates"}
+"""Plugins whose arguments may stand under another plugin, as in Volcano's configurations; see ``framework.guests``."""
+
 VALIDATORS: Final[dict[str, ValidatorEntry]] = {
     "capacity-card": ValidatorEntry("plugins.capacity_card.validation", "validate"),
+    "crossquota": ValidatorEntry("plugins.crossquota.validation", "validate"),
+    "mgpu": ValidatorEntry("plugins.mgpu.validation", "validate"),
 }
 """What plugins say about objects with annotations or fields of theirs."""

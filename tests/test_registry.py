@@ -34,12 +34,16 @@ def said(configuration: str) -> str:
     return str(caught.value)
 
 
+IDLE = ("crossquota", "mgpu")
+"""Plugins that do nothing without arguments, and say so."""
+
+
 @pytest.mark.parametrize("name", plugins.BUILDERS)
 def test_every_own_plugin_can_be_made_from_its_defaults(name: str) -> None:
     profile, warnings = registry.load_profile(text(name))
     ((_, plugin),) = profile.plugins[0]
     assert plugin.name == name
-    assert warnings == ()
+    assert bool(warnings) == (name in IDLE)
 
 
 @pytest.mark.parametrize("name", actions.BUILDERS)

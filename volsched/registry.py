@@ -8,15 +8,15 @@ What plugins say about objects (``plugins.VALIDATORS`` and the group ``volsched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Generic, TypeVar
 
 import actions
 import plugins
-from volsched.framework import entries
-from volsched.framework.arguments import Argument, Schema
+from volsched.framework import entries, guests
+from volsched.framework.arguments import Argument, CheckFn, Schema, describe
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.entries import Entry
 from volsched.framework.loading import DEFAULT_CONFIGURATION, ConfigProblem, ConfigurationError, Loaded, load
@@ -31,7 +31,7 @@ _LATER: Final = "is not in this version of volsched"
 _VOLCANO: Final = "belongs to Volcano and is not part of volsched"
 
 ABSENT_PLUGINS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("capacity", "capacity-card", "capacity-dra", "crossquota", "mgpu"), _LATER),
+    **dict.fromkeys(("capacity", "capacity-card", "capacity-dra", "crossquota"), _LATER),
     **dict.fromkeys(
         (
             "cdp",
@@ -60,12 +60,19 @@ class Registry(Generic[T]):
     """The plugins, or the actions, that can be used; a ``Catalogue`` for the loader."""
 
     def __init__(
-        self, what: str, own: Mapping[str, Entry[T]], group: str, method: str, absent: Mapping[str, str]
+        self,
+        what: str,
+        own: Mapping[str, Entry[T]],
+        group: str,
+        method: str,
+        absent: Mapping[str, str],
+        guests: Mapping[str, str] | None = None,
     ) -> None:
         self._what = what
         self._own = own
         self._group = group
         self._method = method
+        self._guests = guests or {}
         self.absent = {name: why for name, why in absent.items() if name not in own}
         self._factories: dict[str, Callable[..., T]] = {}
 
@@ -74,7 +81,16 @@ class Registry(Generic[T]):
         return [*self._own, *sorted(set(self._added()) - set(self._own))]
 
     def schema(self, name: str) -> Schema | None:
-        """Return what can be told to the one of this name, None when there is none; ConfigError when it is broken."""
+        """Return what can be said under this name, guests' arguments included, as ``Catalogue.schema``."""
+        own = self._schema(name)
+        visiting = [guest for guest, host in self._guests.items() if host == name]
+        return own if own is None else (*own, *(a for guest in visiting for a in self.own_schema(guest)))
+
+    def own_schema(self, name: str) -> Schema:
+        """Return what can be told to the one of this name, which there must be; ConfigError when it is broken."""
+        return self._schema(name) or ()
+
+    def _schema(self, name: str) -> Schema | None:
         factory = self._factory(name)
         if factory is None:
             return None
@@ -82,6 +98,11 @@ class Registry(Generic[T]):
         if not all(isinstance(argument, Argument) for argument in schema):
             raise ConfigError("", f"{self._origin(name)} has ARGUMENTS that are not a schema")
         return schema
+
+    def check(self, name: str) -> CheckFn | None:
+        """Return what judges the arguments of the one of this name together, None when nothing does."""
+        factory = self._factory(name)
+        return entries.check_of(factory) if factory is not None else None
 
     def excluded_by(self, name: str) -> tuple[str, ...]:
         """Return those that the one of this name cannot run together with."""
@@ -160,7 +181,7 @@ def _said(error: BaseException) -> str:
 
 
 PLUGINS: Final[Registry[Plugin]] = Registry(
-    "plugin", plugins.BUILDERS, "volsched.plugins", "on_session_open", ABSENT_PLUGINS
+    "plugin", plugins.BUILDERS, "volsched.plugins", "on_session_open", ABSENT_PLUGINS, plugins.ALSO_UNDER
 )
 ACTIONS: Final[Registry[Action]] = Registry("action", actions.BUILDERS, "volsched.actions", "execute", ABSENT_ACTIONS)
 VALIDATORS: Final[Registry[Iterable[Fault]]] = Registry(
@@ -175,7 +196,20 @@ def validators() -> Sequence[Validator]:
 
 def load_configuration(text: str) -> Loaded:
     """Return the configuration that a text says; ConfigurationError has everything that is wrong in it."""
-    return load(text, PLUGINS, ACTIONS)
+    loaded = load(text, PLUGINS, ACTIONS)
+    configuration = loaded.configuration
+    for guest, host in plugins.ALSO_UNDER.items():
+        configuration = guests.settle(configuration, guest, host, PLUGINS.own_schema(guest))
+    return Loaded(configuration, (*loaded.warnings, *_silences(configuration)))
+
+
+def _silences(configuration: Configuration) -> Iterator[ConfigProblem]:
+    """Say which arguments were left out that should be said one way or the other."""
+    for option in (option for tier in configuration.tiers for option in tier):
+        for argument in PLUGINS.own_schema(option.name):
+            if argument.expected and argument.key not in option.given:
+                said = f"is not given and counts as {describe(argument.default)}: {argument.help}"
+                yield ConfigProblem("NotGiven", f"plugin {option.name}: {argument.key}", 0, said, "warning")
 
 
 def default_configuration() -> Configuration:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tests.docs.pages import DOCS, codes, prose, rows
 from volsched.model.series import Numbers, Series
+from volsched.registry import PLUGINS
 from volsched.testing.builders import a_cluster, a_rig
 
 PAGE = DOCS / "metrics.md"
@@ -30,6 +31,7 @@ def documented() -> dict[str, Row]:
 
 
 def series_of(plugin: str) -> list[tuple[Series, Numbers]]:
-    """What a plugin shows of its own, in a session without anything."""
-    configuration = f"actions: allocate\ntiers:\n- plugins:\n  - name: {plugin}\n"
+    """What a plugin shows of its own, in a session without anything; what has to be switched on is."""
+    switches = ", ".join(f"{argument.key}: true" for argument in PLUGINS.own_schema(plugin) if argument.expected)
+    configuration = f"actions: allocate\ntiers:\n- plugins:\n  - name: {plugin}\n    arguments: {{{switches}}}\n"
     return list(a_rig(a_cluster(), configuration).cycle().report.series)

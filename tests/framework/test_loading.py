@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.framework.arguments import Argument, Schema
+from volsched.framework.arguments import Argument, ArgumentProblem, CheckFn, Schema
 from volsched.framework.configuration import SWITCHES
 from volsched.framework.loading import (
     DEFAULT_CONFIGURATION,
@@ -42,6 +42,16 @@ class Shelf:
 
     def excluded_by(self, name: str) -> Sequence[str]:
         return {"proportion": ("binpack",)}.get(name, ())
+
+    def check(self, name: str) -> CheckFn | None:
+        return {"binpack": judged}.get(name)
+
+
+def judged(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
+    if values["binpack.weight"] > 100:
+        yield ArgumentProblem("binpack.weight", "is large", "warning")
+    if values["binpack.weight"] < 0 and not any(key.startswith("binpack.resources.") for key in values):
+        yield ArgumentProblem("binpack.resources.*", "is needed with a weight below 0")
 
 
 BINPACK = (Argument("binpack.weight", "int", 1, ""), Argument("binpack.resources.*", "int", 1, ""))
@@ -232,6 +242,18 @@ def test_all_problems_are_reported_in_the_order_of_their_lines() -> None:
         "zones: 1\nactions: enqueue, alocate\ntiers:\n- plugins:\n  - name: gnag\n  - name: gang\n    enableJob: true\n"
     )
     assert [line for line, _, _ in problems(text)] == [1, 2, 5, 7]
+
+
+def test_arguments_are_judged_together_where_a_plugin_does_so() -> None:
+    text = "actions: allocate\ntiers:\n- plugins:\n  - name: binpack\n    arguments:\n      binpack.weight: "
+
+    (warning,) = loaded(f"{text}101").warnings
+    with pytest.raises(ConfigurationError) as refused:
+        loaded(f"{text}-1")
+
+    key = "tiers[0].plugins[0].arguments.binpack"
+    assert str(warning) == f"line 6: {key}.weight: is large"
+    assert str(refused.value) == f"line 4: {key}.resources.*: is needed with a weight below 0"
 
 
 def test_plugins_that_exclude_each_other_are_refused_in_whatever_tiers_they_stand() -> None:

@@ -240,6 +240,8 @@ class Mirror:
             self._replace(task, pod)
             return
         self._describe(task, pod)
+        if pod.spec.node_name and (task.annotations != annotations_before or task.bind_annotations):
+            self._hear_annotations(task)
         if self._group_of(task) != group_before:
             self._leave(task)
             self.cluster.join(task, self._job_of(task))
@@ -258,6 +260,12 @@ class Mirror:
             task.job.parked_at = NOT_PARKED
             self._explain_gates(task)
 
+    def _hear_annotations(self, task: TaskInfo) -> None:
+        """Once the API server shows a pod on its node, what it shows counts, and no longer what the Binding carried."""
+        task.bind_annotations = None
+        if task.node is not None:
+            self.cluster.annotated(task)
+
     def _replace(self, task: TaskInfo, pod: api.Pod) -> None:
         """The pod asks for something else now: take its task out and put a new one in, standing as before."""
         stays = _stays_assumed(task, pod) or _stays_evicted(task, pod)
@@ -268,6 +276,7 @@ class Mirror:
         again = self.cluster.tasks[pod.metadata.uid]
         again.created = created
         if assumed_on:
+            again.bind_annotations = task.bind_annotations
             self.cluster.move(again, status, self._at_home(again, assumed_on))
 
     def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
@@ -276,6 +285,7 @@ class Mirror:
         task.labels = reading.shared(meta.labels)
         task.annotations = reading.shared(meta.annotations)
         task.role = reading.role_of(pod)
+        task.containers = reading.container_names(pod) if task.template.container_amounts else ()
         task.scheduler = intern(spec.scheduler_name)
         task.ours = spec.scheduler_name in self.settings.scheduler_names
         task.priority = reading.pod_priority(pod, self.cluster.priority_classes)

@@ -78,7 +78,7 @@ class Argument:
         parsed = _PARSERS[self.type](value)
         if parsed is None:
             raise ValueError(f"must be {_WANTED[self.type]}, not {describe(value)}")
-        if self.type in ("int", "float"):
+        if isinstance(parsed, int | float) and not isinstance(parsed, bool):
             self._check_range(parsed)
         if self.any_case and isinstance(parsed, str):
             parsed = {choice.casefold(): choice for choice in self.choices}.get(parsed.casefold(), parsed)

@@ -26,11 +26,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import yaml
 
-from volsched.framework.arguments import Schema, check, describe, hint, nearest
+from volsched.framework.arguments import CheckFn, Schema, Severity, check, describe, hint, nearest
 from volsched.framework.configuration import SWITCHES, Configuration, PluginOption
 from volsched.model.errors import ConfigError, shortened
 
@@ -80,8 +80,6 @@ _MOST_PARTS: Final = 10_000
 _OF_AN_OBJECT: Final = re.compile(r"^\W*(kind|apiVersion)\W*:", re.MULTILINE)
 """Told without reading: files of objects may be long."""
 
-Severity: TypeAlias = Literal["error", "warning"]
-
 
 @dataclass(frozen=True, slots=True)
 class ConfigProblem:
@@ -118,6 +116,9 @@ class Catalogue(Protocol):
 
     def schema(self, name: str) -> Schema | None:
         """Return what can be told to the one of this name, None when there is none; ConfigError when it is broken."""
+
+    def check(self, name: str) -> CheckFn | None:
+        """Return what judges the arguments of the one of this name together, None when nothing does."""
 
     def excluded_by(self, name: str) -> Sequence[str]:
         """Return the names of those that the one of this name cannot run together with."""
@@ -341,7 +342,7 @@ class _Reader:
                 self._problems.at("Duplicate", f"{key}.name", at, f"action {name} is configured twice")
             schema = self._action_schema(name, f"{key}.name", at)
             if schema is not None:
-                given[name] = self._arguments(f"action {name}", schema, entries, key)
+                given[name] = self._arguments(f"action {name}", schema, self._actions.check(name), entries, key)
         return given
 
     def _with_defaults(self, actions: Sequence[str], given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -395,8 +396,8 @@ class _Reader:
             proportion = proportion or name == "proportion"
             schema = self._schema("plugin", self._plugins, name, f"{path}.name", at)
             if schema is not None:
-                arguments = self._arguments(f"plugin {name}", schema, entries, path)
-                options.append(PluginOption(name, switches, arguments))
+                arguments = self._arguments(f"plugin {name}", schema, self._plugins.check(name), entries, path)
+                options.append(PluginOption(name, switches, arguments, self._given(entries)))
         if hierarchy is not None and proportion:
             said = "drf with enableHierarchy and proportion contradict each other in one tier; leave one of them out"
             self._problems.at("Contradiction", *hierarchy, said)
@@ -449,17 +450,26 @@ class _Reader:
         self._problems.at(f"Unknown{what.capitalize()}", key, node, f"there is no {what} {_named(name)}; {said}")
         return None
 
-    def _arguments(self, owner: str, schema: Schema, entries: _Entries, path: str) -> Mapping[str, Any]:
+    def _arguments(
+        self, owner: str, schema: Schema, together: CheckFn | None, entries: _Entries, path: str
+    ) -> Mapping[str, Any]:
         nodes: _Entries = {}
         key = f"{path}.arguments"
         if "arguments" in entries and not _is_null(entries["arguments"][1]):
             nodes = self._entries(entries["arguments"][1], key)
         unreadable = _Unreadable()
         given = {name: self._value(node, f"{key}.{name}", unreadable) for name, (_, node) in nodes.items()}
-        checked = check(owner, schema, {name: value for name, value in given.items() if value is not unreadable})
+        readable = {name: value for name, value in given.items() if value is not unreadable}
+        checked = check(owner, schema, readable, together)
         for problem in checked.problems:
-            self._problems.at("Argument", f"{key}.{problem.key}", nodes[problem.key][0], problem.message)
+            say = self._problems.warn if problem.severity == "warning" else self._problems.at
+            at = nodes[problem.key][0] if problem.key in nodes else entries["name"][1]
+            say("Argument", f"{key}.{problem.key}", at, problem.message)
         return checked.values
+
+    def _given(self, entries: _Entries) -> frozenset[str]:
+        node = entries["arguments"][1] if "arguments" in entries else None
+        return frozenset(name for name, _ in _plain_entries(node)) if node is not None else frozenset()
 
     def _name_of(self, entries: _Entries, path: str, item: yaml.Node, what: str) -> str | None:
         if "name" not in entries:

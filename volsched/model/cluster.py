@@ -41,6 +41,9 @@ class Observer:
         Also called when tasks come or go: a new task comes from ``(PENDING, None)``, a removed one leaves to it.
         """
 
+    def task_annotated(self, task: TaskInfo) -> None:
+        """``task`` has a node and other annotations, or what its Binding carried is shown for the first time."""
+
     def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
         """``node`` is new (``before`` is None), or says something else of itself, or offers something else."""
 
@@ -114,10 +117,10 @@ class Cluster:
         self.priority_classes: dict[str, int] = {}
         self.default_priority = 0
         self.storage = Storage()
+        self.devices = Devices(self._touch_named)
         self.budgets: dict[str, Budget] = {}
         self.usage_log = RowLog()
         self.facts_log = RowLog()
-        self.devices = Devices(self._touch_named)
         self.layout = 0
         self.relief = 0
         self.standing = 0
@@ -236,13 +239,13 @@ class Cluster:
             for amounts in (node.allocatable, node.used, node.releasing, node.pipelined):
                 amounts.extend([0] * (size - len(amounts)))
 
-    def touch(self, node: NodeInfo) -> None:
-        """Note that something on a node changed, so that answers about it are asked again."""
-        self.usage_log.append(node.row)
     def _touch_named(self, name: str) -> None:
         if name in self.nodes:
             self.touch(self.nodes[name])
 
+    def touch(self, node: NodeInfo) -> None:
+        """Note that something on a node changed, so that answers about it are asked again."""
+        self.usage_log.append(node.row)
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
@@ -304,6 +307,13 @@ class Cluster:
         self.move(task, TaskStatus.PENDING, None)
         task.labels = now
         self.move(task, status, node)
+
+    def annotated(self, task: TaskInfo) -> None:
+        """Tell observers that the API server shows other annotations of a placed task than those that counted."""
+        for observer in self._observers:
+            if type(observer).task_annotated is not Observer.task_annotated and observer.follows(task.template):
+                observer.task_annotated(task)
+                self.relief += 1
 
     def move_quietly(self, task: TaskInfo, status: TaskStatus) -> None:
         """Change a status that takes the same room and counts the same, so that no answer is asked again."""

@@ -17,7 +17,7 @@ Numbers: TypeAlias = Mapping[tuple[str, ...], float]
 class Series:
     """A family of numbers: its name and the names of its labels as Prometheus shows them, and what it means.
 
-    Labels must be bounded: queues, resources, cards, reasons; never pods or nodes. A series that ``counts`` only ever
+    Labels must be bounded: queues, resources, cards, reasons; never pods, and nodes only where they are few. A series that ``counts`` only ever
     grows, and its name is given without the ending ``_total``.
     """
 

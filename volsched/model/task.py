@@ -23,12 +23,13 @@ _NONE: Mapping[str, str] = {}
 class TaskInfo:
     """A pod: identity, template, standing. Created by the mirror; moved only by ``Cluster.move``.
 
+    ``containers`` are the names of ``spec.containers`` when one of them asks for an extended resource, else empty.
     ``charge`` is what the task takes on a node: ``(column, amount)`` pairs in the cluster's resource columns.
     ``admission_gate``: the pod carries Volcano's gate that we lift once its queue takes the task on.
     ``nominated`` is the node where room is being made for the task; ``nomination_sent`` says that we decided so (or
     that it no longer holds) and the API server has not shown it yet.
-    ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``claim_names`` are the ResourceClaims that were made from templates: (entry of the pod, name or None for none).
+    ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     """
 
@@ -36,12 +37,12 @@ class TaskInfo:
         "admission_gate",
         "annotations",
         "bind_annotations",
-        "bind_volumes",
         "bind_claims",
+        "bind_volumes",
         "charge",
-        "created",
         "claim_names",
         "containers",
+        "created",
         "gated",
         "held",
         "job",
@@ -89,6 +90,7 @@ class TaskInfo:
         self.job: JobInfo | None = None
         self.labels: Mapping[str, str] = _NONE
         self.annotations: Mapping[str, str] = _NONE
+        self.containers: tuple[str, ...] = ()
         self.role = ""
         self.owner = ""
         self.scheduler = ""
@@ -109,10 +111,10 @@ class TaskInfo:
         self.refusal: Verdict | None = None
         self.bind_annotations: dict[str, str] | None = None
         self.bind_volumes: tuple[VolumeWrite, ...] = ()
-        self.order: tuple[object, ...] = ()
-
         self.bind_claims: tuple[ClaimWrite, ...] = ()
         self.claim_names: tuple[tuple[str, str | None], ...] = ()
+        self.order: tuple[object, ...] = ()
+
     @property
     def best_effort(self) -> bool:
         """Whether the task asks for nothing (pod slots aside); backfill places such tasks."""
