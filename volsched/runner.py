@@ -37,7 +37,6 @@ from volsched.kube.informer import SILENCE_SECONDS, Informer
 from volsched.kube.resources import watched
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
-from volsched.kube.volumes import Volumes
 from volsched.loop import SchedulingThread
 from volsched.model.changes import Bound, Change
 from volsched.model.plan import Tell
@@ -131,7 +130,6 @@ class Program(Process):
             self._fence,
             views,
             self._report,
-            prebinder=Volumes(self._api, self._fence, views),
             in_flight=options.binds_in_flight,
         )
         await self._serve()

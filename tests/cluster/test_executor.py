@@ -19,7 +19,6 @@ from volsched.kube.fence import Fence
 from volsched.kube.informer import Informer
 from volsched.kube.resources import watched
 from volsched.kube.views import Views
-from volsched.kube.volumes import Volumes
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
 from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, VolumeWrite, WritePodCondition
 from volsched.testing.controlplane import ControlPlane, a_pod
@@ -49,9 +48,9 @@ class Harness:
         self.fence = fence
         self.changes: list[Change] = []
         self.views = Views(on_gone=self._forget)
-        self.volumes = Volumes(api, fence, self.views)
-        self.executor = ClusterExecutor(api, fence, self.views, self.changes.append, prebinder=self.volumes)
-        wanted = ("Node", "Pod", "PersistentVolumeClaim")
+        self.executor = ClusterExecutor(api, fence, self.views, self.changes.append)
+        self.volumes = self.executor.volumes
+        wanted = ("Node", "Pod", "PersistentVolumeClaim", "ResourceClaim")
         self.informers = [
             Informer(api, resource, self.views.observe)
             for resource in watched(need_groups=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias
@@ -52,6 +52,9 @@ class Prebinder(Protocol):
 
     async def prepare(self, step: Bind) -> None:
         """Do it and return when it is done; raises PrebindError or FenceError."""
+
+    async def withdraw(self, step: Bind) -> None:
+        """The pod is not bound after all: take back what would be in others' way; raises nothing."""
 
 
 class PrebindError(Exception):
@@ -135,7 +138,7 @@ class Binder:
 
     @property
     def backlog(self) -> int:
-        """How many writes wait or are under way; pods that wait for their volumes are not counted."""
+        """How many writes wait or are under way; pods that wait for claims or volumes are not counted."""
         return len(self._queue) + len(self._workers) + self._delayed
 
     @property
@@ -145,7 +148,7 @@ class Binder:
 
     @property
     def preparing(self) -> int:
-        """How many pods wait for their volumes."""
+        """How many pods wait for their claims or volumes."""
         return len(self._preparing)
 
     def add(self, step: Write) -> None:
@@ -236,10 +239,28 @@ class Binder:
         backoff = self._refusals.setdefault(step.uid, Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS))
         self._failed(step, message, time.time() + backoff.next())
 
-    def _failed(self, step: Bind, message: str, retry_at: float | None) -> None:
+    def _failed(self, step: Bind, message: str, retry_at: float | None, *, is_placed: bool = False) -> None:
+        """Tell the scheduler, once what was prepared is taken back; nothing is, of a pod that has a node already."""
         self.refused += 1
         _log.warning("binding failed", pod=f"{step.namespace}/{step.name}", node=step.node, error=message)
-        self._report(BindFailed(step.uid, step.node, message, retry_at))
+        failed = BindFailed(step.uid, step.node, message, retry_at)
+        if self._prebinder is None or is_placed or not self._prebinder.is_needed(step):
+            self._report(failed)
+            return
+        self._start(self._withdraw(step, failed, self._prebinder))
+
+    async def _withdraw(self, step: Bind, failed: BindFailed, prebinder: Prebinder) -> None:
+        try:
+            await prebinder.withdraw(step)
+        except Exception:
+            _log.exception("taking back failed in an unforeseen way", pod=f"{step.namespace}/{step.name}")
+        self._report(failed)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something run outside the number of writes in flight."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._preparing.add(task)
+        task.add_done_callback(self._preparing.discard)
 
     # -- bind -----------------------------------------------------------------------------------------------------
 
@@ -270,7 +291,7 @@ class Binder:
             self._succeeded(job, step)
 
     def _prepare(self, job: _Job, step: Bind, prebinder: Prebinder) -> None:
-        """Let volumes be bound outside the number of writes in flight: that may take minutes."""
+        """Let claims and volumes be had outside the number of writes in flight: that may take minutes."""
 
         async def prepare() -> None:
             try:
@@ -280,15 +301,13 @@ class Binder:
             except PrebindError as error:
                 self._give_up(job, str(error))
             except Exception:
-                _log.exception("volumes failed in an unforeseen way", pod=f"{step.namespace}/{step.name}")
+                _log.exception("preparing failed in an unforeseen way", pod=f"{step.namespace}/{step.name}")
                 self._give_up(job, "internal error, see the scheduler's log")
             else:
                 job.prepared = True
                 self._enqueue(job)
 
-        task = asyncio.get_running_loop().create_task(prepare())
-        self._preparing.add(task)
-        task.add_done_callback(self._preparing.discard)
+        self._start(prepare())
 
     def _succeeded(self, job: _Job, step: Bind) -> None:
         self.bound += 1
@@ -331,7 +350,7 @@ class Binder:
         if pod["metadata"]["uid"] == step.uid and pod["spec"].get("nodeName") == step.node:
             self._succeeded(job, step)
         elif final:
-            self._failed(step, final, None)
+            self._failed(step, final, None, is_placed=bool(pod["spec"].get("nodeName")))
         elif job.attempts < ATTEMPTS:
             job.attempts += 1
             self._enqueue_later(job, job.backoff.next())

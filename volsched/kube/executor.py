@@ -7,14 +7,26 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from volsched.kube.binder import IN_FLIGHT, Binder, Prebinder
+from volsched.kube.binder import IN_FLIGHT, Binder
 from volsched.kube.client import Api
 from volsched.kube.events import Events
 from volsched.kube.fence import Fence
+from volsched.kube.preparations import Preparations
+from volsched.kube.resource_claims import ResourceClaims
 from volsched.kube.statuses import Statuses
 from volsched.kube.views import Views
+from volsched.kube.volumes import Volumes
 from volsched.model.changes import Change
-from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, WriteGroupStatus, WritePodCondition
+from volsched.model.plan import (
+    Bind,
+    Evict,
+    LiftGate,
+    ReleaseClaim,
+    Step,
+    Tell,
+    WriteGroupStatus,
+    WritePodCondition,
+)
 
 
 class ClusterExecutor:
@@ -31,7 +43,6 @@ class ClusterExecutor:
         views: Views,
         report: Callable[[Change], None],
         *,
-        prebinder: Prebinder | None = None,
         in_flight: int = IN_FLIGHT,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -39,6 +50,8 @@ class ClusterExecutor:
         self._called = False
         self.events = Events(api, fence, lambda: self.binder.waiting)
         self.statuses = Statuses(api, fence, views, report, lambda: self.binder.waiting)
+        self.claims = ResourceClaims(api, fence, views, report)
+        self.volumes = Volumes(api, fence, views)
         self.binder = Binder(
             api,
             fence,
@@ -46,7 +59,7 @@ class ClusterExecutor:
             report,
             self._take,
             self.statuses.under_way,
-            prebinder=prebinder,
+            prebinder=Preparations(self.claims, self.volumes),
             in_flight=in_flight,
         )
 
@@ -76,6 +89,7 @@ class ClusterExecutor:
         self._sort()
         finished = await self.binder.drain(timeout)
         await self.binder.stop()
+        await self.claims.stop()
         await self.statuses.stop()
         await self.events.drain(1.0)
         return finished
@@ -83,6 +97,7 @@ class ClusterExecutor:
     async def stop(self) -> None:
         """Stop at once: the right to write is lost."""
         await self.binder.stop()
+        await self.claims.stop()
         await self.statuses.stop()
         await self.events.drain(0.0)
 
@@ -100,6 +115,8 @@ class ClusterExecutor:
                 self.binder.add(step)
             case Evict() | LiftGate():
                 self.binder.add(step)
+            case ReleaseClaim():
+                self.claims.release(step)
             case WriteGroupStatus() | WritePodCondition():
                 self.statuses.add(step)
             case Tell():

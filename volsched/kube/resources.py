@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from volsched.model import api
+from volsched.model import api, dra
 
 GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
@@ -67,7 +67,7 @@ def keep_pod(pod: api.ApiObject) -> bool:
 
 def watched(*, need_groups: bool) -> tuple[Resource, ...]:
     """Return everything that a scheduler has to know; PodGroups and Queues may be absent unless they are needed."""
-    storage = "storage.k8s.io/v1"
+    storage, devices = "storage.k8s.io/v1", dra.GROUP_VERSION
     return (
         Resource("Node", "v1", "nodes", api.Node),
         Resource("Namespace", "v1", "namespaces", api.Namespace),
@@ -82,5 +82,9 @@ def watched(*, need_groups: bool) -> tuple[Resource, ...]:
         Resource("CSIStorageCapacity", storage, "csistoragecapacities", api.CSIStorageCapacity, optional=True),
         Resource("VolumeAttachment", storage, "volumeattachments", api.VolumeAttachment),
         Resource("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", api.PodDisruptionBudget, optional=True),
+        Resource("DeviceClass", devices, "deviceclasses", dra.DeviceClass, optional=True),
+        Resource("ResourceSlice", devices, "resourceslices", dra.ResourceSlice, optional=True),
+        Resource("ResourceClaimTemplate", devices, "resourceclaimtemplates", dra.ResourceClaimTemplate, optional=True),
+        Resource("ResourceClaim", devices, "resourceclaims", dra.ResourceClaim, optional=True),
         Resource("Pod", "v1", "pods", api.Pod, keep=keep_pod),
     )

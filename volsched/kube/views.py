@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from volsched.model import api
+from volsched.model import api, dra
 from volsched.model.changes import Change, Gone, Put
 
 POD_SCHEDULED: Final = "PodScheduled"
@@ -34,7 +34,7 @@ class Versioned:
 
 
 class Views:
-    """Nodes by name, claims and PodGroups by key, the refusals of waiting pods by uid.
+    """Nodes by name, claims of volumes and of devices and PodGroups by key, the refusals of waiting pods by uid.
 
     `on_gone` is told the uid of every pod and PodGroup that is no longer there.
     """
@@ -42,12 +42,14 @@ class Views:
     def __init__(self, on_gone: Callable[[str], None] = lambda _: None) -> None:
         self.nodes: dict[str, str] = {}
         self.claims: dict[str, api.PersistentVolumeClaim] = {}
+        self.resource_claims: dict[str, dra.ResourceClaim] = {}
         self.groups: dict[str, api.PodGroup] = {}
         self._pods: dict[str, Versioned] = {}
         self._on_gone = on_gone
         self._put = {
             api.Node: self._put_node,
             api.PersistentVolumeClaim: self._put_claim,
+            dra.ResourceClaim: self._put_resource_claim,
             api.PodGroup: self._put_group,
             api.Pod: self._put_pod,
         }
@@ -89,6 +91,13 @@ class Views:
         if isinstance(claim, api.PersistentVolumeClaim):
             self.claims[claim.key] = claim
 
+    def _put_resource_claim(self, claim: api.ApiObject) -> None:
+        known = self.resource_claims.get(claim.key)
+        if known is not None and known.metadata.uid == claim.metadata.uid and _version(claim) < _version(known):
+            return
+        if isinstance(claim, dra.ResourceClaim):
+            self.resource_claims[claim.key] = claim
+
     def _put_group(self, group: api.ApiObject) -> None:
         known = self.groups.get(group.key)
         if known is not None and known.metadata.uid == group.metadata.uid and _version(group) < _version(known):
@@ -120,6 +129,8 @@ class Views:
                 del self.nodes[gone.name]
         elif gone.kind == "PersistentVolumeClaim":
             self.claims.pop(f"{gone.namespace}/{gone.name}", None)
+        elif gone.kind == "ResourceClaim":
+            self.resource_claims.pop(f"{gone.namespace}/{gone.name}", None)
         elif gone.kind == "PodGroup":
             self.groups.pop(f"{gone.namespace}/{gone.name}", None)
             self._on_gone(gone.uid)

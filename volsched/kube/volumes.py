@@ -55,6 +55,9 @@ class Volumes:
             written.append((write, await self._persistently(reserve, write)))
         await self._until_bound(written)
 
+    async def withdraw(self, step: Bind) -> None:
+        """Leave everything in place: the next try finds it."""
+
     # -- writes ---------------------------------------------------------------------------------------------------
 
     async def _persistently(self, make: Callable[[VolumeWrite], Awaitable[int]], write: VolumeWrite) -> int:

@@ -1,0 +1,249 @@
+"""ResourceClaims on a real API server: allocated, reserved and bound in this order, whatever comes in between."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import MakeNodes
+from tests.cluster.scheduling import Installed, eventually
+from tests.framework.dra.worlds import claim, device, device_class, exactly, part
+from volsched.testing.controlplane import ControlPlane
+from volsched.testing.controlplane.faults import BlackHole, Fault, FaultProxy, Reset, Respond, conflict, server_error
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures"]
+
+DIRECT = ("--plain-pods", "direct")
+QUICK_LEASE = (
+    *("--leader-elect-lease-duration", "4s", "--leader-elect-renew-deadline", "3s"),
+    *("--leader-elect-retry-period", "500ms"),
+)
+DEVICES = "/apis/resource.k8s.io/v1"
+BINDING = "/api/v1/namespaces/*/pods/*/binding"
+STATUS = "/apis/resource.k8s.io/v1/namespaces/*/resourceclaims/*/status"
+CLAIM = "/apis/resource.k8s.io/v1/namespaces/*/resourceclaims/*"
+Json = dict[str, Any]
+
+
+class Fleet:
+    """Nodes with devices of a driver of the test's own, and the claims of one namespace."""
+
+    def __init__(self, control_plane: ControlPlane, namespace: str, make_nodes: MakeNodes) -> None:
+        self.api = control_plane.api
+        self.namespace = namespace
+        self.name = f"gpu-{uuid.uuid4().hex[:8]}.example.com"
+        self.claims = f"{DEVICES}/namespaces/{namespace}/resourceclaims"
+        self.nodes = make_nodes(2)
+        self.slices = [f"{node}-{self.name}" for node in self.nodes]
+        self.api.create(f"{DEVICES}/deviceclasses", device_class(self.name, driver=self.name))
+        for node, name in zip(self.nodes, self.slices, strict=True):
+            devices = [device("d0"), device("d1")]
+            self.api.create(f"{DEVICES}/resourceslices", part(name, devices, node=node, pool=node, driver=self.name))
+
+    def make_claim(self, name: str, count: int = 1) -> Json:
+        body = claim(name, exactly(cls=self.name, count=count))
+        return self.api.create(self.claims, {**body, "metadata": {"name": name}})
+
+    def make_template(self, name: str) -> None:
+        spec = {"spec": claim("x", exactly(cls=self.name))["spec"]}
+        path = f"{DEVICES}/namespaces/{self.namespace}/resourceclaimtemplates"
+        self.api.create(path, {"metadata": {"name": name}, "spec": spec})
+
+    def get(self, name: str) -> Json:
+        return self.api.get(f"{self.claims}/{name}")
+
+    def close(self) -> None:
+        for name in self.slices:
+            self.api.delete(f"{DEVICES}/resourceslices/{name}")
+        self.api.delete(f"{DEVICES}/deviceclasses/{self.name}")
+
+
+@pytest.fixture
+def fleet(control_plane: ControlPlane, namespace: str, make_nodes: MakeNodes) -> Iterator[Fleet]:
+    made = Fleet(control_plane, namespace, make_nodes)
+    yield made
+    made.close()
+
+
+def using(*claims: str) -> Json:
+    return {"resourceClaims": [{"name": f"e{n}", "resourceClaimName": name} for n, name in enumerate(claims)]}
+
+
+def from_template(name: str) -> Json:
+    return {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": name}]}
+
+
+def devices_of(found: Json) -> list[str]:
+    results = found.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
+    return sorted(f"{result['pool']}/{result['device']}" for result in results)
+
+
+def reserved_for(found: Json) -> list[str]:
+    return sorted(consumer["name"] for consumer in found.get("status", {}).get("reservedFor", []))
+
+
+def test_claims_made_from_templates_are_allocated_reserved_and_their_pods_bound(
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
+) -> None:
+    fleet.make_template("one")
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+
+    installed.make_pods(namespace, [installed.pod(f"p{n}", cpu="1", spec=from_template("one")) for n in range(5)])
+    bound = installed.wait_bound(namespace, 4)
+
+    pods = installed.pods(namespace)
+    given = {}
+    for found in fleet.api.items(fleet.claims):
+        if not devices_of(found):
+            continue
+        [pod] = reserved_for(found)
+        given[pod] = devices_of(found)
+        assert found["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+        assert found["status"]["allocation"]["allocationTimestamp"]
+        assert found["status"]["reservedFor"][0]["uid"] == pods[pod]["metadata"]["uid"]
+        assert devices_of(found)[0].startswith(f"{bound[pod]}/")
+    assert given.keys() == bound.keys()
+    assert len({devices[0] for devices in given.values()}) == 4
+    [waiting] = set(pods) - set(bound)
+    eventually(lambda: "cannot allocate all claims" in installed.condition(namespace, waiting).get("message", ""))
+
+    freed = next(iter(bound))
+    fleet.api.delete(f"/api/v1/namespaces/{namespace}/pods/{freed}", grace_seconds=0)
+
+    fleet.api.wait_for(f"/api/v1/namespaces/{namespace}/pods/{waiting}", lambda pod: "nodeName" in pod["spec"])
+
+
+def test_a_gang_shares_one_claim_and_a_second_gang_comes_later(
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
+) -> None:
+    fleet.make_claim("shared")
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+
+    installed.make_pods(namespace, [installed.pod(f"p{n}", cpu="1", spec=using("shared")) for n in range(3)])
+    bound = installed.wait_bound(namespace, 3)
+
+    found = fleet.get("shared")
+    assert len(set(bound.values())) == 1
+    assert reserved_for(found) == ["p0", "p1", "p2"]
+    assert len(devices_of(found)) == 1
+
+
+FAULTS: dict[str, tuple[Fault, str]] = {
+    "conflicts on the claim": (conflict(), "resourceclaims/[^/]*$"),
+    "conflicts on its status": (conflict(), "resourceclaims/.*/status$"),
+    "conflicts, yet done": (conflict(after=True), "resourceclaims/.*/status$"),
+    "server errors": (server_error(), "resourceclaims/"),
+    "resets, yet done": (Reset(after=True), "resourceclaims/.*/status$"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_a_write_that_is_not_confirmed_is_made_once(
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy, fault: tuple[Fault, str]
+) -> None:
+    trouble, path = fault
+    fleet.make_claim("c")
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+    fault_proxy.inject(trouble, method="PATCH", path=path, times=2)
+
+    installed.make_pods(namespace, [installed.pod("p", cpu="1", spec=using("c"))])
+    installed.wait_bound(namespace, 1)
+
+    assert reserved_for(fleet.get("c")) == ["p"]
+    assert len(devices_of(fleet.get("c"))) == 1
+
+
+def test_a_pod_in_the_good_case_costs_three_requests(
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
+) -> None:
+    fleet.make_claim("c")
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+
+    installed.make_pods(namespace, [installed.pod("p", cpu="1", spec=using("c"))])
+    installed.wait_bound(namespace, 1)
+
+    counts = fault_proxy.counts
+    assert counts.count("patch", CLAIM) == 1
+    assert counts.count("patch", STATUS) == 1
+    assert counts.count("get", CLAIM) == 0
+    assert counts.count("create", BINDING) == 1
+
+
+def test_a_scheduler_killed_between_claim_and_binding_is_followed_by_one_that_ends_the_same(
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
+) -> None:
+    fleet.make_claim("c")
+    first = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
+    rule = fault_proxy.inject(BlackHole(), method="POST", path="/binding$")
+    installed.make_pods(namespace, [installed.pod("p", cpu="1", spec=using("c"))])
+    rule.wait()
+    before = fleet.get("c")
+    first.kill()
+    rule.remove()
+
+    installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
+    bound = installed.wait_bound(namespace, 1)
+
+    assert fleet.get("c")["status"] == before["status"]
+    assert devices_of(before)[0].startswith(f"{bound['p']}/")
+
+
+def test_only_the_reservation_of_a_pod_that_is_not_bound_is_taken_back(
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
+) -> None:
+    fleet.make_claim("c")
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+    installed.make_pods(namespace, [installed.pod("good", cpu="1", spec=using("c"))])
+    installed.wait_bound(namespace, 1)
+    denied = Respond(422, '{"kind":"Status","reason":"Invalid","message":"denied by a policy"}')
+    rule = fault_proxy.inject(denied, method="POST", path="/pods/bad/binding$")
+
+    installed.make_pods(namespace, [installed.pod("bad", cpu="1", spec=using("c"))])
+    rule.wait()
+    eventually(lambda: reserved_for(fleet.get("c")) == ["good"], what="only the pod that is bound has the claim")
+    rule.remove()
+
+    installed.wait_bound(namespace, 2)
+    assert reserved_for(fleet.get("c")) == ["bad", "good"]
+    assert len(devices_of(fleet.get("c"))) == 1
+
+
+def test_a_claim_whose_devices_are_elsewhere_is_released_and_allocated_anew(
+    installed: Installed, namespace: str, fleet: Fleet
+) -> None:
+    here, there = fleet.nodes
+    fleet.make_claim("c")
+    only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [there]}]}
+    result = {"request": "r0", "driver": fleet.name, "pool": there, "device": "d0"}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [only]}}
+    fleet.api.patch(f"{fleet.claims}/c/status", {"status": {"allocation": allocation}})
+    installed.start(*DIRECT).wait_leading()
+
+    pinned = {**using("c"), "nodeSelector": {"kubernetes.io/hostname": here}}
+    installed.make_pods(namespace, [installed.pod("p", cpu="1", spec=pinned)])
+
+    assert installed.wait_bound(namespace, 1) == {"p": here}
+    assert devices_of(fleet.get("c")) == [f"{here}/d0"]
+
+
+def test_a_selector_that_fails_is_told_and_a_mended_slice_is_tried(
+    installed: Installed, namespace: str, fleet: Fleet
+) -> None:
+    expression = f'device.attributes["{fleet.name}"].model == "x"'
+    body = claim("c", exactly("r0", expression, cls=fleet.name))
+    fleet.api.create(fleet.claims, {**body, "metadata": {"name": "c"}})
+    installed.start(*DIRECT).wait_leading()
+
+    installed.make_pods(namespace, [installed.pod("p", cpu="1", spec=using("c"))])
+    eventually(lambda: "CEL runtime error" in installed.condition(namespace, "p").get("message", ""))
+    for name in fleet.slices:
+        path = f"{DEVICES}/resourceslices/{name}"
+        found = fleet.api.get(path)
+        for item in found["spec"]["devices"]:
+            item["attributes"] = {"model": {"string": "x"}}
+        fleet.api.replace(path, found)
+
+    installed.wait_bound(namespace, 1)

@@ -1,0 +1,193 @@
+"""Writes what a session chose for ResourceClaims, before the pods that use them are bound.
+
+For each claim, in this order: the finalizer that protects its devices, then allocation and reservation in one write of
+its status; only then may the pod be bound. Pods that share a claim take turns: the first one writes the allocation, the
+others find it and add their reservation. What fails later takes back this pod's reservation and nothing else: an
+allocation stays, the next attempt uses it, and Kubernetes' own controller clears it when its pod is gone.
+
+Rules: kube-scheduler's dynamicresources (PreBind, Unreserve) of Kubernetes 1.36. The API server refuses a status with
+another allocation than the one it has, and a reservation without any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from volsched.kube.backoff import Backoff
+from volsched.kube.binder import PrebindError
+from volsched.kube.client import MERGE_PATCH, STRATEGIC_PATCH, Api, parsed, path_segment
+from volsched.kube.errors import ApiError, FenceError
+from volsched.kube.fence import Fence
+from volsched.kube.views import Views
+from volsched.model import api, dra
+from volsched.model.changes import Change, Put
+from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
+
+ATTEMPTS: Final = 5
+IN_FLIGHT: Final = 32
+"""Claims that are written at the same time."""
+
+_WRITE_TIMEOUT_SECONDS: Final = 10.0
+
+_log = structlog.get_logger(__name__)
+
+
+class ResourceClaims:
+    """A `Prebinder`: makes the writes of `Bind.claims`; carries out `ReleaseClaim` steps beside that.
+
+    `report` is told each claim as it is after a write, so that the scheduler knows it before its watch does.
+    """
+
+    def __init__(self, api_server: Api, fence: Fence, views: Views, report: Callable[[Change], None]) -> None:
+        self._api = api_server
+        self._fence = fence
+        self._views = views
+        self._report = report
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._releasing: set[asyncio.Task[None]] = set()
+
+    def is_needed(self, step: Bind) -> bool:
+        """Whether a pod uses claims that are not reserved for it."""
+        return bool(step.claims)
+
+    async def prepare(self, step: Bind) -> None:
+        """Have all claims of a pod allocated and reserved; raises PrebindError or FenceError."""
+        for write in step.claims:
+            async with self._turns.setdefault(write.claim, asyncio.Lock()), self._slots:
+                await self._persistently(write, step)
+            self._drop_turn(write.claim)
+
+    async def withdraw(self, step: Bind) -> None:
+        """Take this pod's reservations back; what cannot be taken back is left to Kubernetes' own controller."""
+        for write in step.claims:
+            claim = self._views.resource_claims.get(write.claim)
+            if claim is not None and not _is_reserved(claim, step.uid):
+                continue
+            gone = {"$patch": "delete", "uid": step.uid}
+            body = {"metadata": {"uid": write.uid}, "status": {"reservedFor": [gone]}}
+            try:
+                await self._patch(write.claim, "/status", body, STRATEGIC_PATCH)
+            except (ApiError, FenceError) as error:
+                if not (isinstance(error, ApiError) and error.is_gone):
+                    _log.warning("a claim stays reserved", claim=write.claim, pod=step.name, error=str(error))
+
+    def release(self, step: ReleaseClaim) -> None:
+        """Take from a claim what it was given, unless somebody else has come to use it; does not wait for it."""
+        task = asyncio.get_running_loop().create_task(self._release(step))
+        self._releasing.add(task)
+        task.add_done_callback(self._releasing.discard)
+
+    async def stop(self) -> None:
+        """Give up releases that are under way."""
+        for task in self._releasing:
+            task.cancel()
+        await asyncio.gather(*self._releasing, return_exceptions=True)
+
+    def _drop_turn(self, key: str) -> None:
+        turn = self._turns.get(key)
+        if turn is not None and not turn.locked():
+            del self._turns[key]
+
+    # -- one claim ----------------------------------------------------------------------------------------------------
+
+    async def _persistently(self, write: ClaimWrite, step: Bind) -> None:
+        """Write a claim, again after conflicts and trouble of the server, and then as it is by now."""
+        backoff = Backoff(0.05, 5.0)
+        claim = self._views.resource_claims.get(write.claim)
+        while True:
+            try:
+                claim = claim or await self._get(write.claim)
+                await self._write(claim, write, step)
+            except ApiError as error:
+                if error.is_gone or not error.is_transient or backoff.failures >= ATTEMPTS:
+                    raise PrebindError(f"resourceclaim {write.claim}: {error.message}") from error
+                await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+                claim = None
+            else:
+                return
+
+    async def _write(self, claim: dra.ResourceClaim, write: ClaimWrite, step: Bind) -> None:
+        """Write finalizer and status of a claim, as far as they are missing; raises PrebindError when it may not be."""
+        if claim.metadata.uid != write.uid:
+            raise PrebindError(f"resourceclaim {write.claim} was deleted and made again")
+        has = claim.status.allocation
+        if has is not None and write.allocation is not None and _devices(has) != _devices(write.allocation):
+            raise PrebindError(f"resourceclaim {write.claim} was allocated elsewhere")
+        if has is not None and _is_reserved(claim, step.uid):
+            return
+        if claim.metadata.deletion_timestamp is not None:
+            raise PrebindError(f"resourceclaim {write.claim} is being deleted")
+        if has is None and write.allocation is None:
+            raise PrebindError(f"resourceclaim {write.claim} was deallocated meanwhile")
+        if has is None and dra.FINALIZER not in claim.metadata.finalizers:
+            finalizers = [*claim.metadata.finalizers, dra.FINALIZER]
+            claim = self._heard(await self._patch(write.claim, "", _changed(claim, finalizers=finalizers)))
+        consumer = dra.Consumer(resource="pods", name=step.name, uid=step.uid)
+        status: dict[str, Any] = {"reservedFor": [*claim.status.reserved_for, consumer]}
+        if has is None:
+            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            status["allocation"] = {**msgspec.to_builtins(write.allocation), "allocationTimestamp": now}
+        self._heard(await self._patch(write.claim, "/status", {**_changed(claim), "status": status}))
+
+    async def _release(self, step: ReleaseClaim) -> None:
+        key = f"{step.namespace}/{step.name}"
+        try:
+            claim = await self._get(key)
+            if claim.metadata.uid != step.uid or any(c.uid != step.pod for c in claim.status.reserved_for):
+                return
+            body = {**_changed(claim), "status": {"allocation": None, "reservedFor": None}}
+            self._heard(await self._patch(key, "/status", body))
+        except (ApiError, FenceError) as error:  # the pod is looked at again when the claim, or anything, changes
+            _log.warning("a claim could not be released", claim=key, error=str(error))
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def _get(self, key: str) -> dra.ResourceClaim:
+        found = await self._api.get(_path(key), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
+        return api.decode_as(dra.ResourceClaim, found)
+
+    async def _patch(self, key: str, subresource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
+        self._fence.check()
+        answer = await self._api.request(
+            "PATCH",
+            _path(key) + subresource,
+            f"resourceclaims{subresource}",
+            body=msgspec.json.encode(body),
+            content_type=kind,
+            within=self._fence.limit(_WRITE_TIMEOUT_SECONDS),
+        )
+        return parsed(answer)
+
+    def _heard(self, answer: Any) -> dra.ResourceClaim:
+        """Take note of a claim as it is after a write, before the watch tells."""
+        claim = api.decode_as(dra.ResourceClaim, answer)
+        change = Put(claim)
+        self._views.observe([change])
+        self._report(change)
+        return claim
+
+
+def _changed(claim: dra.ResourceClaim, **metadata: Any) -> dict[str, Any]:
+    """Return the start of a patch that fails when the claim is another one, or was changed meanwhile."""
+    meta = claim.metadata
+    return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, **metadata}}
+
+
+def _is_reserved(claim: dra.ResourceClaim, pod: str) -> bool:
+    return any(consumer.uid == pod for consumer in claim.status.reserved_for)
+
+
+def _devices(allocation: dra.Allocation) -> set[tuple[str, ...]]:
+    return {(r.request, r.driver, r.pool, r.device, r.share_id or "") for r in allocation.devices.results}
+
+
+def _path(key: str) -> str:
+    namespace, _, name = key.partition("/")
+    return f"/apis/{dra.GROUP_VERSION}/namespaces/{path_segment(namespace)}/resourceclaims/{path_segment(name)}"
