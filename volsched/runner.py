@@ -201,11 +201,9 @@ class Program(Process):
         await source.first()
         self._spawn(source.follow())
 
-    def _parse(self, text: str) -> Profile:
+    def _parse(self, text: str) -> tuple[Profile, list[str]]:
         loaded: Loaded = registry.load_configuration(text)
-        for warning in loaded.warnings:
-            _log.warning("configuration", warning=str(warning))
-        return registry.build(loaded.configuration)
+        return registry.build(loaded.configuration), [str(warning) for warning in loaded.warnings]
 
     # -- leading --------------------------------------------------------------------------------------------------
 

@@ -25,10 +25,10 @@ class Used:
         self.verdicts = Verdicts(self._parse, self.used.append, self.state, self.told.append)
 
     @staticmethod
-    def _parse(text: str) -> str:
+    def _parse(text: str) -> tuple[str, list[str]]:
         if text.startswith("bad"):
             raise ConfigError("tiers[0]", f"{text} does not hold")
-        return text.upper()
+        return text.upper(), [word for word in text.split() if word.startswith("odd")]
 
 
 @pytest.fixture
@@ -55,6 +55,19 @@ def test_the_last_good_one_stays_and_everybody_can_see_it(used: Used) -> None:
         "ConfigurationLoaded",
     ]
     assert text_hash("one") in used.told[1].message
+
+
+def test_what_is_doubtful_is_in_force_and_told(used: Used) -> None:
+    used.verdicts.target = api.ConfigMap(metadata=api.ObjectMeta(name="c", namespace="ns", uid="u"))
+
+    assert used.verdicts.offer("one odd-thing oddity") is None
+
+    assert used.state.valid
+    assert [(tell.type, tell.reason) for tell in used.told] == [
+        ("Normal", "ConfigurationLoaded"),
+        ("Warning", "ConfigurationDoubtful"),
+    ]
+    assert used.told[1].message == "odd-thing\noddity"
 
 
 def test_the_same_text_again_is_no_news(used: Used) -> None:

@@ -38,12 +38,13 @@ _log = structlog.get_logger(__name__)
 class Verdicts(Generic[T]):
     """Judges each new text: `parse` says what it means (raising ConfigError), `use` takes what holds.
 
-    `tell` takes Events; `target` is the object that they are about, once there is one.
+    With the meaning, `parse` returns warnings about it. `tell` takes Events; `target` is the object that they are
+    about, once there is one.
     """
 
     def __init__(
         self,
-        parse: Callable[[str], T],
+        parse: Callable[[str], tuple[T, Sequence[str]]],
         use: Callable[[T], None],
         state: ConfigState,
         tell: Callable[[Tell], None],
@@ -62,7 +63,7 @@ class Verdicts(Generic[T]):
             return None
         self._text = text
         try:
-            parsed = self._parse(text)
+            parsed, warnings = self._parse(text)
         except ConfigError as error:
             self._refuse(error, REFUSED, text_hash(text))
             return error
@@ -72,6 +73,10 @@ class Verdicts(Generic[T]):
         self._use(parsed)
         _log.info("configuration loaded", source=state.source, hash=state.hash)
         self._say("Normal", "ConfigurationLoaded", f"volsched uses this configuration (hash {state.hash})")
+        for warning in warnings:
+            _log.warning("configuration doubtful", source=state.source, warning=warning)
+        if warnings:
+            self._say("Warning", "ConfigurationDoubtful", "\n".join(warnings))
         return None
 
     def refuse(self, error: ConfigError) -> None:

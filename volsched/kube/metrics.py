@@ -3,7 +3,8 @@
 Names that Volcano's dashboards know are kept where they make sense; all else begins with `volsched_`. Counters and
 histograms are kept as they happen; everything that describes a present state (who waits for what, how deep a lane is,
 what a queue uses) is read when asked for, so the series of what no longer exists disappear by themselves.
-Labels are bounded: queues, reasons, actions, plugins, kinds, verbs and codes; never a pod or a node.
+Labels are bounded: queues, reasons, actions, plugins, kinds, verbs and codes; never a pod, and a node only where the
+number is that of the node itself.
 """
 
 from __future__ import annotations
