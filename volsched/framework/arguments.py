@@ -47,8 +47,8 @@ class Argument:
     value comes out as bool, int, float or str; ``names`` as a tuple of texts, ``quantity`` as its text (in which unit
     it counts depends on the resource), ``percentage`` as an exact Fraction, ``selector`` as a LabelSelector.
     ``default`` is the value when the key is absent; a family has none. ``minimum`` and ``maximum`` bound numbers, both
-    included, ``choices`` bound texts, in ``any_case`` written however one likes. What is wrong with a ``lenient`` one is
-    a warning and leaves it at its default. Leaving an ``expected`` one out is worth a warning.
+    included, ``choices`` bound texts, in ``any_case`` written however one likes. What is wrong with a ``lenient`` one
+    is a warning and leaves it at its default. Leaving an ``expected`` one out is worth a warning.
     """
 
     key: str
