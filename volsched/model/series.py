@@ -17,8 +17,8 @@ Numbers: TypeAlias = Mapping[tuple[str, ...], float]
 class Series:
     """A family of numbers: its name and the names of its labels as Prometheus shows them, and what it means.
 
-    Labels must be bounded: queues, resources, cards, reasons; never pods, and nodes only where they are few. A series that ``counts`` only ever
-    grows, and its name is given without the ending ``_total``.
+    Labels must be bounded: queues, resources, cards, reasons; never pods, and nodes only where they are few. A series
+    that ``counts`` only ever grows, and its name is given without the ending ``_total``.
     """
 
     name: str

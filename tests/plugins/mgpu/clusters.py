@@ -37,9 +37,7 @@ def configuration(actions: str = "enqueue, allocate, backfill", **arguments: obj
     )
 
 
-def node(
-    name: str = "n1", cards: int = 2, memory: int = M, policy: str = "", ids: str = "", **labels: str
-) -> Manifest:
+def node(name: str = "n1", cards: int = 2, memory: int = M, policy: str = "", ids: str = "", **labels: str) -> Manifest:
     """A node with cards of so many MiB."""
     amounts = {"cpu": "64", "memory": "256Gi", "pods": "200", CORE: str(100 * cards), MEMORY: str(memory * cards)}
     return {
@@ -79,6 +77,7 @@ def containers(text: str) -> tuple[list[Manifest], dict[str, str]]:
 def pod(
     name: str,
     wants: str = "",
+    *,
     on: str = "",
     cards: str | None = None,
     policy: str = "",
@@ -159,7 +158,7 @@ def lists(decision: Decision, name: str) -> str | None:
 
 def books_of(rig: Rig) -> Books:
     """The books as they are."""
-    observers = [o for o in rig.cluster._observers if isinstance(o, Books)]  # noqa: SLF001 - nobody else hands them out
+    observers = [o for o in rig.cluster._observers if isinstance(o, Books)]
     (found,) = observers
     return found
 

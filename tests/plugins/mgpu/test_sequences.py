@@ -37,8 +37,19 @@ from volsched.testing.recount import faults, leftovers
 CARDS = 3
 NODES = ("n1", "n2")
 MOST = 3
-WANTS = ["30/1024", "50/8192", "60/1024 20/256", "1x25/2048 2x40/512", "2x50/4096", "3x10/256", "1x100/0", "full1", "full2",
-         "full1 - 30/1024", "10/256 10/256 10/256 10/256"]  # fmt: skip
+WANTS = [
+    "30/1024",
+    "50/8192",
+    "60/1024 20/256",
+    "1x25/2048 2x40/512",
+    "2x50/4096",
+    "3x10/256",
+    "2x100/0",
+    "full1",
+    "full2",
+    "full1 - 30/1024",
+    "10/256 10/256 10/256 10/256",
+]
 
 
 @dataclass
@@ -64,10 +75,10 @@ class World:
     def arrive(self, name: str, wants: str, members: int) -> list[Change]:
         """A gang of so many pods."""
         self.groups[name] = group(name, members)
-        made = [pod(f"{name}-{i}", wants.replace("1x100/0", "full1"), policy=NATIVE, group=name) for i in range(members)]
+        made = [pod(f"{name}-{i}", wants, policy=NATIVE, group=name) for i in range(members)]
         for found in made:
             self.pods[found["metadata"]["name"]] = found
-            self.wants[found["metadata"]["name"]] = wants.replace("1x100/0", "full1")
+            self.wants[found["metadata"]["name"]] = wants
         return put(self.groups[name], *made)
 
     def leave(self, name: str) -> list[Change]:
