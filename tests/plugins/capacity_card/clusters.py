@@ -79,6 +79,11 @@ class Cards(ClusterBuilder):
         return self.gang(name, 0, request=request, queue=queue, minimum=minimum, phase="Pending", least=least or None)
 
 
+def some(amounts: dict[str, Any]) -> dict[str, Any]:
+    """Amounts of resources whose names are no Python names, to be given as keywords."""
+    return amounts
+
+
 def cards() -> Cards:
     """An empty cluster."""
     return Cards(a_cluster().objects)

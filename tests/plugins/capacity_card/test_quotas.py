@@ -20,6 +20,7 @@ from tests.plugins.capacity_card.clusters import (
     nodes_of,
     refusal,
     rig,
+    some,
 )
 from volsched.model.api import decode_object
 from volsched.model.changes import Gone, Put
@@ -54,7 +55,7 @@ def sentence(card: str, requested: int, total: int, capability: int, queue: str 
     ],
 )
 def test_a_pod_that_cannot_be_understood_is_refused_by_name(card: str, requests: dict[str, Any], words: str) -> None:
-    cluster = farm().cards("m1", A, labels={f"{GPU}.replicas": "8"}, **{MPS: 32}).quota("q", {A: 4})
+    cluster = farm().cards("m1", A, labels={f"{GPU}.replicas": "8"}, **some({MPS: 32})).quota("q", {A: 4})
     cluster.group("j", "q").pod("p", "j", annotations={"volcano.sh/card.name": card}, **requests)
 
     decision = decided(cluster)
@@ -214,13 +215,13 @@ def test_sentences_about_cpu_and_memory() -> None:
 
 
 def test_other_resources_are_not_limited() -> None:
-    cluster = cards().cards("a1", A, **{GPU: 8, "rdma/ib": 8}).quota("q", {A: 1})
+    cluster = cards().cards("a1", A, **some({GPU: 8, "rdma/ib": 8})).quota("q", {A: 1})
 
-    assert decided(cluster.gang("j", card=A, **{"rdma/ib": 8})).bindings == {"j-0": "a1"}
+    assert decided(cluster.gang("j", card=A, **some({"rdma/ib": 8}))).bindings == {"j-0": "a1"}
 
 
 def test_strict_reading_wants_cards_named() -> None:
-    cluster = farm().quota("q", {A: 4}).gang("j", **{GPU: 1})
+    cluster = farm().quota("q", {A: 4}).gang("j", **some({GPU: 1}))
 
     assert decided(cluster).bindings == {"j-0": "a1"}
     reason, message = refusal(decided(cluster, strictCardName=True), "j-0")
@@ -463,7 +464,7 @@ def test_a_quota_is_of_a_queue_and_all_together_may_be_more_than_there_is() -> N
 
 def test_shares_of_a_card_are_cards_of_their_own() -> None:
     mps = f"{A}/mps-80g*1/8"
-    cluster = cards().cards("m1", A, 4, labels={f"{GPU}.replicas": "8"}, **{MPS: 32}).quota("q", {mps: 20})
+    cluster = cards().cards("m1", A, 4, labels={f"{GPU}.replicas": "8"}, **some({MPS: 32})).quota("q", {mps: 20})
 
     decision = decided(cluster.gang("j", 32, card=mps, resource=MPS))
 
@@ -508,7 +509,7 @@ def test_an_ancestor_without_quotas_limits_nothing_and_a_queue_that_moves_takes_
 
 def test_mistakes_are_told_once_on_the_object_that_has_them() -> None:
     cluster = farm().quota("q", '{"NVIDIA-A100": -1, "NVIDIA-H100": 2}').probe("g", '{"NVIDIA-A100": "2"}')
-    cluster.node("n1", labels={f"{GPU}.product": A}, **{GPU: 8})
+    cluster.node("n1", labels={f"{GPU}.product": A}, **some({GPU: 8}))
     scheduling = rig(cluster.gang("j", 3, card=H))
 
     first, second = scheduling.cycle(), scheduling.cycle()
@@ -574,7 +575,7 @@ def test_queues_take_turns_by_priority_and_share() -> None:
 
 
 def test_series() -> None:
-    cluster = farm().quota("q", {A: 6, H: 20}).gang("r", 2, card=A, on="a1").gang("o", on="h1", **{GPU: 3})
+    cluster = farm().quota("q", {A: 6, H: 20}).gang("r", 2, card=A, on="a1").gang("o", on="h1", **some({GPU: 3}))
     cluster.gang("j", 1, card=f"{A}|{H}", each=9, minimum=1).probe("w", {T: 1})
 
     report = decided(cluster).report
