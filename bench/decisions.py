@@ -9,6 +9,8 @@ backfill, closing, statuses and Events made; nothing is sent).
   plain     gang, and a site's own plugin of three predicates and three scores, written plainly, nothing declared
   scalar    as base, but every callback is an ordinary function of (task, node): no scopes, no vector twins
   default   as base, with the configuration that volsched has without any other: drf and proportion, too
+  cpu       as base, for pods that ask for no cards
+  crossquota  as cpu, with quotas for such pods on each of the nodes, and the scores that come with them
   naive     the small engine that asks everything about every node, on a small size, for comparison; same placements
 """
 
@@ -41,7 +43,8 @@ tiers:
   - name: gang
 """
 Callback = TypeVar("Callback", Predicate, NodeOrder)
-VARIANTS = ("base", "own", "plain", "scalar", "default")
+VARIANTS = ("base", "own", "plain", "scalar", "default", "cpu", "crossquota")
+WITHOUT_CARDS = ("cpu", "crossquota")
 
 
 class ScalarEngine(FastEngine):
@@ -66,7 +69,8 @@ def plain(callback: Callback) -> Callback:
 
 def decide(nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dict[str, Any]:
     """Place one backlog; what it took."""
-    gangs = worlds.gangs(PODS[nodes] // GANG, GANG, 20, own_requests=variant == "own")
+    own, with_cards = variant == "own", variant not in WITHOUT_CARDS
+    gangs = worlds.gangs(PODS[nodes] // GANG, GANG, 20, own_requests=own, with_cards=with_cards)
     scheduler, recorder = worlds.a_scheduler([*worlds.nodes(nodes), *gangs], profile_of(variant), engine)
     watch = Stopwatch()
     scheduler.cycle()
@@ -89,7 +93,8 @@ def profile_of(variant: str) -> Profile:
     if variant == "plain":
         profile = load_profile(GANG_ALONE)[0]
         return replace(profile, plugins=(*profile.plugins, ((PluginOption(PlainPlugin.name), PlainPlugin()),)))
-    return load_profile(DEFAULT_CONFIGURATION if variant == "default" else worlds.BASE)[0]
+    texts = {"default": DEFAULT_CONFIGURATION, "crossquota": worlds.BASE + worlds.CROSSQUOTA}
+    return load_profile(texts.get(variant, worlds.BASE))[0]
 
 
 def best_of(repeats: int, nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dict[str, Any]:

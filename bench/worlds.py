@@ -34,6 +34,16 @@ tiers:
 """
 """The base plugins: no queue has a quota, so that what is measured is the engine."""
 
+CROSSQUOTA = """\
+  - name: crossquota
+    arguments:
+      gpu-resource-names: nvidia.com/gpu
+      quota-resources: cpu,memory
+      quota-percentage.cpu: 50
+      quota.memory: 512Gi
+"""
+"""What is put behind the base plugins where CPU pods have quotas."""
+
 CARD = "bench.volsched/card"
 CARDS = "nvidia.com/gpu"
 MODELS = ("a100", "h100", "h200", "l40s")
@@ -117,9 +127,18 @@ def nodes(count: int) -> Iterator[Json]:
 
 
 def gangs(
-    count: int, size: int, queues: int, *, own_requests: bool = False, hopeless_every: int = 25
+    count: int,
+    size: int,
+    queues: int,
+    *,
+    own_requests: bool = False,
+    hopeless_every: int = 25,
+    with_cards: bool = True,
 ) -> Iterator[Json]:
-    """Return queues, and gangs in them: 56 templates, or one for each gang; one gang in 25 asks for too much."""
+    """Return queues, and gangs in them: 56 templates, or one for each gang; one gang in 25 asks for too much.
+
+    Pods ask for cards, or for the same cpu and memory without any.
+    """
     yield from (a_queue(index) for index in range(queues))
     for index in range(count):
         name = f"gang-{index:05}"
@@ -127,6 +146,8 @@ def gangs(
         cards, cores, gib = SHAPES[index % 7]
         if hopeless_every and index % hopeless_every == hopeless_every - 1:
             cards, cores, gib = 2 * CARDS_PER_NODE, 8, 64
+        if not with_cards:
+            cards, cores = 0, cores if cards <= CARDS_PER_NODE else 2 * CORES_PER_NODE
         cpu = f"{cores * 1000 + index}m" if own_requests else str(cores)
         zone = ZONES[0] if index // 28 % 2 else ""
         for member in range(size):
