@@ -16,6 +16,7 @@ from volsched.kube.informer import Informer
 from volsched.kube.metrics import Metrics, Read
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.model.cluster import Cluster
+from volsched.model.columns import NONZERO_CPU, NONZERO_MEMORY
 from volsched.model.quantity import UNLIMITED, in_base_units
 from volsched.model.queue import QueueInfo
 from volsched.model.series import Numbers
@@ -336,5 +337,9 @@ def _in_base_units(read: Read) -> Numbers:
 
 def _of_cluster(cluster: Cluster, totals: Sequence[int]) -> Numbers:
     """Name the amounts of all nodes together; one that was named this moment may be missing."""
-    names = zip(cluster.columns.names, totals, strict=False)
-    return {(name,): in_base_units(name, amount) for name, amount in names if amount}
+    named = enumerate(zip(cluster.columns.names, totals, strict=False))
+    return {
+        (name,): in_base_units(name, amount)
+        for column, (name, amount) in named
+        if amount and column not in (NONZERO_CPU, NONZERO_MEMORY)  # those are for scores only
+    }

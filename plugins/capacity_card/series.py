@@ -100,7 +100,12 @@ class CardSeries:
         return self._made("total", catalogue.stock, lambda: _in_cards(catalogue.totals))
 
     def _refusals(self, rules: Rules) -> Numbers:
-        return self._made("refusals", rules.refused.total(), lambda: dict(rules.refused))
+        """Refusals of the queues that are there; what was counted of one that is gone is not shown."""
+
+        def living() -> Numbers:
+            return {labels: count for labels, count in rules.refused.items() if labels[0] in self._cluster.queues}
+
+        return self._made("refusals", (rules.refused.total(), self._ledger.limits.version), living)
 
     def _each(self, cards_of: Callable[[str], Mapping[str, int]]) -> Iterator[tuple[str, Mapping[str, int]]]:
         return ((name, cards_of(name)) for name in self._cluster.queues)

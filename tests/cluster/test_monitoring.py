@@ -8,6 +8,7 @@ of plugins for what comes after it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -22,7 +23,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIGMAP, SYSTEM, Installed, SchedulerProcess, VolschedProcess, eventually
+from tests.cluster.scheduling import (
+    CONFIGMAP,
+    GROUPS,
+    SYSTEM,
+    Installed,
+    SchedulerProcess,
+    VolschedProcess,
+    eventually,
+)
 from tests.cluster.test_eviction import CONFIGURATION, QUEUES, Town
 from tests.docs.metrics import PAGE as METRICS_PAGE
 from tests.docs.metrics import documented, series_of
@@ -38,7 +47,23 @@ pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 SCHEDULER: Final = "volsched-scheduler"
 CONTROLLERS: Final = "volsched-controllers"
 KEY: Final = "volsched.conf"
-CARD: Final = "example.com/card"
+CARD: Final = "nvidia.com/gpu"
+MODEL: Final = "NVIDIA-A100"
+MODEL_LABELS: Final = {f"{CARD}.product": MODEL, f"{CARD}.count": "4", f"{CARD}.memory": "81920"}
+
+QUOTA_BY_CARD: Final = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: capacity-card
+    arguments: {cardUnlimitedCpuMemory: true}
+- plugins:
+  - name: predicates
+  - name: nodeorder
+"""
+"""The plugin minds queues, as does proportion, and does not run beside it."""
 
 
 @dataclass
@@ -101,7 +126,7 @@ def run(
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():  # a download says so
         programs = find_programs()
-    make_nodes(2, cpu="4", **{CARD: 4})
+    make_nodes(2, cpu="4", labels=MODEL_LABELS, **{CARD: 4})
     town = Town(installed, namespace, tmp_path)
     installed.configure(CONFIGURATION, KEY)
     flags = ("--scheduler-configmap", CONFIGMAP)
@@ -210,6 +235,24 @@ def the_api_server_lets_the_scheduler_down(run: Run) -> None:
     run.wait_shown('volsched_watch_restarts_total{reason!="ended"}')
 
 
+def quotas_by_card_are_used_up(run: Run) -> None:
+    run.configure(QUOTA_BY_CARD)
+    town, api = run.town, run.installed.api
+    quota = {"metadata": {"annotations": {"volcano.sh/card.quota": json.dumps({MODEL: 4})}}}
+    api.patch(f"{QUEUES}/a-{town.suffix}", quota)
+    town.gang("reserves", 0, "low", minimum=1)
+    wanted = {"metadata": {"annotations": {"volcano.sh/card.request": json.dumps({MODEL: 1})}}}
+    api.patch(f"{GROUPS}/namespaces/{town.namespace}/podgroups/reserves", wanted)
+    for group, size in (("fits", 2), ("exceeds", 3)):
+        town.gang(group, 0, "high", minimum=size)
+        pods = [run.installed.pod(f"{group}-{index}", group=group, memory="1Mi", **{CARD: 1}) for index in range(size)]
+        for pod in pods:
+            pod["metadata"]["annotations"]["volcano.sh/card.name"] = MODEL
+        run.installed.make_pods(town.namespace, pods)
+    run.wait_shown("max(volcano_queue_card_allocated) == 2")
+    run.wait_shown("sum(volsched_queue_card_refusals_total) > 0")
+
+
 STORY: Final[tuple[Callable[[Run], None], ...]] = (
     queues_have_limits,
     gangs_are_placed,
@@ -218,6 +261,7 @@ STORY: Final[tuple[Callable[[Run], None], ...]] = (
     the_configuration_is_broken_and_repaired,
     the_api_server_lets_the_scheduler_down,
     pods_wait_for_many_reasons,
+    quotas_by_card_are_used_up,
 )
 
 
@@ -295,10 +339,12 @@ def series_go_with_their_queue(run: Run) -> None:
         run.installed.api.delete(f"/api/v1/namespaces/{run.town.namespace}/pods/{pod}", grace_seconds=0)
     run.installed.api.delete(f"{QUEUES}/{name}")
 
-    for process in run.processes:
-        eventually(lambda process=process: not lines_of(name, process), 15.0, "no series")  # type: ignore[misc]
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: not lines_of(name, run))
+    assert lines_of(name, run) == []
 
 
-def lines_of(queue: str, process: VolschedProcess) -> list[str]:
-    lines = process.page("/metrics")[1].splitlines()
+def lines_of(queue: str, run: Run) -> list[str]:
+    """What the pages say of a queue."""
+    lines = [line for process in run.processes for line in process.page("/metrics")[1].splitlines()]
     return [line for line in lines if f'"{queue}"' in line]

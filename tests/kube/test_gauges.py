@@ -74,6 +74,8 @@ async def test_queues_in_base_units(tmp_path: Path) -> None:
     assert ("volsched_queue_allocated", "b", "cpu") not in found
     assert found["volsched_cluster_allocatable", "cpu"] == 32
     assert found["volsched_cluster_used", "example.com/card"] == 8
+    resources = {labels[0] for name, *labels in found if name == "volsched_cluster_used"}
+    assert resources == {"cpu", "memory", "pods", "example.com/card"}
 
 
 async def test_queues_in_volcanos_units(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""Cards: quota by card model, of the plugin capacity-card."""
+
+from __future__ import annotations
+
+from monitoring.grafana import Dashboard, Panel, Query, Row, Variable
+from monitoring.overview import rate
+
+HERE = '{queue_name=~"$queue", card=~"$card"}'
+QUEUE = '{queue=~"$queue"}'
+CARD = '{card=~"$card"}'
+NAME = "{{queue_name}} {{card}}"
+
+
+def cards(kind: str) -> str:
+    """One kind of number of the chosen queues and cards."""
+    return f"max by (queue_name, card) (volcano_queue_card_{kind}{HERE})"
+
+
+QUOTAS = Row(
+    "Quota by card",
+    (
+        Panel(
+            "Queues",
+            (
+                Query(cards("capacity"), "quota"),
+                Query(cards("deserved"), "deserved"),
+                Query(cards("allocated"), "held"),
+                Query(cards("request"), "held or wanted"),
+                Query(cards("inqueue"), "reserved"),
+            ),
+            "Whole cards. Wanted and reserved may be for a list of cards, of which any will do.",
+            kind="table",
+            width=24,
+            height=10,
+        ),
+        Panel("Held", (Query(cards("allocated"), NAME),), width=12, stacked=True),
+        Panel(
+            "Used of the quota",
+            (Query(f"{cards('allocated')} / {cards('capacity')}", NAME),),
+            unit="percentunit",
+            width=12,
+        ),
+        Panel(
+            "Wanted and not held", (Query(f"{cards('request')} - {cards('allocated')}", NAME),), width=12, stacked=True
+        ),
+        Panel("Reserved for jobs that were admitted", (Query(cards("inqueue"), NAME),), width=12, stacked=True),
+    ),
+)
+
+CLUSTER = Row(
+    "The cluster's cards",
+    (
+        Panel(
+            "There and idle",
+            (
+                Query(f"max by (card) (volsched_cluster_cards{CARD})", "{{card}} there"),
+                Query(f"max by (card) (volsched_cluster_cards_idle{CARD})", "{{card}} idle"),
+            ),
+            width=12,
+        ),
+        Panel(
+            "All quotas together",
+            (
+                Query(
+                    f"sum by (card) (max by (queue_name, card) (volcano_queue_card_capacity{CARD}))",
+                    "{{card}} promised",
+                ),
+                Query(f"max by (card) (volsched_cluster_cards{CARD})", "{{card}} there"),
+            ),
+            "More may be promised than there is; then queues compete.",
+            width=12,
+        ),
+        Panel(
+            "Refused by quota, a second",
+            (Query(rate("volsched_queue_card_refusals_total", "queue, reason", QUEUE), "{{queue}}: {{reason}}"),),
+            "Reasons are explained in docs/events.md.",
+            unit="ops",
+            width=24,
+        ),
+    ),
+)
+
+CARDS = Dashboard(
+    "cards",
+    "volsched / Cards",
+    "Quota by card model, of the plugin capacity-card. Metrics: docs/metrics.md.",
+    (QUOTAS, CLUSTER),
+    (
+        Variable("queue", "volcano_queue_card_capacity", "queue_name"),
+        Variable("card", "volsched_cluster_cards", "card"),
+    ),
+)
