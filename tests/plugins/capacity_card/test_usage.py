@@ -100,10 +100,14 @@ def test_cpu_and_memory_count_unless_cards_spare_them() -> None:
 
 
 def test_an_ancestor_bounds_headroom_where_it_counts() -> None:
-    world = (*NODES, team("top", {"A": 2}), team("team", {"A": 6}, parent="top"))
+    few, many = {"cpu": "3", "memory": "1Gi"}, {"cpu": "8", "memory": "8Gi"}
+    world = (*NODES, team("top", {"A": 2}, capability=few), team("team", {"A": 6}, parent="top", capability=many))
 
-    assert whole(usage(*world).queues["team"].cards["A"])[3] == 6
-    assert whole(usage(*world, **{ANCESTORS: True}).queues["team"].cards["A"])[3] == 2
+    alone, bounded = (usage(*world, **{ANCESTORS: on}).queues["team"] for on in (False, True))
+
+    assert (alone.cards["A"].headroom, alone.cpu.headroom, alone.memory.headroom) == (6000, 8000, 8 << 30)
+    assert (bounded.cards["A"].headroom, bounded.cpu.headroom, bounded.memory.headroom) == (2000, 3000, 1 << 30)
+    assert (bounded.cards["A"].quota, bounded.cpu.quota) == (6000, 8000)
 
 
 def test_every_card_of_the_cluster_has_total_idle_quota_and_used() -> None:
