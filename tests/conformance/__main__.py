@@ -32,6 +32,7 @@ from volsched.testing.controlplane.binaries import (
     print_progress,
     write_module,
 )
+from volsched.testing.controlplane.stages import COPY_CAPACITY
 
 NODES, ZONES = 4, 2
 AGENT = "kube-proxy-fluentd-elasticsearch-node-problem-detector"
@@ -63,11 +64,14 @@ def a_cluster() -> Iterator[ControlPlane]:
         region = {"topology.kubernetes.io/region": "region-1"}
         cluster.create_nodes(
             [
-                a_node(
-                    f"node-{i}",
-                    cpu="8",
-                    memory="32Gi",
-                    labels={**labels, **region, "topology.kubernetes.io/zone": f"zone-{i % ZONES}"},
+                _like_a_kubelets(
+                    a_node(
+                        f"node-{i}",
+                        cpu="8",
+                        memory="32Gi",
+                        labels={**labels, **region, "topology.kubernetes.io/zone": f"zone-{i % ZONES}"},
+                    ),
+                    f"10.1.0.{10 + i}",
                 )
                 for i in range(NODES)
             ]
@@ -77,6 +81,16 @@ def a_cluster() -> Iterator[ControlPlane]:
             made = cluster.api.create(pods, _agent(f"{AGENT}-{i}"))
             cluster.api.create(f"{pods}/{AGENT}-{i}/binding", a_binding(made, f"node-{i}"))
         yield cluster
+
+
+def _like_a_kubelets(node: dict[str, Any], address: str) -> dict[str, Any]:
+    """The specs look for a node's address, and write extended resources into its capacity."""
+    node["metadata"]["annotations"] = {COPY_CAPACITY: "true"}
+    node["status"]["addresses"] = [
+        {"type": "InternalIP", "address": address},
+        {"type": "Hostname", "address": node["metadata"]["name"]},
+    ]
+    return node
 
 
 def _agent(name: str) -> dict[str, Any]:

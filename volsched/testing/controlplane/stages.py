@@ -11,6 +11,10 @@ RUN_FOR                it is Succeeded after running that long
 FAIL_AFTER             it is Failed, exit code 1, after running that long
 STOP_AFTER             when deleted it keeps terminating, and holds its room, that long
 =====================  ===========================================================================================
+
+A deleted pod whose preStop hook sleeps keeps terminating until its grace period is over. A node that is annotated with
+COPY_CAPACITY follows its capacity with its allocatable, extended resources that somebody else wrote included, as a
+kubelet does.
 """
 
 from __future__ import annotations
@@ -23,10 +27,12 @@ START_AFTER = "volsched.test/start-after"
 RUN_FOR = "volsched.test/run-for"
 FAIL_AFTER = "volsched.test/fail-after"
 STOP_AFTER = "volsched.test/stop-after"
+COPY_CAPACITY = "volsched.test/copy-capacity"
 
 JOB_POD_RUNS_FOR_MILLISECONDS = 1000
 
 _READY = '.status.conditions.[] | select( .type == "Ready" ) | .status'
+_PRE_STOP_SLEEP = ".spec.containers.[].lifecycle.preStop.sleep.seconds"
 _BATCH_JOB = '.metadata.ownerReferences.[] | select( .apiVersion == "batch/v1" ) | .kind'
 
 _STARTED = """
@@ -104,6 +110,8 @@ conditions:
 {{ end }}
 """
 
+_CAPACITY_AS_ALLOCATABLE = "- {op: replace, path: /allocatable, value: {{ toJson .status.capacity }}}"
+
 
 def kwok_configuration() -> str:
     """Return KWOK's configuration: its options and the stages, as YAML documents."""
@@ -126,6 +134,10 @@ def _stages() -> list[Mapping[str, Any]]:
     runs_for, fails = _annotation(RUN_FOR), _annotation(FAIL_AFTER)
     succeed = {"statusTemplate": _ended("Succeeded", 0, "Completed", "PodCompleted")}
     fail = {"statusTemplate": _ended("Failed", 1, "Error", "PodFailed")}
+    copy = {"subresource": "status", "root": "status", "type": "json", "template": _CAPACITY_AS_ALLOCATABLE}
+    differs = _when(".status.capacity == .status.allocatable", "false")
+    asleep = [deleted, _when(_PRE_STOP_SLEEP), _unless(_annotation(STOP_AFTER))]
+    awake = [deleted, _unless(_PRE_STOP_SLEEP)]
     of_job = [alive, running, _when(_BATCH_JOB, "Job"), _unless(runs_for), _unless(fails)]
     return [
         _stage("node-ready", "Node", [_unless(_READY, "True")], {"statusTemplate": _NODE_READY}, None),
@@ -133,7 +145,9 @@ def _stages() -> list[Mapping[str, Any]]:
         _stage("pod-succeed", "Pod", [alive, running, _when(runs_for)], succeed, _delay(RUN_FOR)),
         _stage("pod-fail", "Pod", [alive, running, _when(fails), _unless(runs_for)], fail, _delay(FAIL_AFTER)),
         _stage("job-pod-succeed", "Pod", of_job, succeed, {"durationMilliseconds": JOB_POD_RUNS_FOR_MILLISECONDS}),
-        _stage("pod-stop", "Pod", [deleted], {"delete": True}, _delay(STOP_AFTER)),
+        _stage("node-copy", "Node", [_when(_annotation(COPY_CAPACITY)), differs], {"patches": [copy]}, None),
+        _stage("pod-stop", "Pod", awake, {"delete": True}, _delay(STOP_AFTER)),
+        _stage("pod-stop-after-sleep", "Pod", asleep, {"delete": True}, _until(".metadata.deletionTimestamp")),
     ]
 
 
@@ -172,6 +186,11 @@ def _annotation(name: str) -> str:
 
 def _delay(annotation: str) -> Mapping[str, Any]:
     return {"durationMilliseconds": 0, "durationFrom": {"expressionFrom": _annotation(annotation)}}
+
+
+def _until(instant: str) -> Mapping[str, Any]:
+    """Wait for the time that a field gives (and half a minute when it cannot be read)."""
+    return {"durationMilliseconds": 30_000, "durationFrom": {"expressionFrom": instant}}
 
 
 def _ended(phase: str, status: int, reason: str, condition: str) -> str:
