@@ -173,6 +173,12 @@ def test_a_podgroup_of_that_name_that_somebody_else_made_is_not_deleted() -> Non
     assert writes(Cluster().put(a_workload("web", 0), a_group("podgroup-uid-web"))) == []
 
 
+def test_nor_is_it_changed() -> None:
+    workload = a_workload("web", 3, {grouping.GROUP_MIN_MEMBER: "3"})
+
+    assert writes(Cluster().put(a_pod("web-0", owner=WEB), workload, a_group("podgroup-uid-web"))) == []
+
+
 def test_a_podgroup_whose_owner_was_seen_going_goes_and_one_of_an_unknown_owner_stays() -> None:
     cluster = Cluster().put(owned(a_group("podgroup-uid-web"), WEB))
     assert writes(cluster) == []

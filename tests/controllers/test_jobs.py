@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.controllers.cases import NOW, Json, a_group, a_job, a_member, a_task
+from tests.controllers.cases import NOW, Cluster, Json, a_group, a_job, a_member, a_pod, a_task, reference
 from volsched.controllers import job_controller, lifecycle
 from volsched.controllers.job_controller import JobView, Outcome, Surroundings, reconcile
 from volsched.controllers.lifecycle import Loss, Member, Phase
 from volsched.controllers.writes import Create, Delete, Patch
 from volsched.model import api
+from volsched.model.changes import Gone
 from volsched.operator.reading import job_view
 
 GROUP = "train-uid-train"
@@ -455,11 +456,54 @@ def test_a_policy_with_a_timeout_waits_for_it() -> None:
 
 def test_a_pod_that_vanished_is_an_eviction_once() -> None:
     view = a_job(a_task("worker", 1), phase="Running", policies=[{"event": "PodEvicted", "action": "RestartJob"}])
-    view.losses = [Loss("train-worker-0", "worker", 0, NOW)]
+    view.losses = [Loss("train-worker-0", "worker", 0, 0, NOW)]
     assert phase_after(look(view), "") == "Restarting"
 
-    view.losses = [Loss("train-worker-0", "worker", 7, NOW)]
+    view.losses = [Loss("train-worker-0", "worker", 0, 7, NOW)]
     assert not look(view).acted
+    view.losses = [Loss("train-worker-1", "worker", 1, 0, NOW)]  # no longer wanted: the Job was scaled
+    assert not look(view).acted
+
+
+@pytest.mark.parametrize(
+    ("last", "killed", "lost"),
+    [
+        ({"phase": "Running"}, False, True),
+        ({"phase": "Running", "terminating": True}, False, True),
+        ({"phase": "Running"}, True, False),
+        ({"phase": "Succeeded"}, False, False),
+    ],
+)
+def test_a_pod_that_goes_is_lost_unless_it_had_ended_or_was_done_away_with(
+    last: Json, killed: bool, lost: bool
+) -> None:
+    cluster, view = Cluster(), a_job(a_task("worker", 1), phase="Running")
+    cluster.store.put_job("ns/train", view)
+    owner = reference("Job", "train", "batch.volcano.sh/v1alpha1")
+    terminating = last.pop("terminating", False)
+    pod = a_pod("train-worker-0", owner=owner, annotations={"volcano.sh/task-spec": "worker"}, **last)
+    if terminating:
+        stamp = {"deletion_timestamp": "2026-01-01T00:00:00Z"}
+        pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **stamp))
+    cluster.put(pod)
+    if killed:
+        cluster.store.killed.add("uid-train-worker-0")
+
+    cluster.store.gone(Gone("Pod", "ns", "train-worker-0", "uid-train-worker-0"))
+
+    assert [loss.name for loss in cluster.store.jobs["ns/train"].losses] == (["train-worker-0"] if lost else [])
+    cluster.put(a_pod("train-worker-0", owner=owner, phase="Running"))
+    assert cluster.store.killed == set()
+
+
+def test_a_lost_pod_that_runs_again_is_forgotten() -> None:
+    cluster, view = Cluster(), a_job(a_task("worker", 1), phase="Running")
+    view.losses = [Loss("train-worker-0", "worker", 0, 0, NOW)]
+    cluster.store.put_job("ns/train", view)
+
+    cluster.put(a_pod("train-worker-0", owner=reference("Job", "train", "batch.volcano.sh/v1alpha1"), phase="Running"))
+
+    assert cluster.store.jobs["ns/train"].losses == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -169,6 +170,17 @@ def test_a_pod_that_was_seen_before_its_podgroup_counts_once_that_is_known() -> 
     cluster.put(a_group("g", queue="team"))
 
     assert cluster.store.standing("team").allocated == {"cpu": 1000, "pods": 1}
+
+
+def test_a_podgroup_that_is_gone_counts_no_more_and_its_pods_do_when_it_comes_back() -> None:
+    cluster = Cluster().put(a_group("g", queue="team", phase="Running"), placed("p", "g"))
+
+    cluster.store.gone(Gone("PodGroup", "ns", "g", "uid-g"))
+
+    assert cluster.store.standing("team") == NOTHING
+    again = a_group("g", queue="team", phase="Running")
+    cluster.put(msgspec.structs.replace(again, metadata=msgspec.structs.replace(again.metadata, uid="uid-new")))
+    assert cluster.store.standing("team") == Standing({"running": 1}, {"cpu": 1000, "pods": 1})
 
 
 def test_a_podgroup_that_changes_its_queue_takes_its_pods_along() -> None:

@@ -121,6 +121,15 @@ def test_queues_show_what_runs_in_them_in_canonical_quantities_and_a_parent_its_
     assert found["queues"]["default"] == {"state": "Open", "allocated": {}, "inqueue": {}, "capability": {}}
 
 
+def test_a_queue_that_its_administrator_closed_is_closed() -> None:
+    found = result(queue("team", state="Closed"), queue("open", state="Open"))
+
+    assert {name: each["state"] for name, each in found["queues"].items() if name in ("team", "open")} == {
+        "team": "Closed",
+        "open": "Open",
+    }
+
+
 def test_queues_show_their_limits_their_state_and_what_was_admitted_and_does_not_run() -> None:
     closed = queue("team", capability={"cpu": "2000m", "memory": "1024Mi"})
     closed["status"] = {"state": "Closed"}

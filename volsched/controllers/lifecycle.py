@@ -89,10 +89,11 @@ class Member(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A pod of a Job that was deleted by somebody else, and left no trace."""
+    """A pod of a Job that somebody else deleted, and that is gone."""
 
     name: str
     task: str
+    number: int
     version: int
     since: float
 
@@ -146,13 +147,12 @@ def _happenings(
     job: api.Job, pods: Sequence[Member], losses: Iterable[Loss], group_phase: str, now: float
 ) -> Iterator[Happening]:
     current = [pod for pod in pods if pod.version == job.status.version]
-    wanted = {task.name: task for task in job.spec.tasks}
+    replicas = {task.name: task.replicas for task in job.spec.tasks}
     for pod in sorted(current, key=lambda pod: (pod.task, pod.number)):
-        task = wanted.get(pod.task)
-        if task is not None and pod.number < task.replicas:
+        if pod.number < replicas.get(pod.task, 0):
             yield from _of_pod(pod)
     for loss in losses:
-        if loss.version == job.status.version:
+        if loss.version == job.status.version and loss.number < replicas.get(loss.task, 0):
             yield Happening("PodEvicted", loss.task, loss.name, since=loss.since)
     for task in job.spec.tasks:
         yield from _of_task(task, [pod for pod in current if pod.task == task.name])

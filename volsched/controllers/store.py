@@ -253,8 +253,8 @@ class Store:
         member = view.member
         if member is not None:
             job = self.jobs.get(f"{view.namespace}/{view.owner.name}")
-            if job is not None and not (member.is_finished or view.terminating or uid in self.killed):
-                job.losses.append(Loss(view.name, member.task, member.version, self.clock()))
+            if job is not None and not member.is_finished and uid not in self.killed:
+                job.losses.append(Loss(view.name, member.task, member.number, member.version, self.clock()))
             self._dirty_job_of(view)
         self.killed.discard(uid)
 

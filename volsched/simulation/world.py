@@ -16,6 +16,7 @@ import msgspec
 
 from volsched.cache.reading import GROUP_NAME
 from volsched.controllers.owners import controller_uid
+from volsched.controllers.queues import wanted_state
 from volsched.model import api, dra
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import (
@@ -111,7 +112,7 @@ class World:
         """
         for kind in _TOLD_FIRST:
             for found in self.inventory.of(kind):
-                self._changes.append(Put(found))
+                self._changes.append(Put(_opened_or_closed(found) if isinstance(found, api.Queue) else found))
         for pod in self._controllers.begin():
             self.put_pod(pod)
         return self._take()
@@ -308,6 +309,14 @@ class World:
     def _take(self) -> list[Change]:
         changes, self._changes = self._changes, []
         return changes
+
+
+def _opened_or_closed(queue: api.Queue) -> api.Queue:
+    """Return a queue in the state that its administrator wants, as controllers would have brought about by now."""
+    if not queue.spec.state:
+        return queue
+    status = msgspec.structs.replace(queue.status, state=wanted_state(queue, None, 0))
+    return msgspec.structs.replace(queue, status=status)
 
 
 def _with_condition(conditions: Sequence[api.Condition], new: api.Condition) -> tuple[api.Condition, ...]:
