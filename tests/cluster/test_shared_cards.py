@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,11 @@ tiers:
 """
 
 
+def amounts(core: int, memory: int = 0) -> dict[str, Any]:
+    """What a pod asks for, or a node has."""
+    return {CORE: core, MEMORY: memory} if memory else {CORE: core}
+
+
 class Rack:
     """Nodes with two cards each, and schedulers that share them."""
 
@@ -56,10 +62,10 @@ class Rack:
         return self.installed.start(*flags, proxy=proxy)
 
     def share(self, name: str, core: int = 30, memory: int = 4096) -> Json:
-        return self.installed.pod(name, **{CORE: core, MEMORY: memory})
+        return self.installed.pod(name, **amounts(core, memory))
 
     def whole(self, name: str, cards: int) -> Json:
-        return self.installed.pod(name, **{CORE: 100 * cards})
+        return self.installed.pod(name, **amounts(100 * cards))
 
     def make(self, *pods: Json) -> None:
         self.installed.make_pods(self.namespace, list(pods))
@@ -87,19 +93,18 @@ def rack(installed: Installed, namespace: str, tmp_path: Path) -> Rack:
     return Rack(installed, namespace, tmp_path)
 
 
-def cards(make_nodes: MakeNodes, nodes: int = 1, **labels: str) -> list[str]:
-    return make_nodes(nodes, labels=labels, **{CORE: 200, MEMORY: 2 * GIB})
+def cards(make_nodes: MakeNodes, nodes: int = 1, policy: str = "") -> list[str]:
+    return make_nodes(nodes, labels={POLICY: policy} if policy else {}, **amounts(200, 2 * GIB))
 
 
 def test_cards_of_running_pods_stand_on_them_and_are_written_with_the_node(
     rack: Rack, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
-    [node] = cards(make_nodes, **{POLICY: NATIVE})
+    [node] = cards(make_nodes, policy=NATIVE)
     rack.start(fault_proxy).wait_leading()
     several = a_pod("several", scheduler=rack.installed.name, annotations={POLICY: NATIVE, MULTIPLE: "2,0"})
-    amounts = {CORE: "60", MEMORY: "4096"}
     several["spec"]["containers"] = [
-        {"name": "train", "image": "none", "resources": {"limits": amounts}},
+        {"name": "train", "image": "none", "resources": {"limits": amounts(60, 4096)}},
         {"name": "log", "image": "none"},
     ]
     forged = rack.share("share", core=40)
@@ -172,7 +177,7 @@ def test_pods_whose_cards_nobody_knows_keep_others_away_until_they_are_annotated
     rack: Rack, make_nodes: MakeNodes
 ) -> None:
     [node] = cards(make_nodes)
-    rack.make(a_pod("foreign", scheduler="nobody", **{CORE: 30, MEMORY: 4096}))
+    rack.make(a_pod("foreign", scheduler="nobody", **amounts(30, 4096)))
     path = f"/api/v1/namespaces/{rack.namespace}/pods/foreign"
     rack.api.create(f"{path}/binding", a_binding(rack.api.get(path), node))
     scheduler = rack.start().wait_leading()
