@@ -97,3 +97,13 @@ def test_monitoring_is_an_option(cluster: ControlPlane, monitoring_kinds: None, 
                 f"?labelSelector=kubernetes.io/service-name={service['metadata']['name']}",
                 lambda found: sum(len(slice_["endpoints"] or ()) for slice_ in found["items"]) == 2,
             )
+
+
+def test_one_node_that_takes_pods_is_enough_for_both_replicas(cluster: ControlPlane) -> None:
+    cluster.kubectl("taint", "node", PLAIN_NODES[1], "full=yes:NoSchedule")
+    try:
+        with installed(cluster, MANIFESTS / "overlays/beside-volcano"):
+            pods = wait_until_available(cluster)
+    finally:
+        cluster.kubectl("taint", "node", PLAIN_NODES[1], "full-")
+    assert [pod["spec"]["nodeName"] for pod in pods] == [PLAIN_NODES[0]] * 2
