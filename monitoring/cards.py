@@ -71,11 +71,59 @@ CLUSTER = Row(
             width=12,
         ),
         Panel(
+            "Promised of what is there",
+            (
+                Query(
+                    f"sum by (card) (max by (queue_name, card) (volcano_queue_card_capacity{CARD})) "
+                    f"/ max by (card) (volsched_cluster_cards{CARD})",
+                    "{{card}}",
+                ),
+            ),
+            "Above 100 % the card is over-committed.",
+            unit="percentunit",
+            width=12,
+        ),
+        Panel(
             "Refused by quota, a second",
             (Query(rate("volsched_queue_card_refusals_total", "queue, reason", QUEUE), "{{queue}}: {{reason}}"),),
             "Reasons are explained in docs/events.md.",
             unit="ops",
+            width=12,
+        ),
+    ),
+)
+
+SHORT = '{queue=~"$queue", reason=~"Insufficient.*Quota|EmptyQueueCapability|GetTaskRequestResourceFailed"}'
+
+SCALING = Row(
+    "Scaling against the quota",
+    (
+        Panel(
+            "Wanted, held, quota",
+            (
+                Query(cards("request"), f"{NAME} wanted"),
+                Query(cards("allocated"), f"{NAME} held"),
+                Query(cards("capacity"), f"{NAME} quota"),
+            ),
+            "Where an autoscaler takes what is wanted above the quota, new pods wait. What is scaled down is quota "
+            "for others at once.",
+            width=12,
+        ),
+        Panel(
+            "Wanted beyond the quota",
+            (Query(f"clamp_min({cards('request')} - {cards('capacity')}, 0)", NAME),),
+            "So much quota is missing for everything that is asked for. What is wanted of a list of cards has no quota "
+            "of its own and is not in here.",
+            width=12,
+            stacked=True,
+        ),
+        Panel(
+            "Pods that wait for quota",
+            (Query(f"sum by (queue, step, reason) (volsched_pending_pods{SHORT})", "{{queue}}: {{step}} {{reason}}"),),
+            "At enqueue a whole job waits; at allocatable pods of a job that runs, such as those of a Deployment that "
+            "was scaled up. Reasons are explained in docs/events.md.",
             width=24,
+            stacked=True,
         ),
     ),
 )
@@ -84,7 +132,7 @@ CARDS = Dashboard(
     "cards",
     "volsched / Cards",
     "Quota by card model, of the plugin capacity-card. Metrics: docs/metrics.md.",
-    (QUOTAS, CLUSTER),
+    (QUOTAS, SCALING, CLUSTER),
     (
         Variable("queue", "volcano_queue_card_capacity", "queue_name"),
         Variable("card", "volsched_cluster_cards", "card"),

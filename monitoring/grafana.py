@@ -18,7 +18,7 @@ SOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 ALL = ".*"
 """What a variable stands for when everything is chosen."""
 
-Kind = Literal["timeseries", "stat", "table"]
+Kind = Literal["timeseries", "stat", "table", "heatmap"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Query:
 class Panel:
     """One panel. ``unit`` is one of Grafana's names of units; ``width`` counts in 24ths of the page.
 
-    ``thresholds`` are the values from which a stat is orange and red, lower ones when ``high_is_good``.
+    A ``heatmap`` has a row for each series. ``thresholds`` are the values from which a stat is orange and red, lower ones when ``high_is_good``.
     """
 
     title: str
@@ -167,13 +167,19 @@ def _panel(panel: Panel) -> Json:
     }
     if panel.kind == "table":
         made["transformations"] = _AS_ONE_TABLE
-        made["fieldConfig"]["overrides"] = [_column(place, query) for place, query in enumerate(panel.queries)]
+        values = (
+            [f"Value #{_letter(place)}" for place in range(len(panel.queries))] if len(panel.queries) > 1 else ["Value"]
+        )
+        made["fieldConfig"]["overrides"] = [
+            _column(value, query) for value, query in zip(values, panel.queries, strict=True)
+        ]
     return made
 
 
 def _target(panel: Panel, place: int, query: Query) -> Json:
     made: Json = {"refId": _letter(place), "datasource": SOURCE, "expr": query.expr, "legendFormat": query.legend}
-    made |= {"instant": True, "range": False} if panel.kind != "timeseries" else {"instant": False, "range": True}
+    over_time = panel.kind in ("timeseries", "heatmap")
+    made |= {"instant": not over_time, "range": over_time}
     return made | {"format": "table"} if panel.kind == "table" else made
 
 
@@ -183,6 +189,8 @@ def _defaults(panel: Panel) -> Json:
         stacking = {"mode": "normal" if panel.stacked else "none", "group": "A"}
         fill = 30 if panel.stacked else 5
         defaults["custom"] = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": fill, "stacking": stacking}
+    if panel.kind == "heatmap":
+        defaults["custom"] = {"scaleDistribution": {"type": "linear"}}
     if panel.thresholds is not None:
         low, high = panel.thresholds
         colours = ("red", "orange", "green") if panel.high_is_good else ("green", "orange", "red")
@@ -191,10 +199,10 @@ def _defaults(panel: Panel) -> Json:
     return defaults
 
 
-def _column(place: int, query: Query) -> Json:
-    """Call a column of a table by its query's legend."""
+def _column(value: str, query: Query) -> Json:
+    """Call a column of a table, which Grafana names by its query's letter, by its query's legend."""
     return {
-        "matcher": {"id": "byName", "options": f"Value #{_letter(place)}"},
+        "matcher": {"id": "byName", "options": value},
         "properties": [{"id": "displayName", "value": query.legend or "Value"}],
     }
 
@@ -219,4 +227,13 @@ _OPTIONS: dict[Kind, Json] = {
         "textMode": "auto",
     },
     "table": {"showHeader": True, "cellHeight": "sm"},
+    "heatmap": {
+        "calculate": False,
+        "rowsFrame": {"layout": "auto"},
+        "color": {"mode": "scheme", "scheme": "Oranges", "fill": "dark-orange", "steps": 64, "exponent": 0.5, "min": 0},
+        "cellGap": 1,
+        "yAxis": {"axisPlacement": "left", "reverse": True},
+        "legend": {"show": True},
+        "tooltip": {"mode": "single", "yHistogram": False},
+    },
 }

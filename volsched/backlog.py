@@ -10,6 +10,7 @@ import heapq
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from volsched.framework.reporter import refusal_of
@@ -23,6 +24,8 @@ NOT_TRIED: Final = ("queued", "Waiting")
 """Step and reason of a pod about which nothing has been decided yet."""
 
 _SPARE: Final = 64
+_template: Final = attrgetter("template")
+_created: Final = attrgetter("created")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Backlog(Observer):
             return
         self.counted += len(waiting)
         self._replace(job.key, _share_of(job, waiting))
-        self._ages.setdefault(job.queue, _Ages()).put(job.key, min(task.created for task in waiting))
+        self._ages.setdefault(job.queue, _Ages()).put(job.key, min(map(_created, waiting)))
 
     def totals(self) -> Waiting:
         """Everything that waits now; the same value as long as nothing has changed."""
@@ -131,18 +134,18 @@ class Backlog(Observer):
 
 
 def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _Share:
-    pods = Counter(_why(job.queue, task) for task in waiting)
+    whys = Counter(_why(task) for task in waiting)
+    pods: Counter[Labels] = Counter({(job.queue, str(step), reason): count for (step, reason), count in whys.items()})
     request: Counter[str] = Counter()
-    requests = {task.template.id: task.template.request for task in waiting}
-    for template, count in Counter(task.template.id for task in waiting).items():
-        for resource, amount in requests[template].items():
+    for template, count in Counter(map(_template, waiting)).items():
+        for resource, amount in template.request.items():
             request[resource] += count * amount
     return _Share(job.queue, pods, _origin(pods), request)
 
 
-def _why(queue: str, task: TaskInfo) -> Labels:
+def _why(task: TaskInfo) -> tuple[str, str]:
     refusal = refusal_of(task)
-    return (queue, str(refusal.step), refusal.reason) if refusal is not None else (queue, *NOT_TRIED)
+    return (refusal.step, refusal.reason) if refusal is not None else NOT_TRIED
 
 
 def _origin(pods: Mapping[Labels, int]) -> Labels:
