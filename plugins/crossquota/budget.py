@@ -33,26 +33,36 @@ NAME = "crossquota"
 REASON = "FailedScheduling"
 
 Table = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.intp]
+
+
+class Account:
+    """One node: what CPU pods hold there of each resource, and its quotas; None for what is no GPU node."""
+
+    __slots__ = ("amounts", "quota", "used")
+
+    def __init__(self, width: int) -> None:
+        self.used = [0] * width
+        self.quota: NodeQuota | None = None
+        self.amounts: Amounts = ()
 
 
 class NodeBudgets(Observer):
     """The accounts of all nodes, and the predicate on them.
 
-    ``quotas`` has the GPU nodes only; ``used`` every node that CPU pods have been on, since it may become one.
-    ``refusals`` counts answers by resource. ``changed`` are nodes whose numbers may be others than when it was emptied.
+    ``accounts`` has the GPU nodes, and others that CPU pods have been on, since these may become such. ``refusals``
+    counts answers by resource.
     """
 
     def __init__(self, cluster: Cluster, arguments: CrossQuotaArguments) -> None:
         self.pods = CpuPods(arguments)
         self.resources = arguments.limits.resources
-        self.quotas: dict[str, NodeQuota] = {}
-        self.used: dict[str, list[int]] = {}
-        self.changed: dict[str, NodeInfo] = {}
-        self.unsaid: dict[str, NodeInfo] = {}
+        self.accounts: dict[str, Account] = {}
         self.refusals = dict.fromkeys(self.resources, 0)
         self._cluster = cluster
         self._arguments = arguments
-        self._nothing = [0] * len(self.resources)
+        self._changed: dict[str, NodeInfo] = {}
+        self._unsaid: dict[str, NodeInfo] = {}
         self._table = NodeTable(len(self.resources))
         for node in cluster.rows:
             self.node_changed(node, None)
@@ -68,61 +78,69 @@ class NodeBudgets(Observer):
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Take a pod off the node that it left and put it on the one where it is."""
+        left = node_before if ON_NODE[before] else None
+        came = task.node if ON_NODE[task.status] else None
+        if left is came:
+            return
         request = self.pods.request(task.template)
         if request is None or not self.pods.selects(task):
             return
-        if node_before is not None and ON_NODE[before]:
-            self._charge(node_before, request, -1)
-        if task.node is not None and ON_NODE[task.status]:
-            self._charge(task.node, request, 1)
+        if left is not None:
+            self._charge(left, request, -1)
+        if came is not None:
+            self._charge(came, request, 1)
 
     def _charge(self, node: NodeInfo, request: Amounts, by: int) -> None:
-        used = self.used.get(node.name)
-        if used is None:
-            used = self.used[node.name] = list(self._nothing)
+        used = self._account(node).used
         for place, amount in enumerate(request):
             used[place] += by * amount
         self._note(node)
 
     def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
         """Look at a node's quotas again; its annotations are told of when they say something else that is wrong."""
-        known = self.quotas.pop(node.name, None)
-        if is_gpu_node(node, self._arguments.devices, self._cluster.columns.names):
-            found = self.quotas[node.name] = quota_of(node, self._arguments.limits)
-            told = (known.faults, known.doubts) if known is not None else ((), ())
-            if told != (found.faults, found.doubts):
-                self.unsaid[node.name] = node
+        is_gpu = is_gpu_node(node, self._arguments.devices, self._cluster.columns.names)
+        if not is_gpu and node.name not in self.accounts:
+            return
+        account = self._account(node)
+        known, account.quota = account.quota, quota_of(node, self._arguments.limits) if is_gpu else None
+        account.amounts = account.quota.amounts if account.quota is not None else ()
+        if account.quota is not None and account.quota.complaints != (known.complaints if known is not None else ()):
+            self._unsaid[node.name] = node
         self._note(node)
 
     def node_removed(self, node: NodeInfo) -> None:
         """Forget a node."""
-        for kept in (self.quotas, self.used, self.unsaid):
-            kept.pop(node.name, None)
+        self.accounts.pop(node.name, None)
         self._note(node)
 
+    def _account(self, node: NodeInfo) -> Account:
+        found = self.accounts.get(node.name)
+        if found is None:
+            found = self.accounts[node.name] = Account(len(self.resources))
+        return found
+
     def _note(self, node: NodeInfo) -> None:
-        self.changed[node.name] = node
-        self._table.changed[node.name] = node
+        self._changed[node.name] = self._table.changed[node.name] = node
 
     def take_changed(self) -> Iterable[str]:
-        """Return the names of nodes that changed since this was last called."""
-        changed, self.changed = self.changed, {}
+        """Return the names of nodes whose numbers may be others than when this was last called."""
+        changed, self._changed = self._changed, {}
         return changed
 
     def take_unsaid(self) -> Iterator[tuple[NodeInfo, NodeQuota]]:
         """Yield nodes whose annotations have become wrong in another way since this was last called."""
-        unsaid, self.unsaid = self.unsaid, {}
+        unsaid, self._unsaid = self._unsaid, {}
         for node in unsaid.values():
-            quota = self.quotas.get(node.name)
-            if quota is not None:
-                yield node, quota
+            account = self.of(node)
+            if account is not None and account.quota is not None:
+                yield node, account.quota
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def of(self, node: NodeInfo) -> tuple[list[int], Amounts] | None:
-        """Return what is used of each resource on a GPU node, and its quotas; None for another node."""
-        quota = self.quotas.get(node.name)
-        return None if quota is None else (self.used.get(node.name, self._nothing), quota.amounts)
+    def of(self, node: NodeInfo) -> Account | None:
+        """Return the account of a GPU node; None for another node."""
+        account = self.accounts.get(node.name)
+        return account if account is not None and account.amounts else None
 
     def table(self) -> NodeTable:
         """Return the same about all nodes, up to date."""
@@ -144,34 +162,45 @@ class NodeBudgets(Observer):
         account, request = self.of(node), self.pods.request(task.template)
         if account is None or request is None or not self.pods.selects(task):
             return None
-        used, quotas = account
-        for place, amount in enumerate(request):
-            if used[place] + amount > quotas[place]:
-                return self._refusal(request, used, quotas)
+        for amount, used, quota in zip(request, account.used, account.amounts, strict=True):
+            if used + amount > quota:
+                return self._refusal(request, account)
         return None
 
-    def _refusal(self, request: Amounts, used: list[int], quotas: Amounts) -> Verdict:
-        each = zip(self.resources, request, used, quotas, strict=True)
-        shortfalls = tuple(Shortfall(*numbers) for numbers in each if numbers[1] + numbers[2] > numbers[3])
-        for shortfall in shortfalls:
-            self.refusals[shortfall.resource] += 1
-        message = "; ".join(f"{shortfall.resource} quota exceeded" for shortfall in shortfalls)
-        could_fit = all(amount <= quota for amount, quota in zip(request, quotas, strict=True))
-        return Verdict(Step.PREDICATE, NAME, Scope.NODE, REASON, message, shortfalls, resolvable=could_fit)
+    def _refusal(self, request: Amounts, account: Account) -> Verdict:
+        shortfalls, could_fit = [], True
+        for resource, amount, used, quota in zip(self.resources, request, account.used, account.amounts, strict=True):
+            if used + amount > quota:
+                shortfalls.append(Shortfall(resource, amount, used, quota))
+                could_fit = could_fit and amount <= quota
+                self.refusals[resource] += 1
+        message = "; ".join([f"{shortfall.resource} quota exceeded" for shortfall in shortfalls])
+        return Verdict(Step.PREDICATE, NAME, Scope.NODE, REASON, message, tuple(shortfalls), resolvable=could_fit)
 
     def admit_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
         passes = np.ones(len(rows), dtype=np.bool_)
-        request = self.pods.request(task.template)
-        if request is None or not self.pods.selects(task):
-            return passes
-        table = self.table()
-        counted = table.is_gpu[rows]
-        for place, (resource, amount) in enumerate(zip(self.resources, request, strict=True)):
-            exceeded = counted & (table.used[place][rows] > table.quotas[place][rows] - amount)
+        for resource, exceeded in self._exceeded(task, rows):
             self.refusals[resource] += int(np.count_nonzero(exceeded))
             passes &= ~exceeded
         return passes
+
+    def wordings(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Ids:
+        """Number the nodes by which of their quotas would be exceeded: that is all that is said of them."""
+        numbers: Ids = np.zeros(len(rows), dtype=np.intp)
+        for _, exceeded in self._exceeded(task, rows):
+            _, numbers = np.unique(2 * numbers + exceeded, return_inverse=True)
+        return numbers
+
+    def _exceeded(self, task: TaskInfo, rows: Rows) -> Iterator[tuple[str, Mask]]:
+        """For each resource, on which of the nodes the pod would take it above its quota."""
+        request = self.pods.request(task.template)
+        if request is None or not self.pods.selects(task):
+            return
+        table = self.table()
+        counted = table.is_gpu[rows]
+        for place, (resource, amount) in enumerate(zip(self.resources, request, strict=True)):
+            yield resource, counted & (table.used[place][rows] > table.quotas[place][rows] - amount)
 
 
 @dataclass(slots=True)
@@ -198,8 +227,8 @@ class NodeTable:
             account = budgets.of(node)
             self.is_gpu[node.row] = account is not None
             if account is not None:
-                self.used[:, node.row] = [min(amount, MAX_AMOUNT + 1) for amount in account[0]]
-                self.quotas[:, node.row] = account[1]
+                self.used[:, node.row] = [min(amount, MAX_AMOUNT + 1) for amount in account.used]
+                self.quotas[:, node.row] = account.amounts
         self.changed.clear()
 
 

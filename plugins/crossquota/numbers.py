@@ -61,15 +61,16 @@ class Figures:
             self._shown = (self._quotas.copy(), self._used.copy())
 
     def _take(self, name: str) -> None:
-        quota, used = self._budgets.quotas.get(name), self._budgets.used.get(name)
+        account = self._budgets.accounts.get(name)
+        quota = account.quota if account is not None else None
         self._faulty.pop(name, None)
         if quota is not None and quota.faults:
             self._faulty[name] = len(quota.faults)
         for place, resource in enumerate(self._budgets.resources):
             labels = (name, resource)
-            if quota is None:
+            if account is None or quota is None:
                 self._quotas.pop(labels, None)
                 self._used.pop(labels, None)
             else:
                 self._quotas[labels] = in_base_units(resource, quota.amounts[place])
-                self._used[labels] = in_base_units(resource, used[place] if used is not None else 0)
+                self._used[labels] = in_base_units(resource, account.used[place])

@@ -46,6 +46,7 @@ class CrossQuotaPlugin:
             budgets.refuse,
             scope=scope,
             vector=budgets.admit_rows,
+            wordings=budgets.wordings,
             applies=budgets.applies,
             key=budgets.key,
             version=_never,

@@ -57,6 +57,11 @@ class NodeQuota:
     faults: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
 
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """All that is to be told."""
+        return self.faults + self.doubts
+
 
 def quota_of(node: NodeInfo, limits: Limits) -> NodeQuota:
     """Look up the quota of every resource."""
@@ -67,18 +72,19 @@ def quota_of(node: NodeInfo, limits: Limits) -> NodeQuota:
         whole = node.allocatable_of(resource)
         wrong: list[str] = []
         amount, origin = _annotated(node, resource, whole, wrong) or _configured(limits, resource, whole)
-        instead = f"the quota of {resource} is {format_amount(resource, amount)} ({origin})"
-        faults.extend(f"{fault}; {instead}" for fault in wrong)
-        doubt = doubt_about(resource, amount)
-        if doubt is not None and origin == field_of(ANNOTATION + resource):
-            doubts.append(f"{origin}: {doubt}")
+        if wrong:
+            instead = f"the quota of {resource} is {format_amount(resource, amount)} ({origin})"
+            faults.extend(f"{fault}; {instead}" for fault in wrong)
+        if origin == field_of(ANNOTATION + resource):
+            doubt = doubt_about(resource, amount)
+            doubts.extend([f"{origin}: {doubt}"] if doubt is not None else [])
         amounts.append(amount)
     return NodeQuota(tuple(amounts), tuple(faults), tuple(doubts))
 
 
 def part_of(whole: int, percentage: Fraction) -> int:
     """Return a part of 100, rounded down."""
-    return int(whole * percentage / 100)
+    return whole * percentage.numerator // (percentage.denominator * 100)
 
 
 def doubt_about(resource: str, amount: int) -> str | None:

@@ -30,6 +30,8 @@ STRATEGIES = (MOST_ALLOCATED, LEAST_ALLOCATED)
 
 Part = tuple[int, int, float]
 """Place, requested amount and weight of one resource."""
+Scored = tuple[TaskTemplate, tuple[Part, ...], float, bool]
+"""A template, what counts of it, the sum of the weights, and whether its pods spread."""
 
 
 class QuotaScore:
@@ -40,18 +42,18 @@ class QuotaScore:
         self._weights = arguments.weights
         self._elsewhere = arguments.elsewhere
         self._budgets = budgets
-        self._known: dict[int, tuple[TaskTemplate, tuple[Part, ...], float, bool]] = {}
+        self._known: dict[int, Scored] = {}
 
     def score(self, task: TaskInfo, node: NodeInfo) -> float:
         """Score one node."""
-        pods = self._budgets.pods
-        if not pods.include(task.template) or not pods.selects(task):
+        known = self._of(task.template)
+        if known is None or not self._budgets.pods.selects(task):
             return 0.0
         account = self._budgets.of(node)
         if account is None:
             return self._elsewhere
-        _, parts, divisor, spreads = self._of(task.template)
-        used, quotas = account
+        _, parts, divisor, spreads = known
+        used, quotas = account.used, account.amounts
         total = 0.0
         for place, request, weight in parts:
             after, quota = used[place] + request, quotas[place]
@@ -62,10 +64,10 @@ class QuotaScore:
 
     def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
         """Answer as ``score``, for many nodes at once."""
-        pods = self._budgets.pods
-        if not pods.include(task.template) or not pods.selects(task):
+        known = self._of(task.template)
+        if known is None or not self._budgets.pods.selects(task):
             return np.zeros(len(rows))
-        _, parts, divisor, spreads = self._of(task.template)
+        _, parts, divisor, spreads = known
         table = self._budgets.table()
         total = np.zeros(len(rows))
         fits = np.full(len(rows), divisor > 0)
@@ -78,13 +80,16 @@ class QuotaScore:
         found: Floats = np.where(table.is_gpu[rows], gpu, self._elsewhere)
         return found
 
-    def _of(self, template: TaskTemplate) -> tuple[TaskTemplate, tuple[Part, ...], float, bool]:
+    def _of(self, template: TaskTemplate) -> Scored | None:
+        """Return what counts of a template; None when its pods are no CPU pods."""
         found = self._known.get(template.id)
         if found is None or found[0] is not template:
-            request = self._budgets.pods.request(template) or ()
+            request = self._budgets.pods.request(template)
+            if request is None:
+                return None
             parts = tuple(
                 (place, amount, weight)
-                for place, (amount, weight) in enumerate(zip(request, self._weights, strict=False))
+                for place, (amount, weight) in enumerate(zip(request, self._weights, strict=True))
                 if amount
             )
             divisor = sum(weight for _, _, weight in parts)

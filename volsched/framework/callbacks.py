@@ -72,6 +72,9 @@ PredicateFn: TypeAlias = Callable[[TaskInfo, Any], Verdict | None]
 """May this task go on this node? None passes. AND over plugins, the first refusal counts."""
 PredicateVectorFn: TypeAlias = Callable[[TaskInfo, Any, Rows], Mask]
 """The vector twin of a predicate: (task, columns, rows) -> which of those rows pass."""
+WordingsFn: TypeAlias = Callable[[TaskInfo, Any, Rows], npt.NDArray[np.intp]]
+"""Of rows that a predicate's vector twin refuses, small numbers: rows of equal ones are refused in the same words, so
+that many are explained by one of them."""
 NodeOrderFn: TypeAlias = Callable[[TaskInfo, Any], float]
 """How good is this node for this task? Summed over plugins, in order."""
 NodeOrderVectorFn: TypeAlias = Callable[[TaskInfo, Any, Rows], Floats]
@@ -155,6 +158,7 @@ class Predicate:
     applies: Callable[[TaskInfo], bool] | None = None
     key: KeyFn | None = None
     version: VersionFn | None = None
+    wordings: WordingsFn | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,13 @@ from volsched.framework.callbacks import (
     Predicate,
     PredicateFn,
     Rows,
+    WordingsFn,
 )
 from volsched.framework.columns import FactColumns, NodeColumns, Path, StaticNode
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import NodeRefusals, Verdict
+from volsched.model.verdict import DETAILED, NodeRefusals, Verdict
 
 _NEVER = -np.inf
 _FEW = 24
@@ -635,12 +636,34 @@ class FastEngine:
         rows = np.flatnonzero(undecided)
         if predicate.vector is not None:
             rows = rows[~predicate.vector(task, self, rows)]
+        if predicate.vector is not None and predicate.wordings is not None and len(rows):
+            rows = self._count_by_wording(task, predicate, predicate.wordings, rows, undecided, found)
         nodes = self.cluster.rows
         for row in rows:
             verdict = predicate.fn(task, nodes[row])
             if verdict is not None:
                 found.add_verdict(verdict, nodes[row].name)
                 undecided[row] = False
+
+    def _count_by_wording(
+        self,
+        task: TaskInfo,
+        predicate: Predicate,
+        wordings: WordingsFn,
+        rows: Rows,
+        undecided: Mask,
+        found: NodeRefusals,
+    ) -> Rows:
+        """Count refusals that many of the rows share; the other rows, each of which is worth its own words."""
+        numbers = wordings(task, self, rows)
+        _, first, of_row, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
+        for place, count in zip(first, counts, strict=True):
+            verdict = predicate.fn(task, self.cluster.rows[rows[place]])
+            if count > DETAILED and verdict is not None:
+                found.add(verdict.message, int(count))
+        told = counts[of_row] > DETAILED
+        undecided[rows[told]] = False
+        return rows[~told]
 
     def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
         """For each node the task could go on (of the group that is chosen from): each plugin's score."""

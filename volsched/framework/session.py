@@ -43,6 +43,7 @@ from volsched.framework.callbacks import (
     UniformFn,
     VersionFn,
     VictimsFn,
+    WordingsFn,
 )
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, NodeCallbacks
@@ -200,9 +201,10 @@ class Session:
         applies: Applies | None = None,
         key: KeyFn | None = None,
         version: VersionFn | None = None,
+        wordings: WordingsFn | None = None,
     ) -> None:
         """Refuse nodes for a task. ``applies`` may read the task's template only; see ``Scope`` for the rest."""
-        predicate = Predicate(plugin, fn, scope, vector, applies, key, version)
+        predicate = Predicate(plugin, fn, scope, vector, applies, key, version, wordings)
         self._add("enablePredicate", self.nodes.predicates, predicate)
 
     def add_node_order_fn(

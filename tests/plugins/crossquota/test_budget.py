@@ -32,7 +32,7 @@ def admitted(world: Lab, task: TaskInfo) -> set[str]:
 def used(world: Lab, name: str = "g1") -> list[int]:
     """What the plugin counts as used on a node."""
     budgets = world.accounts.get("crossquota", lambda _: pytest.fail("no session was opened"))
-    return list(budgets.of(world.cluster.nodes[name])[0])
+    return list(budgets.of(world.cluster.nodes[name]).used)
 
 
 # --- classification -------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def account(found: Rig) -> NodeBudgets:
 
 def recount(cluster: Cluster, budgets: NodeBudgets) -> dict[str, list[int]]:
     """What CPU pods hold on each GPU node, summed from the tasks."""
-    found = {name: [0] * len(budgets.resources) for name in budgets.quotas}
+    found = {name: [0] * len(budgets.resources) for name, account in budgets.accounts.items() if account.quota}
     for task in cluster.tasks.values():
         request = task.template.request
         if task.node is None or task.node.name not in found or not ON_NODE[task.status] or request.amount(GPU):
@@ -146,15 +146,16 @@ def recount(cluster: Cluster, budgets: NodeBudgets) -> dict[str, list[int]]:
 
 def followed(budgets: NodeBudgets) -> dict[str, list[int]]:
     """What the account says of the same, which followed moves."""
-    return {name: budgets.used.get(name, [0] * len(budgets.resources)) for name in budgets.quotas}
+    return {name: account.used for name, account in budgets.accounts.items() if account.quota is not None}
 
 
 def excess(cluster: Cluster, budgets: NodeBudgets) -> dict[tuple[str, str], int]:
     """How far each GPU node is above its quotas."""
     counted = recount(cluster, budgets)
     return {
-        (name, resource): counted[name][place] - quota.amounts[place]
-        for name, quota in budgets.quotas.items()
+        (name, resource): counted[name][place] - account.amounts[place]
+        for name, account in budgets.accounts.items()
+        if account.quota is not None
         for place, resource in enumerate(budgets.resources)
     }
 

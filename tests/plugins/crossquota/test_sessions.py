@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from plugins.crossquota.budget import NodeBudgets
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, STRATEGY, gpu_node, node, rig
 from volsched.framework.engine import FastEngine
 from volsched.model import api
@@ -227,3 +228,33 @@ def asked(nodes: int) -> tuple[int, int]:
 
 def test_a_placement_asks_no_more_on_a_larger_cluster() -> None:
     assert asked(50) == asked(400)
+
+
+def explanations(nodes: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
+    """Refusals that were put in words for a pod that no node takes, and the words."""
+    cluster = gpu_nodes(*(f"g{number:04}" for number in range(nodes))).job("etl", cpu=2)
+    found, worded, refusal = rig(cluster, **{"quota.cpu": 1}), [], NodeBudgets._refusal
+    monkeypatch.setattr(NodeBudgets, "_refusal", lambda *given: worded.append(given) or refusal(*given))
+    waiting = found.cycle().waiting["etl-0"]
+    monkeypatch.undo()
+    return len(worded), waiting
+
+
+def test_an_explanation_costs_no_more_on_a_larger_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, of_few = explanations(50, monkeypatch)
+    many, of_many = explanations(400, monkeypatch)
+
+    assert few == many
+    assert of_few == "0/50 nodes are available: 50 cpu quota exceeded."
+    assert of_many == "0/400 nodes are available: 400 cpu quota exceeded."
+
+
+@ENGINES
+def test_words_and_numbers_of_every_group_of_nodes(engine: Any) -> None:
+    cluster = gpu_nodes("g1", "g2", "g3", "g4").add(gpu_node("h1", {f"{ANN}cpu": "9"})).add(node("plain", cpu=1))
+    decision = rig(cluster.job("etl", cpu=8, memory="8Gi"), engine, **{"quota.cpu": 4, "quota.memory": "4Gi"}).cycle()
+
+    assert decision.waiting["etl-0"] == (
+        "0/6 nodes are available: 4 cpu quota exceeded; memory quota exceeded, 1 Insufficient cpu, "
+        "1 memory quota exceeded (h1: memory required 8Gi, used 0, quota 4Gi)."
+    )
