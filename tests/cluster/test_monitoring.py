@@ -245,12 +245,28 @@ def quotas_by_card_are_used_up(run: Run) -> None:
     api.patch(f"{GROUPS}/namespaces/{town.namespace}/podgroups/reserves", wanted)
     for group, size in (("fits", 2), ("exceeds", 3)):
         town.gang(group, 0, "high", minimum=size)
-        pods = [run.installed.pod(f"{group}-{index}", group=group, memory="1Mi", **{CARD: 1}) for index in range(size)]
-        for pod in pods:
-            pod["metadata"]["annotations"]["volcano.sh/card.name"] = MODEL
-        run.installed.make_pods(town.namespace, pods)
+        make_cards(run, group, range(size))
     run.wait_shown("max(volcano_queue_card_allocated) == 2")
     run.wait_shown("sum(volsched_queue_card_refusals_total) > 0")
+
+
+def a_job_is_scaled_beyond_its_quota_and_back(run: Run) -> None:
+    town = run.town
+    make_cards(run, "fits", range(2, 5))
+    run.wait_shown("max(volcano_queue_card_allocated) == 4")
+    # one of them, and the three of the gang that exceeds the quota anyhow
+    run.wait_shown('sum(volsched_pending_pods{step="allocatable", reason="InsufficientScalarQuota"}) == 4')
+    for index in range(2, 5):
+        run.installed.api.delete(f"/api/v1/namespaces/{town.namespace}/pods/fits-{index}", grace_seconds=0)
+    run.wait_shown("max(volcano_queue_card_allocated) == 2")
+
+
+def make_cards(run: Run, group: str, numbers: range) -> None:
+    """Make pods of a PodGroup that want one card each."""
+    pods = [run.installed.pod(f"{group}-{index}", group=group, memory="1Mi", **{CARD: 1}) for index in numbers]
+    for pod in pods:
+        pod["metadata"]["annotations"]["volcano.sh/card.name"] = MODEL
+    run.installed.make_pods(run.town.namespace, pods)
 
 
 STORY: Final[tuple[Callable[[Run], None], ...]] = (
@@ -262,6 +278,7 @@ STORY: Final[tuple[Callable[[Run], None], ...]] = (
     the_api_server_lets_the_scheduler_down,
     pods_wait_for_many_reasons,
     quotas_by_card_are_used_up,
+    a_job_is_scaled_beyond_its_quota_and_back,
 )
 
 
