@@ -33,7 +33,8 @@ class Query:
 class Panel:
     """One panel. ``unit`` is one of Grafana's names of units; ``width`` counts in 24ths of the page.
 
-    A ``heatmap`` has a row for each series. ``thresholds`` are the values from which a stat is orange and red, lower ones when ``high_is_good``.
+    A ``heatmap`` has a row for each series. ``thresholds`` are the values from which a stat is orange and red, lower
+    ones when ``high_is_good``.
     """
 
     title: str
