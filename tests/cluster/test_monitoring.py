@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -39,7 +39,9 @@ from tests.docs.pages import blocks
 from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dashboard, of_rules, operands
 from volsched.kube.config_source import text_hash
 from volsched.registry import PLUGINS, load_profile
+from volsched.testing.controlplane import a_pod
 from volsched.testing.controlplane.faults import FaultProxy, ResetWatch, Respond, server_error, too_many_requests
+from volsched.testing.controlplane.objects import a_binding
 from volsched.testing.prometheus import Prometheus, PrometheusError, find_programs
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
@@ -64,6 +66,35 @@ tiers:
   - name: nodeorder
 """
 """The plugin minds queues, as does proportion, and does not run beside it."""
+
+SHARED_CARDS: Final = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: mgpu
+    arguments: {predicate.MGPUEnable: true}
+"""
+
+CPU_PODS_ON_GPU_NODES: Final = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: crossquota
+    arguments: {gpu-resource-names: nvidia.com/gpu, quota.cpu: "1"}
+"""
+
+
+def shares(core: int, memory: int) -> dict[str, Any]:
+    """Percent of cards and MiB, of a pod or of a node."""
+    return {"vke.volcengine.com/mgpu-core": core, "vke.volcengine.com/mgpu-memory": memory}
 
 
 @dataclass
@@ -126,7 +157,7 @@ def run(
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():  # a download says so
         programs = find_programs()
-    make_nodes(2, cpu="4", labels=MODEL_LABELS, **{CARD: 4})
+    make_nodes(2, cpu="4", labels=MODEL_LABELS, **{CARD: 4}, **shares(200, 32768))
     town = Town(installed, namespace, tmp_path)
     installed.configure(CONFIGURATION, KEY)
     flags = ("--scheduler-configmap", CONFIGMAP)
@@ -269,6 +300,26 @@ def make_cards(run: Run, group: str, numbers: range) -> None:
     run.installed.make_pods(run.town.namespace, pods)
 
 
+def cards_are_shared(run: Run) -> None:
+    run.configure(SHARED_CARDS)
+    town, api = run.town, run.installed.api
+    town.gang("shares", 3, "high", **shares(30, 4096))
+    town.wait_running("shares", 3)
+    run.wait_shown("max(volsched_mgpu_card_instances) >= 2")
+    run.installed.make_pods(town.namespace, [a_pod("foreign", scheduler="nobody", **shares(30, 4096))])
+    path = f"/api/v1/namespaces/{town.namespace}/pods"
+    node = api.get(f"{path}/shares-0")["spec"]["nodeName"]
+    api.create(f"{path}/foreign/binding", a_binding(api.get(f"{path}/foreign"), node))
+    run.wait_shown("sum(max by (node) (volsched_mgpu_card_state_unknown)) == 1")
+
+
+def cpu_pods_use_up_their_quota(run: Run) -> None:
+    run.configure(CPU_PODS_ON_GPU_NODES)
+    run.wait_shown('max(volsched_crossquota_quota{resource="cpu"}) == 1')
+    run.town.gang("etl", 1, "high", cpu="1100m")
+    run.wait_shown('sum(volsched_crossquota_refusals_total{resource="cpu"}) > 0')
+
+
 STORY: Final[tuple[Callable[[Run], None], ...]] = (
     queues_have_limits,
     gangs_are_placed,
@@ -279,6 +330,8 @@ STORY: Final[tuple[Callable[[Run], None], ...]] = (
     pods_wait_for_many_reasons,
     quotas_by_card_are_used_up,
     a_job_is_scaled_beyond_its_quota_and_back,
+    cards_are_shared,
+    cpu_pods_use_up_their_quota,
 )
 
 
