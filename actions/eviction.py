@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from actions.harm import FEWEST_COMPARED, SHARE_COMPARED, Harm, harm_of, needed
 from actions.job_order import considered
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import NodeOrder, Predicate
@@ -31,12 +32,19 @@ from volsched.model.verdict import NodeRefusals
 EVICTABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
 
 KEEP_BUDGETS = "respectDisruptionBudgets"
+LEAST_HARM = "leastImportantVictims"
 ARGUMENTS = (
     Argument(
         KEEP_BUDGETS,
         "bool",
         False,
         "Never evict a pod whose PodDisruptionBudget allows no more disruptions; otherwise such pods go last.",
+    ),
+    Argument(
+        LEAST_HARM,
+        "bool",
+        False,
+        "Make room on the node whose victims matter least, as kube-scheduler does, and not on that of the best score.",
     ),
 )
 """What both evicting actions can be told."""
@@ -59,8 +67,9 @@ class Hunt:
     ``may_go`` picks candidates among a node's tasks, ``lawful`` is the plugins' vote on them, ``allowed`` whether the
     task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
     ``keeps_budgets`` nobody goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
-    kube-scheduler). ``quiet``: an earlier search for the task has said why it did not help. ``where`` names the nodes
-    that can have candidates, when ``grounds`` are given; without, any node can.
+    kube-scheduler). With ``least_harm`` the node is chosen by its victims and not by its score. ``quiet``: an earlier
+    search for the task has said why it did not help. ``where`` names the nodes that can have candidates, when
+    ``grounds`` are given; without, any node can.
     """
 
     session: Session
@@ -71,6 +80,7 @@ class Hunt:
     allowed: Callable[[], bool]
     needs_candidates: bool = False
     keeps_budgets: bool = False
+    least_harm: bool = False
     quiet: bool = False
     grounds: Grounds | None = None
     where: Collection[str] = ()
@@ -86,7 +96,8 @@ class Hunt:
         passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
         for keeping in passes:
             self.failures = NodeRefusals()
-            if any(self._make_room(node, keeping=keeping) for node in worth_a_try):
+            tried = self._least_harm_first(worth_a_try, keeping=keeping) if self.least_harm else worth_a_try
+            if any(self._make_room(node, keeping=keeping) for node in tried):
                 return True
             if len(worth_a_try) < len(nodes):
                 self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
@@ -115,14 +126,35 @@ class Hunt:
             return False
         return node.unsettled > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
 
-    def _make_room(self, node: NodeInfo, *, keeping: bool) -> bool:
+    def _least_harm_first(self, nodes: list[NodeInfo], *, keeping: bool) -> list[NodeInfo]:
+        """The nodes by how much their victims matter, as far as amounts tell; those not compared come last."""
+        most = max(FEWEST_COMPARED, len(self.session.cluster.rows) // SHARE_COMPARED)
+        compared: dict[str, tuple[Harm, NodeInfo]] = {}
+        for node in nodes:
+            chosen = self._needed(node, self._tried(node, keeping=keeping)[2])
+            if chosen is not None:
+                compared[node.name] = (harm_of(chosen), node)
+                if len(compared) == most:
+                    break
+        best = [node for _, node in sorted(compared.values(), key=lambda found: found[0])]
+        return [*best, *(node for node in nodes if node.name not in compared)]
+
+    def _tried(self, node: NodeInfo, *, keeping: bool) -> tuple[list[TaskInfo], list[TaskInfo], list[TaskInfo]]:
+        """Candidates on a node, whom of them the plugins let go, and whom of these to try, in order of victims."""
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
-        if self.needs_candidates and not candidates:
-            return self._fail(NOBODY)
         victims = self._victims(candidates)
         orderly, broken = _by_budget(self.session, in_order_of_victims(self.session, self.task, victims))
-        tried = orderly if keeping else [*orderly, *broken]
-        if not self._could_suffice(node, tried):
+        return candidates, victims, orderly if keeping else [*orderly, *broken]
+
+    def _needed(self, node: NodeInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo] | None:
+        weaker = [other for other in node.tasks.values() if self._is_weaker(other)]
+        return needed(node, self.session.cluster.columns.request(self.task.template), weaker, victims)
+
+    def _make_room(self, node: NodeInfo, *, keeping: bool) -> bool:
+        candidates, victims, tried = self._tried(node, keeping=keeping)
+        if self.needs_candidates and not candidates:
+            return self._fail(NOBODY)
+        if self._needed(node, tried) is None:
             return self._fail(_why_not(candidates, victims, tried, enough=False))
         before = self.statement.checkpoint()
         self._displace_weaker(node)
@@ -174,18 +206,6 @@ class Hunt:
 
     def _is_weaker(self, other: TaskInfo) -> bool:
         return self.session.was_promised_before(other) and other.priority < self.task.priority
-
-    def _could_suffice(self, node: NodeInfo, victims: Sequence[TaskInfo]) -> bool:
-        """Whether the room of all victims together would do, resources alone considered."""
-        freed: dict[int, int] = {}
-        weaker = [other for other in node.tasks.values() if self._is_weaker(other)]
-        for victim in [*victims, *weaker]:
-            for column, amount in victim.charge:
-                freed[column] = freed.get(column, 0) + amount
-        return all(
-            node.allocatable[c] - node.used[c] + node.releasing[c] - node.pipelined[c] + freed.get(c, 0) >= amount
-            for c, amount in self.session.cluster.columns.request(self.task.template)
-        )
 
     def _suffices(self, node: NodeInfo) -> bool:
         return self.allowed() and self.session.engine.admits(self.task, node)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from actions.eviction import (
     ARGUMENTS,
     KEEP_BUDGETS,
+    LEAST_HARM,
     Grounds,
     Hunt,
     can_go,
@@ -38,6 +39,7 @@ class PreemptAction:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._keeps_budgets = bool(arguments[KEEP_BUDGETS])
+        self._least_harm = bool(arguments[LEAST_HARM])
         self._grounds: Grounds
 
     def execute(self, session: Session) -> None:
@@ -105,6 +107,7 @@ class PreemptAction:
             session.preemptable,
             takes_on(session, queue, task),
             keeps_budgets=self._keeps_budgets,
+            least_harm=self._least_harm,
             quiet=inside,
             grounds=self._grounds,
             where=nodes_of(job) if inside and job is not None else self._grounds.of_queue(queue.name),

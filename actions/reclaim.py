@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from actions.eviction import ARGUMENTS, KEEP_BUDGETS, Grounds, Hunt, can_go, note_hunted, preemptors, starving
+from actions.eviction import (
+    ARGUMENTS,
+    KEEP_BUDGETS,
+    LEAST_HARM,
+    Grounds,
+    Hunt,
+    can_go,
+    note_hunted,
+    preemptors,
+    starving,
+)
 from actions.job_order import Turns
 from volsched.framework.arguments import Argument
 from volsched.framework.session import Session
@@ -24,6 +34,7 @@ class ReclaimAction:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._keeps_budgets = bool(arguments[KEEP_BUDGETS])
+        self._least_harm = bool(arguments[LEAST_HARM])
         self._grounds: Grounds
 
     def execute(self, session: Session) -> None:
@@ -69,6 +80,7 @@ class ReclaimAction:
             lambda: True,
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
+            least_harm=self._least_harm,
             grounds=self._grounds,
             where=self._grounds.of_others(queue.name),
         )

@@ -63,6 +63,10 @@ tiers:
 - plugins:
   - name: predicates
   - name: nodeorder
+configurations:
+- name: preempt
+  arguments:
+    leastImportantVictims: true
 """
 """What applies when no configuration is given and volsched answers to the name default-scheduler: pods are spread, and
 preempt by priority, as users of that scheduler expect."""
