@@ -12,6 +12,7 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
     "drf": PluginEntry("plugins.drf.plugin", "DrfPlugin"),
     "proportion": PluginEntry("plugins.proportion.plugin", "ProportionPlugin"),
     "capacity-card": PluginEntry("plugins.capacity_card.plugin", "CapacityCardPlugin"),
+    "capacity-dra": PluginEntry("plugins.capacity_dra.plugin", "CapacityDRAPlugin"),
     "predicates": PluginEntry("plugins.predicates.plugin", "build"),
     "mgpu": PluginEntry("plugins.mgpu.plugin", "MGPUPlugin"),
     "crossquota": PluginEntry("plugins.crossquota.plugin", "build"),
@@ -24,6 +25,7 @@ ALSO_UNDER: Final[dict[str, str]] = {"mgpu": "predicates"}
 
 VALIDATORS: Final[dict[str, ValidatorEntry]] = {
     "capacity-card": ValidatorEntry("plugins.capacity_card.validation", "validate"),
+    "capacity-dra": ValidatorEntry("plugins.capacity_dra.validation", "validate"),
     "crossquota": ValidatorEntry("plugins.crossquota.validation", "validate"),
     "mgpu": ValidatorEntry("plugins.mgpu.validation", "validate"),
 }

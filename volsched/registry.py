@@ -31,7 +31,7 @@ _LATER: Final = "is not in this version of volsched"
 _VOLCANO: Final = "belongs to Volcano and is not part of volsched"
 
 ABSENT_PLUGINS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("capacity", "capacity-card", "capacity-dra"), _LATER),
+    **dict.fromkeys(("capacity", "capacity-card"), _LATER),
     **dict.fromkeys(
         (
             "cdp",

@@ -174,5 +174,5 @@ def _register_devices(session: Session) -> None:
     session.add_node_order_fn(
         NAME, rules.score, scope="domain", applies=rules.applies, key=rules.preference_key, version=rules.version
     )
-    session.add_event_handler(NAME, rules)
+    session.add_event_handler(NAME, rules, first=True)
     session.add_close_fn(NAME, lambda: rules.release_useless(session))

@@ -124,6 +124,8 @@ class QueueAmounts:
     allocated: Mapping[str, int]
     inqueue: Mapping[str, int]
     capability: Mapping[str, int]
+    beside: bool = False
+    """These amounts are shown beside those of resources, and not in their place."""
 
 
 QueueAmountsFn: TypeAlias = Callable[[QueueInfo], QueueAmounts]

@@ -171,6 +171,11 @@ class Session:
         """The registrations that follow are of this plugin entry; its switches decide which of them count."""
         self._tier, self._option = tier, option
 
+    @property
+    def minds_ancestors(self) -> bool:
+        """Whether the plugin entry that is registering is to look at the queues above a queue, too."""
+        return self._option.allows("enableHierarchy")
+
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
         """An account that outlives the session; if it is an ``Observer`` it follows every change."""
         return self._accounts.get(name, make)
@@ -284,9 +289,9 @@ class Session:
         """Say from whom a task may reclaim."""
         self._add_tiered("enableReclaimable", self._reclaimable, fn)
 
-    def add_event_handler(self, plugin: str, handler: EventHandler) -> None:
-        """Follow what statements do with tasks."""
-        self._handlers.append(handler)
+    def add_event_handler(self, plugin: str, handler: EventHandler, *, first: bool = False) -> None:
+        """Follow what statements do with tasks; ``first``: before all others, which read what it decides."""
+        self._handlers.insert(0 if first else len(self._handlers), handler)
 
     def add_close_fn(self, plugin: str, fn: CloseFn) -> None:
         """Be called when the session closes."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -26,6 +27,8 @@ from volsched.model.device_reading import amount, claim_spec, class_of, slice_of
 class InFlight:
     """What a session chose for a claim and the API server does not show yet: for which job, used by which pods."""
 
+    key: str
+    """The claim's ``namespace/name``."""
     allocation: dra.Allocation
     job: str
     pods: dict[str, None] = field(default_factory=dict)
@@ -90,6 +93,8 @@ class Devices:
     answer about a node may be made from, `claims_version` with every claim, class and template.
     """
 
+    KEPT: ClassVar[int] = 1 << 16
+
     def __init__(self, touch: Callable[[str], None] = lambda _: None) -> None:
         self.slices: dict[str, Slice] = {}
         self.classes: dict[str, ClassSpec] = {}
@@ -105,6 +110,8 @@ class Devices:
         self._local: dict[str, dict[PoolId, int]] = {}
         self._wide: dict[PoolId, int] = {}
         self._pool_versions: dict[PoolId, int] = {}
+        self._log: list[str] = []
+        self._log_start = 0
         self._specs: WeakValueDictionary[bytes, ClaimSpec] = WeakValueDictionary()
 
     # -- what there is ------------------------------------------------------------------------------------------------
@@ -128,14 +135,32 @@ class Devices:
         chosen = self.in_flight.get(claim.uid)
         return chosen.allocation if chosen is not None else None
 
+    @property
+    def log_end(self) -> int:
+        """The position after the newest change of a claim."""
+        return self._log_start + len(self._log)
+
+    def changed_since(self, position: int) -> Iterable[str] | None:
+        """Return the keys of the claims that changed since a position, each once; None when that was forgotten."""
+        return None if position < self._log_start else dict.fromkeys(self._log[position - self._log_start :])
+
+    def _changed(self, key: str) -> None:
+        self.claims_version += 1
+        self._log.append(key)
+        if len(self._log) > self.KEPT:
+            cut = len(self._log) // 2
+            del self._log[:cut]
+            self._log_start += cut
+
     # -- what a session chooses ---------------------------------------------------------------------------------------
 
     def assume(self, claim: Claim, allocation: dra.Allocation, job: str, pod: str) -> None:
         """Let a claim have what was chosen for it, for the pod of this uid."""
         chosen = self.in_flight.get(claim.uid)
         if chosen is None:
-            chosen = self.in_flight[claim.uid] = InFlight(allocation, job)
+            chosen = self.in_flight[claim.uid] = InFlight(claim.key, allocation, job)
             self._hold(claim.uid, allocation)
+            self._changed(claim.key)
         chosen.pods[pod] = None
 
     def forget(self, uid: str, pod: str) -> None:
@@ -147,10 +172,10 @@ class Devices:
         if not chosen.pods:
             self._settle(uid)
             self._hold(uid, None)
+            self._changed(chosen.key)
 
     def _settle(self, uid: str) -> None:
-        if self.in_flight.pop(uid, None) is not None:
-            self.claims_version += 1
+        self.in_flight.pop(uid, None)
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
@@ -181,7 +206,7 @@ class Devices:
                 if claim is not None:
                     self._settle(claim.uid)
                     self._hold(claim.uid, None)
-                self.claims_version += 1
+                self._changed(key)
             case "ResourceSlice":
                 self._drop_slice(name)
             case "DeviceClass":
@@ -216,14 +241,13 @@ class Devices:
             found.status.allocation,
             found.status.reserved_for,
         )
-        self.claims_version += 1
         if claim.allocation is not None:
             self._settle(claim.uid)
         self._hold(claim.uid, self.allocation_of(claim))
+        self._changed(claim.key)
 
     def _hold(self, uid: str, allocation: dra.Allocation | None) -> None:
         results = allocation.devices.results if allocation is not None else ()
-        self.claims_version += 1
         for pool in self.ledger.hold(uid, results):
             self._pool_changed(pool)
 

@@ -159,8 +159,8 @@ def _queues(simulation: Simulation) -> Json:
 def _amounts(simulation: Simulation, queue: QueueInfo, reserved: Mapping[str, Resources]) -> QueueAmounts:
     """What a queue's own jobs hold and have reserved, and what it may hold."""
     said = [of_queue(queue) for of_queue in simulation.queue_amounts]
-    if not said:
-        return QueueAmounts(queue.allocated, reserved.get(queue.name, Resources.EMPTY), queue.capability)
+    if all(amounts.beside for amounts in said):
+        said.append(QueueAmounts(queue.allocated, reserved.get(queue.name, Resources.EMPTY), queue.capability))
     return QueueAmounts(
         dict(ChainMap(*(dict(amounts.allocated) for amounts in said))),
         dict(ChainMap(*(dict(amounts.inqueue) for amounts in said))),

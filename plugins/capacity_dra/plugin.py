@@ -1,0 +1,314 @@
+"""capacity-dra: no queue holds more devices of a DeviceClass, or of their capacity, than its quota.
+
+Decoupled from the allocation of devices: it only counts. It stands alone, beside ``proportion`` or beside
+``capacity-card``, with accounts of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Final, Literal
+
+from plugins.capacity_dra.charges import named_as
+from plugins.capacity_dra.demands import Demands
+from plugins.capacity_dra.ledger import Ledger
+from plugins.capacity_dra.quota import COUNT, Amount, Amounts, Quota, in_words, milli, read_quota
+from volsched.framework.arguments import Argument
+from volsched.framework.callbacks import ABSTAIN, Ballot, QueueAmounts, Vote
+from volsched.framework.reporter import about_group, about_queue
+from volsched.framework.session import Session
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.series import Numbers, Series
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+
+NAME: Final = "capacity-dra"
+INSUFFICIENT: Final = "InsufficientDRAQuota"
+BAD_QUOTA: Final = "InvalidDRAQuota"
+NOT_A_LEAF: Final = "NotALeafQueue"
+
+ENABLED: Final = "dynamicResourceAllocationEnable"
+DIMENSIONS: Final = "draConsumableCapacityEnable"
+STRICT: Final = "draStrictCapacity"
+UNLISTED: Final = "unlistedClasses"
+ADMIN: Final = "chargeAdminAccess"
+
+_LABELS: Final = ("queue_name", "device_class", "dimension")
+CAPACITY: Final = Series("volcano_queue_dra_capacity", "The queue's quota of devices, or of their capacity", _LABELS)
+ALLOCATED: Final = Series("volcano_queue_dra_allocated", "What pods of the queue, and below it, hold of it", _LABELS)
+INQUEUE: Final = Series("volcano_queue_dra_inqueue", "What is reserved for jobs that were admitted", _LABELS)
+
+At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
+PLACED_NOW: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityDRAArguments:
+    """What the plugin was told; see ``CapacityDRAPlugin.ARGUMENTS``."""
+
+    enabled: bool = True
+    dimensions: bool = True
+    strict: bool = False
+    denies_unlisted: bool = False
+    with_admin: bool = False
+
+
+class CapacityDRAPlugin:
+    """Registers the rules; what they read follows the cluster from one session to the next."""
+
+    name: ClassVar[str] = NAME
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(ENABLED, "bool", True, "Whether quotas of devices are minded at all."),
+        Argument(DIMENSIONS, "bool", True, "Whether sums of consumable capacity are minded beside numbers of devices."),
+        Argument(STRICT, "bool", False, "Refuse a request for a dimension that the quota of its class does not name."),
+        Argument(UNLISTED, "str", "allow", "Classes that a quota does not name.", choices=("allow", "deny")),
+        Argument(ADMIN, "bool", False, "Devices with adminAccess count too."),
+    )
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._arguments = CapacityDRAArguments(
+            arguments[ENABLED],
+            arguments[DIMENSIONS],
+            arguments[STRICT],
+            arguments[UNLISTED] == "deny",
+            arguments[ADMIN],
+        )
+
+    def on_session_open(self, session: Session) -> None:
+        """Register everything, and tell what queues say wrongly."""
+        if not self._arguments.enabled:
+            return
+        books = session.account(f"{NAME}.books", lambda cluster: Books(cluster, self._arguments))
+        ledger = session.account(f"{NAME}.ledger", lambda _: books.ledger)
+        ledger.catch_up()
+        books.open(session)
+        session.add_job_enqueueable_fn(NAME, books.vote, always=True)
+        session.add_allocatable_fn(NAME, books.refusal)
+        session.add_event_handler(NAME, books)
+        session.add_queue_amounts_fn(NAME, books.amounts)
+        for series, numbers in ((CAPACITY, books.capacities), (ALLOCATED, books.allocations), (INQUEUE, books.inqueue)):
+            session.add_series_fn(NAME, series, numbers)
+
+
+class Books:
+    """The quotas of all queues, and what is checked against them."""
+
+    def __init__(self, cluster: Cluster, arguments: CapacityDRAArguments) -> None:
+        self._cluster = cluster
+        self._arguments = arguments
+        self.ledger = Ledger(cluster, with_admin=arguments.with_admin)
+        self._demands = Demands(cluster, self.ledger, with_admin=arguments.with_admin)
+        self._quotas: dict[str, tuple[QueueInfo, Quota]] = {}
+        self._told: dict[str, tuple[str, ...]] = {}
+        self._checks_ancestors = False
+        self._session: Session | None = None
+        self._made: dict[str, tuple[object, Numbers]] = {}
+
+    def open(self, session: Session) -> None:
+        """Begin a session: whether queues above count, and what queues say wrongly."""
+        self._session = session
+        self._checks_ancestors = session.minds_ancestors
+        for queue in self._cluster.queues.values():
+            faults = self._quota(queue.name).faults
+            if faults != self._told.get(queue.name, ()):
+                self._told[queue.name] = faults
+                for fault in faults:
+                    session.tell(about_queue(queue, "Warning", BAD_QUOTA, fault))
+
+    def _quota(self, name: str) -> Quota:
+        queue = self._cluster.queues.get(name)
+        if queue is None:
+            return Quota()
+        known = self._quotas.get(name)
+        if known is None or known[0] is not queue:
+            known = self._quotas[name] = queue, read_quota(queue)
+        return known[1]
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+        """Refuse a pod whose claims would take its queue above its quota, as far as is known before devices are."""
+        if not task.template.resource_claims:
+            return None
+        if self._has_children(queue.name):
+            return self._told_group(task, _not_a_leaf(queue.name, Step.ALLOCATABLE))
+        self.ledger.catch_up()
+        wanted = self._demands.of_task(task)
+        for level in self._levels(queue.name):
+            users = self.ledger.account(level).users
+            asked = _total(amounts for key, amounts in wanted.items() if key not in users)
+            refusal = self._check(level, asked, self.ledger.account(level).used, Step.ALLOCATABLE)
+            if refusal is not None:
+                return self._told_group(task, refusal)
+        return None
+
+    def allocate(self, task: TaskInfo) -> Verdict | None:
+        """Refuse a pod that was just placed and was given devices which take its queue above its quota."""
+        if not task.template.resource_claims or task.status not in PLACED_NOW or task.job is None:
+            return None
+        self.ledger.catch_up()
+        keys = self.ledger.claims_of(task)
+        for level in self._levels(task.job.queue):
+            account = self.ledger.account(level)
+            asked = _total(self.ledger.charge(key) for key in keys if account.users[key] == 1)
+            used = {key: account.used.get(key, Fraction(0)) - amount for key, amount in asked.items()}
+            refusal = self._check(level, asked, used, Step.ALLOCATABLE)
+            if refusal is not None:
+                return self._told_group(task, refusal)
+        return None
+
+    def deallocate(self, task: TaskInfo) -> None:
+        """Nothing: the ledger follows moves."""
+
+    def vote(self, job: JobInfo) -> Ballot:
+        """Reject a job whose smallest number of pods would not fit beside what is held and promised."""
+        if not any(task.template.resource_claims for task in job.tasks.values()):
+            return ABSTAIN
+        if self._has_children(job.queue):
+            return Ballot(Vote.REJECT, _not_a_leaf(job.queue, Step.ENQUEUE))
+        self.ledger.catch_up()
+        for level in self._levels(job.queue):
+            account = self.ledger.account(level)
+            asked = self._demands.minimum(job, account.users)
+            used = _total((account.used, self._reserved(level)))
+            refusal = self._check(level, asked, used, Step.ENQUEUE)
+            if refusal is not None:
+                return Ballot(Vote.REJECT, refusal)
+        return ABSTAIN
+
+    def _has_children(self, queue: str) -> bool:
+        return self._checks_ancestors and any(found.parent == queue for found in self._cluster.queues.values())
+
+    def _levels(self, queue: str) -> tuple[str, ...]:
+        return self.ledger.levels(queue) if self._checks_ancestors else (queue,)
+
+    def _reserved(self, level: str) -> Amounts:
+        """Return what admitted jobs of a queue, and below it, may still take to start."""
+        return _total(
+            self._demands.minimum(job, self.ledger.account(level).users)
+            for job in self.ledger.admitted.values()
+            if level == job.queue or (self._checks_ancestors and level in self.ledger.levels(job.queue))
+        )
+
+    def _check(self, level: str, asked: Amounts, used: Amounts, step: At) -> Verdict | None:
+        """Compare what is asked for with what is left of a queue's quota."""
+        quota = self._quota(level)
+        if not quota.limits:
+            return None
+        wanted, held = _as_limited(asked, quota.limits), _as_limited(used, quota.limits)
+        short = []
+        for key, amount in sorted(wanted.items()):
+            limit = self._limit(key, quota)
+            have = held.get(key, Fraction(0))
+            if amount > 0 and limit is not None and have + amount > limit:
+                short.append((key, amount, have, limit))
+        return _insufficient(level, short, step) if short else None
+
+    def _limit(self, key: Amount, quota: Quota) -> Fraction | None:
+        """Return the most that a queue may hold of an amount; None without limit."""
+        listed = key.device_class in quota.classes
+        if key.dimension != COUNT and not self._arguments.dimensions:
+            return None
+        if key in quota.limits:
+            return quota.limits[key]
+        if not listed:
+            return Fraction(0) if self._arguments.denies_unlisted else None
+        return Fraction(0) if self._arguments.strict and key.dimension != COUNT else None
+
+    def _told_group(self, task: TaskInfo, refusal: Verdict) -> Verdict:
+        """Tell the PodGroup, too, why one of its pods gets no devices; once for each reason."""
+        job = task.job
+        if self._session is not None and job is not None and job.has_group and task.refusal != refusal:
+            self._session.tell(about_group(job, "Warning", refusal.reason, refusal.short_message()))
+        return refusal
+
+    # -- what is shown ------------------------------------------------------------------------------------------------
+
+    def amounts(self, queue: QueueInfo) -> QueueAmounts:
+        """Say what a queue's own pods hold and have reserved, and what the queue may hold."""
+        self.ledger.catch_up()
+        held = dict(self.ledger.account(queue.name).used)
+        for child in self._cluster.queues.values():
+            if queue.name in self.ledger.levels(child.name)[1:2]:
+                for key, amount in self.ledger.account(child.name).used.items():
+                    held[key] = held.get(key, Fraction(0)) - amount
+        reserved = _total(
+            self._demands.minimum(job, self.ledger.held_by(job))
+            for job in self.ledger.admitted.values()
+            if job.queue == queue.name
+        )
+        tables = (_by_key(held), _by_key(reserved), _by_key(self._quota(queue.name).limits))
+        return QueueAmounts(*tables, beside=True)
+
+    def capacities(self) -> Numbers:
+        """Return the quotas of all queues."""
+        state = tuple((name, queue.version) for name, queue in self._cluster.queues.items())
+        return self._numbers("capacity", state, lambda name: self._quota(name).limits)
+
+    def allocations(self) -> Numbers:
+        """Return what all queues hold, and zero for what they may hold."""
+        self.ledger.catch_up()
+        state = (self.ledger.version, tuple(self._cluster.queues))
+        return self._numbers("allocated", state, self._held)
+
+    def _held(self, queue: str) -> Amounts:
+        return {**dict.fromkeys(self._quota(queue).limits, Fraction(0)), **self.ledger.account(queue).used}
+
+    def inqueue(self) -> Numbers:
+        """Return what is reserved in all queues."""
+        state = (self.ledger.version, self._cluster.changes, tuple(self.ledger.admitted))
+        return self._numbers("inqueue", state, self._reserved)
+
+    def _numbers(self, name: str, state: object, of_queue: Callable[[str], Amounts]) -> Numbers:
+        """Make the numbers of a series anew when what they were made from has changed."""
+        known = self._made.get(name)
+        if known is not None and known[0] == state:
+            return known[1]
+        numbers: Numbers = {
+            (queue, key.device_class, key.dimension or "count"): float(amount)
+            for queue in self._cluster.queues
+            for key, amount in of_queue(queue).items()
+        }
+        self._made[name] = state, numbers
+        return numbers
+
+
+def _total(amounts: Iterable[Amounts]) -> dict[Amount, Fraction]:
+    total: dict[Amount, Fraction] = {}
+    for found in amounts:
+        for key, amount in found.items():
+            total[key] = total.get(key, Fraction(0)) + amount
+    return total
+
+
+def _as_limited(amounts: Amounts, limits: Amounts) -> dict[Amount, Fraction]:
+    """Return amounts under the names that limits have for them."""
+    return _total({named_as(key, limits): amount} for key, amount in amounts.items())
+
+
+def _by_key(amounts: Amounts) -> dict[str, int]:
+    return {key.key: milli(amount) for key, amount in amounts.items()}
+
+
+def _not_a_leaf(queue: str, step: At) -> Verdict:
+    message = f'queue "{queue}" has queues below it, and takes no pods with ResourceClaims itself; use one of those'
+    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message)
+
+
+def _insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Fraction]], step: At) -> Verdict:
+    """Say what is short, with Volcano's token in front where a PodGroup waits for admission."""
+    said = "; ".join(
+        f"{key.said()}: requested {in_words(amount)}, used {in_words(have)}, total would be {in_words(have + amount)}, "
+        f"but capability is {in_words(limit)}"
+        for key, amount, have, limit in short
+    )
+    message = f'queue "{queue}" has insufficient DRA quota: {said}'
+    if step is Step.ENQUEUE:
+        message = f"queue resource quota insufficient: insufficient dra-resource-exceeded ({message})"
+    shortfalls = tuple(Shortfall(key.key, milli(a), milli(h), milli(limit)) for key, a, h, limit in short)
+    return Verdict(step, NAME, Scope.QUEUE, INSUFFICIENT, message, shortfalls)

@@ -1,0 +1,185 @@
+"""What a queue says of devices: ``spec.dra``, and the flat keys that Volcano shipped, as one table of limits.
+
+An amount is named by (class, dimension); the dimension "" is the number of devices. What is not named is not limited.
+``spec.dra.capability.<class>`` has a ``count`` and, under ``capacity``, sums over all devices by dimension;
+``spec.capability`` may have ``deviceclass/<class>`` and ``<dimension>.deviceclass/<class>`` for the same. Where both
+name one, the smaller counts. Zero forbids. What cannot be read counts as zero, and is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
+from typing import Any, Final, NamedTuple
+
+from volsched.model.errors import QuantityError
+from volsched.model.quantity import format_amount, parse
+from volsched.model.queue import QueueInfo
+
+COUNT: Final = ""
+FLAT: Final = "deviceclass/"
+SMALLER: Final = "the smaller counts"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Amount(NamedTuple):
+    """What is counted: devices of a class, or a dimension of their capacity."""
+
+    device_class: str
+    dimension: str = COUNT
+
+    @property
+    def key(self) -> str:
+        """The name that Volcano gives it among resources."""
+        return f"{self.dimension}.{FLAT}{self.device_class}" if self.dimension else f"{FLAT}{self.device_class}"
+
+    def said(self) -> str:
+        """Return it for people."""
+        what = f"DeviceClass {self.device_class}"
+        return f"{what} {self.dimension}" if self.dimension else what
+
+
+Amounts = Mapping[Amount, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """The limits of a queue, and what is wrong with how they are written."""
+
+    limits: Amounts = field(default_factory=dict)
+    deserved: Amounts = field(default_factory=dict)
+    guarantee: Amounts = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> set[str]:
+        """The classes that it says anything about."""
+        return {amount.device_class for amount in self.limits}
+
+
+def read_quota(queue: QueueInfo) -> Quota:
+    """Read all that a queue says of devices."""
+    faults: list[str] = []
+    blocks = queue.dra if isinstance(queue.dra, Mapping) else {}
+    if queue.dra is not None and not isinstance(queue.dra, Mapping):
+        faults.append("spec.dra must be a mapping")
+    if queue.dra is None and _was_pruned(queue):
+        faults.append(
+            "spec.dra was written and is not there: the CRD of Queue in this cluster drops it; install the one of "
+            "volsched, or write the keys deviceclass/<class> under spec.capability"
+        )
+    tables = [
+        _both(_block(blocks.get(name), f"spec.dra.{name}", faults), _flat(listed), f"spec.{name}", faults)
+        for name, listed in (
+            ("capability", queue.capability),
+            ("deserved", queue.deserved),
+            ("guarantee", queue.guarantee),
+        )
+    ]
+    capability, deserved, guarantee = tables
+    return Quota(capability, deserved, guarantee, tuple(faults))
+
+
+def _was_pruned(queue: QueueInfo) -> bool:
+    """Say whether the object that kubectl applied had a block that the API server does not show."""
+    text = queue.annotations.get(LAST_APPLIED, "")
+    if '"dra"' not in text:
+        return False
+    try:
+        applied = json.loads(text)
+    except ValueError:
+        return False
+    spec = applied.get("spec") if isinstance(applied, dict) else None
+    return isinstance(spec, dict) and bool(spec.get("dra"))
+
+
+def _block(block: Any, path: str, faults: list[str]) -> dict[Amount, Fraction]:
+    if block is None:
+        return {}
+    if not isinstance(block, Mapping):
+        faults.append(f"{path} must be a mapping of DeviceClasses")
+        return {}
+    found: dict[Amount, Fraction] = {}
+    for name, entry in block.items():
+        where = f"{path}[{name}]"
+        if not name or "/" in str(name):
+            faults.append(f"{where} is no name of a DeviceClass")
+        elif not isinstance(entry, Mapping):
+            faults.append(f"{where} must be a mapping with count and capacity")
+            found[Amount(str(name))] = Fraction(0)
+        else:
+            found.update(_entry(str(name), entry, where, faults))
+    return found
+
+
+def _entry(name: str, entry: Mapping[str, Any], path: str, faults: list[str]) -> Iterator[tuple[Amount, Fraction]]:
+    """Yield the limits of one class; a count that is missing limits nothing beside a capacity, and alone forbids."""
+    capacity = entry.get("capacity")
+    dimensions = capacity if isinstance(capacity, Mapping) else {}
+    if capacity is not None and not isinstance(capacity, Mapping):
+        faults.append(f"{path}.capacity must be a mapping of dimensions")
+    if entry.get("count") is not None:
+        yield Amount(name), Fraction(ceil(_read(entry["count"], f"{path}.count", faults)))
+    else:
+        faults.append(f"{path}.count is missing" + ("" if dimensions else "; it counts as 0"))
+        if not dimensions:
+            yield Amount(name), Fraction(0)
+    for dimension, text in dimensions.items():
+        yield Amount(name, str(dimension)), _read(text, f"{path}.capacity[{dimension}]", faults)
+
+
+def _read(text: Any, path: str, faults: list[str]) -> Fraction:
+    try:
+        value = parse(text)
+    except QuantityError as error:
+        faults.append(f"{path}: {error}; it counts as 0")
+        return Fraction(0)
+    if value < 0:
+        faults.append(f"{path}: {text} is negative; it counts as 0")
+    return max(value, Fraction(0))
+
+
+def _flat(listed: Mapping[str, int]) -> dict[Amount, Fraction]:
+    """Return the flat keys of a list of amounts, which are in thousandths; a count is rounded up."""
+    found: dict[Amount, Fraction] = {}
+    for key, milli in listed.items():
+        amount = amount_of_key(key)
+        if amount is not None:
+            value = Fraction(milli, 1000)
+            found[amount] = Fraction(ceil(value)) if amount.dimension == COUNT else value
+    return found
+
+
+def amount_of_key(key: str) -> Amount | None:
+    """Read a flat key: split at the first ``.deviceclass/``, else begun with ``deviceclass/``; None for any other."""
+    dimension, mark, name = key.partition(f".{FLAT}")
+    if mark and dimension:
+        return Amount(name, dimension) if name else None
+    name = key.removeprefix(FLAT)
+    return Amount(name) if name and name != key else None
+
+
+def _both(
+    block: Mapping[Amount, Fraction], flat: Mapping[Amount, Fraction], path: str, faults: list[str]
+) -> dict[Amount, Fraction]:
+    """Put both spellings together: of two limits the smaller counts."""
+    found = {**flat, **block}
+    for amount in block.keys() & flat.keys():
+        if block[amount] != flat[amount]:
+            found[amount] = min(block[amount], flat[amount])
+            said = f"{path}[{amount.key}] is {in_words(flat[amount])} and spec.dra says {in_words(block[amount])}"
+            faults.append(f"{said}; {SMALLER}")
+    return found
+
+
+def in_words(value: Fraction) -> str:
+    """Return an amount as a canonical quantity."""
+    return format_amount("memory", int(value)) if value.denominator == 1 else format_amount("", milli(value))
+
+
+def milli(value: Fraction) -> int:
+    """Return an amount in thousandths, rounded up."""
+    return ceil(value * 1000)
