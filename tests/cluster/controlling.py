@@ -98,7 +98,7 @@ class Controlled(Installed):
         template = self.template(annotations, cpu="1", spec={"restartPolicy": "Never"})
         return {"name": name, "replicas": replicas, "template": template, **fields}
 
-    def wait_job(self, namespace: str, name: str, phase: str, timeout: float = 30.0) -> Json:
+    def wait_job(self, namespace: str, name: str, phase: str, timeout: float = 60.0) -> Json:
         """Wait until a Volcano Job has this phase."""
         path = f"{JOBS}/namespaces/{namespace}/jobs/{name}"
         return self.api.wait_for(path, lambda job: phase_of(job) == phase, timeout)
@@ -110,7 +110,7 @@ class Controlled(Installed):
         found = self.api.items(f"{GROUPS}/namespaces/{namespace}/podgroups")
         return {group["metadata"]["name"]: group for group in found}
 
-    def wait_groups(self, namespace: str, count: int, timeout: float = 20.0) -> list[Json]:
+    def wait_groups(self, namespace: str, count: int, timeout: float = 45.0) -> list[Json]:
         """Wait until there are just so many PodGroups."""
         path = f"{GROUPS}/namespaces/{namespace}/podgroups"
         return list(self.api.wait_for(path, lambda found: len(found["items"]) == count, timeout)["items"])
@@ -122,7 +122,7 @@ class Controlled(Installed):
         })  # fmt: skip
         return name
 
-    def wait_queue(self, name: str, timeout: float = 20.0, **status: Any) -> Json:
+    def wait_queue(self, name: str, timeout: float = 45.0, **status: Any) -> Json:
         """Wait until a queue's status says all of this."""
 
         def says(queue: Json) -> bool:

@@ -22,3 +22,5 @@ def controlled(manifests_applied: ControlPlane, tmp_path: Path) -> Iterator[Cont
     yield there
     for process in (*there.processes, *there.controllers):
         process.close()
+    for process in there.controllers:
+        assert not process.said("a part of the program failed"), process.log.read_text()[-4000:]

@@ -370,6 +370,7 @@ def test_a_lost_lease_ends_the_process_and_sigterm_gives_it_back(controlled: Con
     assert process.page("/readyz") == (200, "ok\n")
     assert process.page("/livez") == (200, "ok\n")
     assert process.terminate() == 0
+    assert process.said("released the lease")
     assert controlled.api.get(LEASE)["spec"]["holderIdentity"] == ""
 
     robbed = controlled.control("--leader-elect-retry-period", "500ms")

@@ -152,7 +152,7 @@ def test_a_finished_job_goes_when_its_time_is_over(
     controlled.both()
     controlled.job(namespace, "train", [controlled.task("worker", 1, SHORT)], ttlSecondsAfterFinished=1)
 
-    eventually(lambda: controlled.api.find(job_path(namespace)) is None, 30)
+    eventually(lambda: controlled.api.find(job_path(namespace)) is None, 60)
 
 
 def test_tasks_come_in_their_order_and_scale(controlled: Controlled, namespace: str, make_nodes: MakeNodes) -> None:

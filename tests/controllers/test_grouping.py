@@ -235,6 +235,18 @@ def test_an_older_event_changes_nothing_and_what_went_does_not_come_back() -> No
     assert cluster.store.pods == {}
 
 
+def test_a_pod_that_changes_its_owner_belongs_to_the_new_one_alone() -> None:
+    cluster = Cluster().put(a_pod("web-0", owner=WEB), a_workload("web"))
+    assert len(cluster.store.family(KEY)) == 1
+
+    cluster.put(a_pod("web-0"))
+
+    assert cluster.store.family(KEY) == []
+    assert len(cluster.store.family("ns/podgroup-uid-web-0")) == 1
+    cluster.store.gone(Gone("Pod", "ns", "web-0", "uid-web-0"))
+    assert cluster.store.family("ns/podgroup-uid-web-0") == []
+
+
 def test_equal_pods_share_what_is_kept_of_them() -> None:
     cluster = Cluster().put(*(a_pod(f"web-{n}", owner=WEB) for n in range(50)))
 

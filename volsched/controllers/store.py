@@ -166,6 +166,8 @@ class Store:
         if uid in self._gone or (known is not None and version < known.version):
             return
         view = self._view(pod, known, version)
+        if known is not None and known.owner.uid != view.owner.uid:
+            self._leave_owner(known)
         self.pods[uid] = view
         self._by_owner.setdefault(view.owner.uid, {})[uid] = view
         self._charge(known, view)
@@ -243,10 +245,7 @@ class Store:
         view = self.pods.pop(uid, None)
         if view is None:
             return
-        siblings = self._by_owner[view.owner.uid]
-        del siblings[uid]
-        if not siblings:
-            del self._by_owner[view.owner.uid]
+        self._leave_owner(view)
         self._charge(view, None)
         if view.plain:
             self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
@@ -257,6 +256,12 @@ class Store:
                 job.losses.append(Loss(view.name, member.task, member.number, member.version, self.clock()))
             self._dirty_job_of(view)
         self.killed.discard(uid)
+
+    def _leave_owner(self, view: PodView) -> None:
+        siblings = self._by_owner[view.owner.uid]
+        del siblings[view.uid]
+        if not siblings:
+            del self._by_owner[view.owner.uid]
 
     def _forget_loss(self, view: PodView) -> None:
         """A pod that was lost runs again."""

@@ -89,7 +89,7 @@ class Program(Process):
         self._engine = Engine(options, Writer(self._api, self._fence), self._events.tell)
         self._kopf = KopfWatch(options.source, self._engine.see)
         await self._serve()
-        for step in (self._release, self._stop_events, self._cancel_tasks, self._kopf.stop):
+        for step in (self._kopf.stop, self._release, self._stop_events, self._cancel_tasks):
             self._cleanup.push_async_callback(step)  # the last one is done first
         self._start_informers()
         self._kopf.start()

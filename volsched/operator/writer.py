@@ -53,7 +53,7 @@ class Writer:
         try:
             return await self._send("PATCH", path, write.kind, write.body, MERGE_PATCH, plural)
         except ApiError as error:
-            if error.is_gone:  # it, or the one that was meant
+            if _is_gone(error, write.name):
                 return None
             raise
 
@@ -62,7 +62,7 @@ class Writer:
         try:
             await self._send("DELETE", _path(write), write.kind, body)
         except ApiError as error:
-            if not error.is_gone:
+            if not _is_gone(error, write.name):
                 raise
 
     async def _send(
@@ -77,6 +77,14 @@ class Writer:
             content_type=content_type,
             within=self._fence.limit(WRITE_TIMEOUT_SECONDS),
         )
+
+
+def _is_gone(error: ApiError, name: str) -> bool:
+    """Whether an object, or the one that was meant, is not there any more.
+
+    An API server that has just been started does not know custom kinds for a moment, and says 404 to everything.
+    """
+    return error.is_gone and (error.status != 404 or f'"{name}"' in error.message)
 
 
 def _collection(kind: Kind, namespace: str) -> str:
