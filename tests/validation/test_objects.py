@@ -49,6 +49,7 @@ ONE: list[tuple[Manifest, str, str, str]] = [
     # queues
     (queue("q", weight=0), "spec.weight", "Invalid", "0 must be from 1 to 65535"),
     (queue("q", dequeueStrategy="lifo"), "spec.dequeueStrategy", "NotSupported", "did you mean fifo?"),
+    (queue("q", state="Close"), "spec.state", "NotSupported", "did you mean Closed?"),
     (queue("q", capability={"cpu": "x"}), "spec.capability[cpu]", "Invalid", "'x' is not a quantity"),
     (
         queue("q", deserved={"cpu": "5"}, capability={"cpu": "4000m"}),
