@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,10 @@ from volsched.model.node import NodeInfo
 
 Kind: TypeAlias = tuple[tuple[str, str], ...]
 """What nodes of a kind offer, amounts aside: pairs of card and resource."""
+
+
+NO_KIND: Final = 0
+"""The kind of nodes without cards, and of those that nobody knows."""
 
 
 class Catalogue:
@@ -29,7 +33,7 @@ class Catalogue:
         self._of: dict[str, NodeCards] = {}
         self._alike: dict[NodeCards, NodeCards] = {}
         self._offers: Counter[tuple[str, str]] = Counter()
-        self._kinds: dict[Kind, int] = {}
+        self._kinds: dict[Kind, int] = {(): NO_KIND}
         self._kind_of: dict[str, int] = {}
         self._rows: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._layout = -1
@@ -46,9 +50,9 @@ class Catalogue:
         """What a node offers."""
         return self._of.get(node.name, NO_CARDS)
 
-    def offered(self, node: NodeInfo, name: str) -> Card | None:
-        """A node's card of that name, None when it has none."""
-        return self.of(node).find(name)
+    def kind_of(self, node: NodeInfo) -> int:
+        """The number of a node's kind, its place in ``kinds``."""
+        return self._kind_of.get(node.name, NO_KIND)
 
     # -- following nodes ----------------------------------------------------------------------------------------------
 
@@ -116,11 +120,11 @@ class Catalogue:
     # -- many nodes at once -------------------------------------------------------------------------------------------
 
     def kinds(self) -> list[Kind]:
-        """All kinds of nodes that there were; ``kind_rows`` has places in this list."""
+        """All kinds of nodes that there were, in order of their numbers."""
         return list(self._kinds)
 
     def kind_rows(self) -> npt.NDArray[np.int32]:
-        """The kind of each row."""
+        """The number of each row's kind."""
         if self._layout != self._cluster.layout:
             nodes = self._cluster.rows
             self._rows = np.fromiter((self._kind_of[node.name] for node in nodes), np.int32, len(nodes))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from plugins.capacity_card.catalogue import Catalogue
+from plugins.capacity_card.catalogue import NO_KIND, Catalogue
 from plugins.capacity_card.limits import Limits
 from plugins.capacity_card.wants import Seat, Want, Wants
 from volsched.model.cluster import Cluster, Observer
@@ -34,17 +34,28 @@ class Account:
     cards: dict[str, int] = field(default_factory=dict)
     version: int = 0
 
-    def add(self, cpu: int, memory: int, cards: Iterable[tuple[str, int]], by: int) -> None:
-        """Add amounts, or take them off."""
-        self.cpu += by * cpu
-        self.memory += by * memory
+    def charge(self, want: Want, seat: Seat | None, by: int) -> None:
+        """Add what a task counts for, or take it off."""
+        self.cpu += by * want.cpu
+        self.memory += by * want.memory
         self.version += 1
-        for name, amount in cards:
-            left = self.cards.get(name, 0) + by * amount
-            if left:
-                self.cards[name] = left
-            else:
-                self.cards.pop(name, None)
+        if seat is not None:
+            self._add_card(seat.card, by * seat.amount)
+
+    def add(self, other: Account, by: int) -> None:
+        """Add all of another account, or take it off."""
+        self.cpu += by * other.cpu
+        self.memory += by * other.memory
+        self.version += 1
+        for name, amount in other.cards.items():
+            self._add_card(name, by * amount)
+
+    def _add_card(self, name: str, amount: int) -> None:
+        left = self.cards.get(name, 0) + amount
+        if left:
+            self.cards[name] = left
+        else:
+            self.cards.pop(name, None)
 
     @property
     def is_zero(self) -> bool:
@@ -102,6 +113,14 @@ class Ledger(Observer):
         """The card that a task is charged for; None when it is charged for none."""
         return self._seats.get(task.uid)
 
+    def offered(self, task: TaskInfo, node: NodeInfo) -> Seat | None:
+        """The card that a node offers to a task; None when it offers none of those that the task names."""
+        return self.wants.offered(task.template, self.catalogue.kind_of(node))
+
+    def offered_by_kinds(self, task: TaskInfo) -> Iterator[Seat | None]:
+        """The same for nodes of every kind, in order of the kinds' numbers."""
+        return (self.wants.offered(task.template, kind) for kind in range(len(self.catalogue.kinds())))
+
     def accounts(self) -> Iterator[Account]:
         """Every account there is: of jobs, of queues, of subtrees."""
         yield from (holding.account for holding in self._holdings.values())
@@ -112,30 +131,27 @@ class Ledger(Observer):
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Charge and uncharge."""
-        job, node = task.job, task.node
+        job, node, status = task.job, task.node, task.status
         if job is not None:
             self.changed_jobs[job.key] = job
-        if (
-            node is node_before
-            and COUNTS[before] == COUNTS[task.status]
-            and HOLDS_ROOM[before] == HOLDS_ROOM[task.status]
-        ):
+        counted, counts = COUNTS[before], COUNTS[status]
+        if node is node_before and counted == counts and HOLDS_ROOM[before] == HOLDS_ROOM[status]:
             return
-        for at in (node_before, node):
-            if at is not None:
-                self.changed_nodes[at.name] = at
+        if node_before is not None:
+            self.changed_nodes[node_before.name] = node_before
+        if node is not None:
+            self.changed_nodes[node.name] = node
         if job is None:
             return
         want = self.wants.of(task.template)
-        if COUNTS[before]:
-            self._charge(job, want, self._leave_seat(task), -1)
-        if COUNTS[task.status]:
-            self._charge(job, want, self._take_seat(task, want), 1)
+        if counted:
+            self._charge(job, want, self._leave_seat(task) if want.names else None, -1)
+        if counts:
+            self._charge(job, want, self._take_seat(task, want) if want.names else None, 1)
 
     def _take_seat(self, task: TaskInfo, want: Want) -> Seat | None:
-        if not want.names:
-            return None
-        seat = self.wants.seat(task.template, self.catalogue.of(task.node) if task.node is not None else None)
+        kind = self.catalogue.kind_of(task.node) if task.node is not None else NO_KIND
+        seat = self.wants.seat(task.template, kind)
         if seat is not None:
             self._seats[task.uid] = seat
             if not seat.is_offered:
@@ -150,16 +166,19 @@ class Ledger(Observer):
         holding = self._holdings.get(job.key)
         if holding is None:
             holding = self._holdings[job.key] = Holding(job.queue)
-        cards = ((seat.card, seat.amount),) if seat is not None else ()
-        holding.account.add(want.cpu, want.memory, cards, by)
+        holding.account.charge(want, seat, by)
         for account in self._charged(holding.queue):
-            account.add(want.cpu, want.memory, cards, by)
+            account.charge(want, seat, by)
         self.version += 1
 
-    def _charged(self, queue: str) -> Iterator[Account]:
+    def _charged(self, queue: str) -> list[Account]:
         """The accounts of a queue and of those above it."""
-        yield _of(self._own, queue)
-        yield from (_of(self._below, name) for name in self._above(queue))
+        own = self._own.get(queue)
+        if own is None:
+            own = self._own[queue] = Account()
+        if not self.limits.is_hierarchical:
+            return [own]
+        return [own, *(_of(self._below, name) for name in self._above(queue))]
 
     def _above(self, queue: str) -> tuple[str, ...]:
         if not self.limits.is_hierarchical:
@@ -182,9 +201,8 @@ class Ledger(Observer):
             del self._holdings[job.key]
 
     def _shift(self, holding: Holding, by: int) -> None:
-        held = holding.account
         for account in self._charged(holding.queue):
-            account.add(held.cpu, held.memory, held.cards.items(), by)
+            account.add(holding.account, by)
         self.version += 1
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
@@ -198,7 +216,7 @@ class Ledger(Observer):
             self._below = {name: Account(version=account.version + 1) for name, account in self._below.items()}
             for name, held in self._own.items():
                 for subtree in self._above(name):
-                    _of(self._below, subtree).add(held.cpu, held.memory, held.cards.items(), 1)
+                    _of(self._below, subtree).add(held, 1)
             self.version += 1
 
     def _all_above(self) -> dict[str, tuple[str, ...]]:

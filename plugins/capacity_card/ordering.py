@@ -16,10 +16,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from plugins.capacity_card.catalogue import Kind
 from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.rules import card_of_kind
-from plugins.capacity_card.wants import Want, offered_seat
+from plugins.capacity_card.wants import Seat
 from volsched.framework.callbacks import Floats, Rows
 from volsched.framework.engine import FastEngine
 from volsched.model.cluster import Cluster
@@ -42,25 +40,19 @@ class NodeOrder:
 
     def score(self, task: TaskInfo, node: NodeInfo) -> float:
         """Score one node."""
-        want = self._ledger.wants.of(task.template)
-        seat = offered_seat(want, self._ledger.catalogue.of(node))
-        return self._points(want, seat.card if seat is not None else None)
+        return self._points(task, self._ledger.offered(task, node))
 
     def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
         """``score`` for many nodes."""
-        want, catalogue = self._ledger.wants.of(task.template), self._ledger.catalogue
-
-        def points(kind: Kind) -> float:
-            return self._points(want, card_of_kind(want, kind))
-
-        by_kind = np.fromiter(map(points, catalogue.kinds()), np.float64)
-        found: Floats = by_kind[catalogue.kind_rows()[rows]]
+        points = (self._points(task, seat) for seat in self._ledger.offered_by_kinds(task))
+        found: Floats = np.fromiter(points, np.float64)[self._ledger.catalogue.kind_rows()[rows]]
         return found
 
-    def _points(self, want: Want, card: str | None) -> float:
-        if card is None or len(want.names) < 2:
+    def _points(self, task: TaskInfo, seat: Seat | None) -> float:
+        names = self._ledger.wants.of(task.template).names
+        if seat is None or len(names) < 2:
             return 0.0
-        return BEST_SCORE * 0.5 ** want.names.index(card) * self._weight
+        return BEST_SCORE * 0.5 ** names.index(seat.card) * self._weight
 
 
 class QueueOrder:

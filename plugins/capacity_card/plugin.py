@@ -90,7 +90,7 @@ class CapacityCardPlugin:
         session.add_preemptive_fn(NAME, rules.may_preempt)
         session.add_pre_predicate_fn(NAME, rules.unreadable)
         session.add_predicate_fn(
-            NAME, rules.offers, scope="static", vector=rules.offering_rows, applies=rules.has_one_card
+            NAME, rules.offers, scope="static", vector=rules.offering_rows, applies=rules.names_cards
         )
         session.add_predicate_fn(
             NAME,

@@ -19,14 +19,13 @@ from typing import Final, cast
 import numpy as np
 
 from plugins.capacity_card import refusals
-from plugins.capacity_card.catalogue import Kind
 from plugins.capacity_card.demands import Demands, Sums, Wanted
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.limits import Limit
 from plugins.capacity_card.matching import Unmet, first_unmet
 from plugins.capacity_card.refusals import NAME, Short
 from plugins.capacity_card.requests import Names, Wish
-from plugins.capacity_card.wants import Seat, Want, offered_seat
+from plugins.capacity_card.wants import Seat, Want
 from volsched.framework.callbacks import PERMIT, Ballot, Mask, Rows, Vote
 from volsched.framework.engine import FastEngine
 from volsched.model.cluster import Cluster
@@ -109,7 +108,12 @@ class Rules:
                 return False
             if want.memory and account.memory + want.memory > limit.memory:
                 return False
-        return wish is None or any(self._blocking(chain, name, wish.amount) is None for name in wish.candidates)
+        if wish is None:
+            return True
+        for name in wish.candidates:  # noqa: SIM110 - asked for every placement; a generator costs twice as much
+            if self._blocking(chain, name, wish.amount) is None:
+                return True
+        return False
 
     def _blocking(self, chain: Sequence[Limit], card: str, amount: int) -> Limit | None:
         """The first limit that has not that much left of a card."""
@@ -201,31 +205,29 @@ class Rules:
 
     def offers(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Refuse a node that does not offer a task's card."""
-        if offered_seat(self._ledger.wants.of(task.template), self._ledger.catalogue.of(node)) is not None:
+        if self._ledger.offered(task, node) is not None:
             return None
         return self._without_card(task)
 
     def offering_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
         """``offers`` for many nodes."""
-        want = self._ledger.wants.of(task.template)
-        return self._rows_of(lambda kind: card_of_kind(want, kind) is not None, rows)
+        return self._rows_of(task, lambda seat: seat is not None, rows)
 
     def has_quota_left(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Refuse a node that offers none of a task's cards, or one of which the task's queue has not that much left."""
-        seat = offered_seat(self._ledger.wants.of(task.template), self._ledger.catalogue.of(node))
-        if seat is None:
-            return self._without_card(task)
-        return None if seat.card in self.open_cards(task) else self._without_quota(queue_of(task))
+        """Refuse a node whose card the task's queue may not hold that much more of."""
+        seat = self._ledger.offered(task, node)
+        if seat is None or seat.card in self.open_cards(task):
+            return None
+        return self._without_quota(queue_of(task))
 
     def quota_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
         """``has_quota_left`` for many nodes."""
-        want, left = self._ledger.wants.of(task.template), set(self.open_cards(task))
-        return self._rows_of(lambda kind: card_of_kind(want, kind) in left, rows)
+        left = self.open_cards(task)
+        return self._rows_of(task, lambda seat: seat is None or seat.card in left, rows)
 
-    def _rows_of(self, passes: Callable[[Kind], bool], rows: Rows) -> Mask:
-        catalogue = self._ledger.catalogue
-        allowed = np.fromiter((passes(kind) for kind in catalogue.kinds()), np.bool_)
-        found: Mask = allowed[catalogue.kind_rows()[rows]]
+    def _rows_of(self, task: TaskInfo, passes: Callable[[Seat | None], bool], rows: Rows) -> Mask:
+        by_kind = np.fromiter(map(passes, self._ledger.offered_by_kinds(task)), np.bool_)
+        found: Mask = by_kind[self._ledger.catalogue.kind_rows()[rows]]
         return found
 
     def open_cards(self, task: TaskInfo) -> Names:
@@ -251,9 +253,9 @@ class Rules:
         """Whether a task names several cards."""
         return len(self._ledger.wants.of(task.template).names) > 1
 
-    def has_one_card(self, task: TaskInfo) -> bool:
-        """Whether a task names one card."""
-        return len(self._ledger.wants.of(task.template).names) == 1
+    def names_cards(self, task: TaskInfo) -> bool:
+        """Whether a task names any card."""
+        return bool(self._ledger.wants.of(task.template).names)
 
     def _without_card(self, task: TaskInfo) -> Verdict:
         names = self._ledger.wants.of(task.template).names
@@ -294,12 +296,6 @@ class Rules:
 def queue_of(task: TaskInfo) -> str:
     """The queue that a task counts for."""
     return task.job.queue if task.job is not None else ""
-
-
-def card_of_kind(want: Want, kind: Kind) -> str | None:
-    """The card that nodes of a kind would give a task."""
-    offers = dict(kind)
-    return next((name for name in want.names if name in offers and want.amount(offers[name])), None)
 
 
 def _overcharged(limit: Limit, account: Account, want: Want, seat: Seat | None) -> Verdict | None:

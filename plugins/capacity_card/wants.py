@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from plugins.capacity_card.cards import NodeCards, resource_by_name
-from plugins.capacity_card.catalogue import Catalogue
+from plugins.capacity_card.cards import resource_by_name
+from plugins.capacity_card.catalogue import Catalogue, Kind
 from plugins.capacity_card.requests import Names, Wish, card_names_of, wish_of
 from volsched.model.errors import FieldError
 from volsched.model.resources import CPU, MEMORY
@@ -62,6 +62,7 @@ class Wants:
         self._is_strict = is_strict
         self._wants: dict[int, Want] = {}
         self._wishes: dict[int, Wish | FieldError | None] = {}
+        self._offered: dict[tuple[int, int], Seat | None] = {}
         self._version = -1
 
     def of(self, template: TaskTemplate) -> Want:
@@ -113,15 +114,24 @@ class Wants:
         )
         return FieldError("metadata.annotations", said)
 
-    def seat(self, template: TaskTemplate, node: NodeCards | None) -> Seat | None:
-        """The card that a task of this template holds on a node (None: one that is not known); None for no card."""
-        want = self.of(template)
-        if not want.names:
-            return None
-        return (offered_seat(want, node) if node is not None else None) or self._lost_seat(want)
+    def seat(self, template: TaskTemplate, kind: int) -> Seat | None:
+        """The card that a task of this template holds on a node of a kind; None when it wants no card."""
+        return self.offered(template, kind) or self._lost_seat(self.of(template))
+
+    def offered(self, template: TaskTemplate, kind: int) -> Seat | None:
+        """The first card of a template's list that nodes of a kind offer as a resource that it asks for."""
+        key = (template.id, kind)
+        if key in self._offered:
+            return self._offered[key]
+        if len(self._offered) >= _MOST_KNOWN:
+            self._offered.clear()
+        found = self._offered[key] = _first_offered(self.of(template), self._catalogue.kinds()[kind])
+        return found
 
     def _lost_seat(self, want: Want) -> Seat | None:
         """The first card of the list that is known, and what the task asks of it, by its name if need be."""
+        if not want.names:
+            return None
         resources = self._catalogue.resources
         for name in want.names:
             amount = want.amount(resources.get(name, ""))
@@ -135,11 +145,10 @@ class Wants:
         return Seat(want.names[0], most, is_offered=False) if most else None
 
 
-def offered_seat(want: Want, node: NodeCards) -> Seat | None:
-    """The first card of the list that a node offers as a resource that the task asks for."""
+def _first_offered(want: Want, kind: Kind) -> Seat | None:
+    offers = dict(kind)
     for name in want.names:
-        card = node.find(name)
-        amount = want.amount(card.resource) if card is not None else 0
+        amount = want.amount(offers.get(name, ""))
         if amount:
             return Seat(name, amount)
     return None
