@@ -11,17 +11,18 @@ backfill, closing, statuses and Events made; nothing is sent).
   default   as base, with the configuration that volsched has without any other: drf and proportion, too
   cpu       as base, for pods that ask for no cards
   crossquota  as cpu, with quotas for such pods on each of the nodes, and the scores that come with them
+  card      as base, with capacity-card: pods name their cards, half of them two models, and four of 20 queues run dry
   naive     the small engine that asks everything about every node, on a small size, for comparison; same placements
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from bench import worlds
+from bench import cards, worlds
 from bench.common import Report, Stopwatch, parser
 from bench.plain import PlainPlugin
 from volsched.framework.callbacks import NodeOrder, Predicate
@@ -43,7 +44,7 @@ tiers:
   - name: gang
 """
 Callback = TypeVar("Callback", Predicate, NodeOrder)
-VARIANTS = ("base", "own", "plain", "scalar", "default", "cpu", "crossquota")
+VARIANTS = ("base", "own", "plain", "scalar", "default", "card", "cpu", "crossquota")
 WITHOUT_CARDS = ("cpu", "crossquota")
 
 
@@ -71,7 +72,10 @@ def decide(nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dic
     """Place one backlog; what it took."""
     own, with_cards = variant == "own", variant not in WITHOUT_CARDS
     gangs = worlds.gangs(PODS[nodes] // GANG, GANG, 20, own_requests=own, with_cards=with_cards)
-    scheduler, recorder = worlds.a_scheduler([*worlds.nodes(nodes), *gangs], profile_of(variant), engine)
+    objects: Iterable[worlds.Json] = [*worlds.nodes(nodes), *gangs]
+    if variant == "card":
+        objects = cards.with_quotas(objects)
+    scheduler, recorder = worlds.a_scheduler(objects, profile_of(variant), engine)
     watch = Stopwatch()
     scheduler.cycle()
     cpu, wall = watch.cpu(), watch.wall()
@@ -93,7 +97,11 @@ def profile_of(variant: str) -> Profile:
     if variant == "plain":
         profile = load_profile(GANG_ALONE)[0]
         return replace(profile, plugins=(*profile.plugins, ((PluginOption(PlainPlugin.name), PlainPlugin()),)))
-    texts = {"default": DEFAULT_CONFIGURATION, "crossquota": worlds.BASE + worlds.CROSSQUOTA}
+    texts = {
+        "default": DEFAULT_CONFIGURATION,
+        "card": cards.CONFIGURATION,
+        "crossquota": worlds.BASE + worlds.CROSSQUOTA,
+    }
     return load_profile(texts.get(variant, worlds.BASE))[0]
 
 
