@@ -135,6 +135,16 @@ def test_observers_are_told_of_every_node_from_what_they_knew_to_what_it_is(
     assert listener.zones == [row.labels["zone"] for row in believer.cluster.rows]
 
 
+def test_observers_are_told_of_a_node_that_offers_something_else() -> None:
+    believer, listener = Believer(node("a", labels={"zone": "1"}, cpu="4")), Listener()
+    believer.cluster.observe(listener)
+    listener.zones.append("1")
+
+    believer.apply(node("a", labels={"zone": "1"}, cpu="4"), node("a", labels={"zone": "1"}, cpu="8"))
+
+    assert listener.heard == ["a:1>1"]
+
+
 def test_who_does_not_listen_any_more_is_not_told() -> None:
     believer, listener = Believer(), Listener()
     believer.cluster.observe(listener)

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from plugins.crossquota.budget import NodeBudgets
-from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, STRATEGY, gpu_node, node, rig
+from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, STRATEGY, configuration, gpu_node, node, rig
 from volsched.framework.engine import FastEngine
 from volsched.model import api
 from volsched.model.changes import Gone, Put
 from volsched.model.plan import Tell
+from volsched.registry import load_profile
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
@@ -142,6 +143,15 @@ def test_nobody_is_evicted_for_a_pod_above_the_quota_alone() -> None:
     cluster.group("high", priorityClassName="high").pod("high-0", "high", cpu=5, spec={"priority": 100})
 
     assert rig(cluster, FastEngine, "allocate, preempt", **{"quota.cpu": 4}).cycle().evictions == []
+
+
+def test_another_configuration_counts_anew() -> None:
+    found = rig(gpu_nodes("g1").pod("before", on="g1", cpu=2).job("etl", cpu=2), **{"quota.cpu": 2})
+    assert found.cycle().bindings == {}
+
+    found.scheduler.reconfigure(load_profile(configuration(**{"quota.cpu": 4}))[0])
+
+    assert found.cycle().bindings == {"etl-0": "g1"}
 
 
 # --- what is told ---------------------------------------------------------------------------------------------------
