@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.cli.calls import call, text_of, written
 from tests.plugins.capacity_card.nodes import card_node
-from tests.plugins.capacity_card.test_usage import CARDS, asking, member, team
+from tests.plugins.capacity_card.test_usage import CARDS, asking, member, team, usage
+from tests.plugins.capacity_card.test_validation import TEXTS
 from tests.simulation.clusters import Manifest, group, workload
+from volsched.cli import queue_view
 
 WORLD = (
     card_node("a1", "A"),
@@ -198,3 +202,33 @@ def test_help_teaches(verb: str) -> None:
     assert "Examples:" in said
     assert "Exit status:" in said
     assert "\x08" not in said
+
+
+# --- any input ------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    quota=TEXTS, request=TEXTS, name=TEXTS, product=st.text(max_size=12), memory=st.sampled_from(["81920", "x", "-1"])
+)
+def test_whatever_annotations_and_labels_say_is_shown(
+    quota: str, request: str, name: str, product: str, memory: str
+) -> None:
+    vision = team("vision")
+    vision["metadata"]["annotations"]["volcano.sh/card.quota"] = quota
+    train = asking("train", {}, q="vision")
+    train["metadata"]["annotations"]["volcano.sh/card.request"] = request
+    world = (
+        card_node("a1", product, memory=memory),
+        vision,
+        train,
+        member("train-0", "train", name, on="a1"),
+        member("train-1", "train", name),
+    )
+
+    found = usage(*world)
+
+    said = json.dumps(queue_view.described(found, {}, {"vision": []}))
+    assert json.loads(said)["queues"]["vision"]["state"] == "Open"
+    assert "QUEUES" in queue_view.list_page(found, "", 100)
+    assert "Name:    vision" in queue_view.page(found, "vision", [], 100)
