@@ -9,6 +9,7 @@ NAMES = {
     "decisions": "how many placements a second the engine decides, from 1,000 to 50,000 nodes",
     "sessions": "what a session costs when little or nothing changed; memory; restart",
     "preemption": "room for 500 preemptors on full clusters: sessions, victims, callbacks",
+    "sharing": "the best cards of a node for all containers of a pod",
     "latency": "from a pod's creation to its binding, on a real control plane",
     "controllers": "from a pod's creation to its PodGroup, for a burst of pods on a real control plane",
     "race": "a backlog on a real control plane: a bare binder, kube-scheduler and volsched",

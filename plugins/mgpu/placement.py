@@ -329,6 +329,12 @@ def _first_list(state: State, tables: _Tables, strategy: Strategy) -> tuple[int,
     return tuple(card for card in range(cards) if chosen >> (cards - 1 - card) & 1)
 
 
+def forget() -> None:
+    """Drop what is remembered of problems, so that the next one is as expensive as the first."""
+    _steps.cache_clear()
+    _kept_tables.cache_clear()
+
+
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 

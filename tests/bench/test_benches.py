@@ -16,6 +16,7 @@ from bench.__main__ import NAMES, main
 ON_SMALL_SIZES = {
     "decisions": ["--nodes", "100", "--repeats", "1", "--no-naive"],
     "sessions": ["--nodes", "700", "--running", "200", "--gangs", "50", "--turns", "2"],
+    "sharing": ["--draws", "1"],
     "preemption": ["--nodes", "20", "--preemptors", "20"],
 }
 

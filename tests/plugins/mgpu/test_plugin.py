@@ -260,6 +260,18 @@ def test_a_binding_that_arrives_without_its_annotations_is_not_taken_for_granted
     assert "is missing" in told(decision)["CardStateUnknown"]
 
 
+def test_a_pod_that_changes_while_it_is_bound_keeps_its_cards() -> None:
+    """Tolerations may be added at any time; the pod is another template then."""
+    rig = rig_of(node(), *solo(pod("p", "60/1024")))
+    rig.cycle()
+
+    rig.cycle(*put(pod("p", "60/1024", spec={"tolerations": [{"key": "x"}]}, resourceVersion="2")))
+    assert states(rig) == "40/15360/1 ; 100/16384/0"
+
+    rig.cycle(BindFailed("uid-p", "n1", "refused", None))
+    assert states(rig) == "100/16384/0 ; 100/16384/0"
+
+
 def test_an_evicted_pod_makes_room_on_its_very_cards() -> None:
     low = [pod(f"low-{i}", "60/4096", on="n1", cards=str(i), group="low", spec={"priority": 1}) for i in range(2)]
     high = [group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
@@ -476,6 +488,22 @@ def test_a_weight_of_none_leaves_nodes_alone() -> None:
     rig.cycle()
 
     assert rig.scheduler.engine.scores(rig.cluster.tasks["uid-q"]) == {"n1": {}}
+
+
+def callbacks_asked(nodes: int) -> int:
+    """Callbacks that twenty more placements ask where ten were made before."""
+    rig = rig_of(
+        *[node(f"n{i:03}") for i in range(nodes)], *[m for i in range(10) for m in solo(pod(f"a{i}", "30/1024"))]
+    )
+    rig.cycle()
+    before = rig.scheduler.engine.callbacks_asked  # type: ignore[attr-defined]
+    decision = rig.cycle(*put(*[m for i in range(20) for m in solo(pod(f"b{i}", "30/1024"))]))
+    assert len(decision.bindings) == 20
+    return int(rig.scheduler.engine.callbacks_asked - before)  # type: ignore[attr-defined]
+
+
+def test_what_a_placement_asks_does_not_grow_with_the_cluster() -> None:
+    assert callbacks_asked(20) == callbacks_asked(200)
 
 
 # -- configuration -----------------------------------------------------------------------------------------------------
