@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from plugins.capacity_card.amounts import MILLI, at, is_plain, joined
+from plugins.capacity_card.amounts import at, is_plain, joined, whole
 from plugins.capacity_card.cards import resource_by_name
 from plugins.capacity_card.quota import CARD_QUOTA, QUOTA_PATH, quota_of
 from plugins.capacity_card.requests import (
@@ -91,6 +91,20 @@ def _quota_faults(queue: api.Queue, beside: Surroundings) -> Faults:
     yield from _errors(quota.errors)
     for name in quota.cards:
         yield from _unknown(at(QUOTA_PATH, name), (name,), beside)
+    yield from _beyond_parent(queue, quota.cards, beside)
+
+
+def _beyond_parent(queue: api.Queue, cards: Mapping[str, int], beside: Surroundings) -> Faults:
+    """Yield quotas that a parent with quotas of its own cuts short, where ancestors are checked."""
+    parent = beside.queues.get(queue.spec.parent)
+    if parent is None or CARD_QUOTA not in parent.metadata.annotations:
+        return
+    bounds = quota_of(parent.metadata.annotations).cards
+    for name, amount in cards.items():
+        bound = bounds.get(name, 0)
+        if amount > bound:
+            said = f"{whole(amount)} is more than the {whole(bound)} of its parent {queue.spec.parent!r}"
+            yield warning(at(QUOTA_PATH, name), INVALID, f"{said}, which bounds it where checkAncestors is on")
 
 
 def _request_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
@@ -117,7 +131,7 @@ def _beyond(path: str, names: Names, amount: int, queue: str, quotas: Mapping[st
     """Yield that a job wants more than its queue may ever hold, so that it would wait for good."""
     quota = sum(quotas.get(name, 0) for name in names)
     if amount > quota:
-        said = f"{amount // MILLI} is more than the {quota // MILLI} that {CARD_QUOTA} of queue {queue!r} allows"
+        said = f"{whole(amount)} is more than the {whole(quota)} that {CARD_QUOTA} of queue {queue!r} allows"
         yield warning(path, INVALID, f"{said}, so the job is not admitted")
 
 

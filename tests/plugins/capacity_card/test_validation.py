@@ -223,6 +223,17 @@ def test_a_job_beyond_what_its_queue_may_ever_hold_is_a_warning(wanted: dict[str
     assert problems(job) == []
 
 
+def test_a_quota_beyond_that_of_the_parent_is_a_warning() -> None:
+    child = annotated(queue("child", parent="top"), card_quota={"A": 4, "B": 2, "C": 1})
+    bounded = annotated(queue("top"), card_quota={"A": 4, "B": 1})
+
+    found = [(problem.object, problem.field, problem.severity) for problem in problems(bounded, child)]
+
+    assert found == [("Queue/child", f'{QUOTA}["{card}"]', "warning") for card in "BC"]
+    assert problems(queue("top"), child) == []
+    assert "2 is more than the 1 of its parent 'top', which bounds it" in problems(bounded, child)[0].message
+
+
 # --- any input ------------------------------------------------------------------------------------------------------
 
 TEXTS = st.one_of(
