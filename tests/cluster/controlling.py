@@ -66,21 +66,23 @@ class Controlled(Installed):
         namespace: str,
         kind: str,
         name: str,
-        replicas: int,
+        replicas: int | None,
         *,
         annotations: Mapping[str, str] | None = None,
         template: Json | None = None,
         **spec: Any,
     ) -> Json:
-        """Create a Deployment, ReplicaSet or StatefulSet of one-core pods."""
+        """Create a Deployment, ReplicaSet, StatefulSet or DaemonSet (which says no number) of one-core pods."""
         template = template or self.template(cpu="1")
         template["metadata"]["labels"] = {"app": name}
-        body = {
+        body: Json = {
             "apiVersion": "apps/v1",
             "kind": kind,
             "metadata": {"name": name, "annotations": dict(annotations or {})},
-            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template, **spec},
+            "spec": {"selector": {"matchLabels": {"app": name}}, "template": template, **spec},
         }
+        if replicas is not None:
+            body["spec"]["replicas"] = replicas
         return self.api.create(f"/apis/apps/v1/namespaces/{namespace}/{kind.lower()}s", body)
 
     def job(self, namespace: str, name: str, tasks: list[Json], **spec: Any) -> Json:

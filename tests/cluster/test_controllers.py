@@ -141,6 +141,7 @@ def test_a_statefulset_a_daemonset_and_a_batch_job_run(
     make_nodes(2, cpu="8")
     controlled.both()
     controlled.workload(namespace, "StatefulSet", "db", 2, serviceName="db")
+    controlled.workload(namespace, "DaemonSet", "agent", None)
     template = controlled.template(cpu="1", spec={"restartPolicy": "Never"})
     batch = {
         "apiVersion": "batch/v1",
@@ -150,10 +151,10 @@ def test_a_statefulset_a_daemonset_and_a_batch_job_run(
     }
     controlled.api.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", batch)
 
-    controlled.wait_bound(namespace, 4)
+    controlled.wait_bound(namespace, 6)
 
-    by_kind = {controller_of(group)["kind"]: group for group in controlled.wait_groups(namespace, 2)}
-    assert sorted(by_kind) == ["Job", "StatefulSet"]
+    by_kind = {controller_of(group)["kind"]: group for group in controlled.wait_groups(namespace, 3)}
+    assert sorted(by_kind) == ["DaemonSet", "Job", "StatefulSet"]
     assert by_kind["Job"]["spec"]["minMember"] == 2
     path = f"/apis/batch/v1/namespaces/{namespace}/jobs/sum"
     controlled.api.wait_for(path, lambda job: job["status"].get("succeeded") == 2)

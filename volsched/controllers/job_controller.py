@@ -99,16 +99,21 @@ def reconcile(view: JobView, around: Surroundings, now: float) -> Outcome:
     return outcome
 
 
+def failed_create(job: api.Job, why: str) -> Tell:
+    """Return the Event that says why something that a Job needs could not be made."""
+    return _tell(job, "Warning", "FailedCreate", f"something that the Job needs could not be made: {why}")
+
+
 def _refusal(view: JobView) -> Tell | None:
     """Return the Event that says why a Job is not run, if it is not."""
     if view.problem:
-        return tell(view.job, "Warning", "InvalidJob", f"{view.problem}; correct the Job, it is not run as it is")
+        return _tell(view.job, "Warning", "InvalidJob", f"{view.problem}; correct the Job, it is not run as it is")
     if view.foreign:
         message = (
             f"spec.schedulerName {view.foreign!r} is not one of those that these controllers look after; name one of "
             f"them, or start volsched with --scheduler-name={view.foreign} as well"
         )
-        return tell(view.job, "Warning", "ForeignScheduler", message)
+        return _tell(view.job, "Warning", "ForeignScheduler", message)
     missing = job_plugins.unsupported(view.job)
     if missing:
         known = " and ".join(job_plugins.SUPPORTED)
@@ -116,7 +121,7 @@ def _refusal(view: JobView) -> Tell | None:
             f"spec.plugins: {', '.join(missing)}: volsched plays {known} only; take "
             f"{'it' if len(missing) == 1 else 'them'} out, or run Volcano's own controllers"
         )
-        return tell(view.job, "Warning", "UnsupportedPlugin", message)
+        return _tell(view.job, "Warning", "UnsupportedPlugin", message)
     return None
 
 
@@ -151,7 +156,7 @@ def _act(outcome: Outcome, view: JobView, around: Surroundings, counted: Tally, 
     """Carry out an action: write the new phase first, then do away with pods."""
     job = view.job
     outcome.acted = True
-    outcome.tells.append(tell(job, "Normal", "ExecuteAction", _because(action)))
+    outcome.tells.append(_tell(job, "Normal", "ExecuteAction", _because(action)))
     retries = job.status.retry_count + 1
     if action.name in lifecycle.TARGETED:
         pods = lifecycle.targets(job, action, around.pods)
@@ -346,7 +351,7 @@ def _write_status(
         changed["conditions"] = history[-_HISTORY:]
         if phase in FINISHED:
             kind = "Normal" if phase is Phase.COMPLETED else "Warning"
-            outcome.tells.append(tell(job, kind, "JobFinished", f"the Job is {phase}: {_summary(counted)}"))
+            outcome.tells.append(_tell(job, kind, "JobFinished", f"the Job is {phase}: {_summary(counted)}"))
     if not changed:
         return
     meta = job.metadata
@@ -358,7 +363,6 @@ def _summary(counted: Tally) -> str:
     return f"{counted.succeeded} pods succeeded, {counted.failed} failed"
 
 
-def tell(job: api.Job, kind: str, reason: str, message: str) -> Tell:
-    """Return an Event on a Job."""
+def _tell(job: api.Job, kind: str, reason: str, message: str) -> Tell:
     meta = job.metadata
     return Tell(JOB.name, JOB.group_version, meta.namespace, meta.name, meta.uid, kind, reason, message, "Reconciling")

@@ -217,8 +217,7 @@ class Engine:
         """Tell that something a Job needs was refused for a reason that its user can do something about."""
         if error.is_transient:
             return
-        message = f"something that the Job needs could not be made: {error}"
-        self._tell(job_controller.tell(job, "Warning", "FailedCreate", message))
+        self._tell(job_controller.failed_create(job, str(error)))
 
     async def _work_on_command(self, key: Key) -> None:
         """Carry out a Command: it is deleted first, so that it is carried out at most once."""

@@ -30,6 +30,9 @@ STOP_SECONDS: Final = 5.0
 _PAUSES: Final = (1.0, 30.0)
 """Seconds between two tries: at first, and at most."""
 
+_ONLY_ERRORS: Final = ("kopf._core.reactor.observation", "kopf._core.reactor.running")
+"""They warn of kinds that do not exist, as they may, and that signals are somebody else's, as they are."""
+
 _log = structlog.get_logger(__name__)
 
 Json = dict[str, Any]
@@ -56,7 +59,8 @@ class KopfWatch:
     def start(self) -> None:
         """Begin."""
         logging.getLogger("kopf").setLevel(logging.WARNING)
-        logging.getLogger("kopf._core.reactor.observation").setLevel(logging.ERROR)  # a kind may well not exist
+        for name in _ONLY_ERRORS:
+            logging.getLogger(name).setLevel(logging.ERROR)
         self._thread.start()
 
     async def stop(self) -> None:
