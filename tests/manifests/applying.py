@@ -8,6 +8,10 @@ from pathlib import Path
 
 from volsched.testing.controlplane import ControlPlane
 
+GONE_WITHIN_SECONDS = 300
+"""Mostly it takes five. But a CRD whose storage is being initialised when the API server's finalizer comes by is looked
+at again only a minute or two later (`InstanceDeletionFailed: storage is (re)initializing` in its conditions)."""
+
 
 def apply(cluster: ControlPlane, folder: Path, *flags: str) -> dict[str, str]:
     """Apply a kustomization, in which the API server must find nothing to warn of; what was done to each object."""
@@ -21,7 +25,7 @@ def installed(cluster: ControlPlane, folder: Path, *flags: str) -> Iterator[dict
     try:
         yield apply(cluster, folder, *flags)
     finally:
-        cluster.kubectl("delete", "-k", str(folder), "--ignore-not-found", "--timeout=90s")
+        delete(cluster, "-k", folder)
 
 
 @contextlib.contextmanager
@@ -31,4 +35,10 @@ def applied(cluster: ControlPlane, file: Path) -> Iterator[None]:
         cluster.kubectl("apply", "--warnings-as-errors", "-f", str(file))
         yield
     finally:
-        cluster.kubectl("delete", "-f", str(file), "--ignore-not-found", "--timeout=60s")
+        delete(cluster, "-f", file)
+
+
+def delete(cluster: ControlPlane, how: str, what: Path) -> None:
+    """Delete what is in a kustomization (`-k`) or a file (`-f`), and wait until it is gone."""
+    flags = ("--ignore-not-found", f"--timeout={GONE_WITHIN_SECONDS}s")
+    cluster.kubectl("delete", how, str(what), *flags, timeout=GONE_WITHIN_SECONDS + 10)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, Block, blocks
+from tests.manifests.applying import GONE_WITHIN_SECONDS, delete
 from tests.manifests.rendering import ROOT, SYSTEM, container, of_kind, rendered
 from volsched.testing.controlplane import ControlPlane
 
@@ -69,7 +70,7 @@ class Shell:
         self._environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig), "PATH": path, "PYTHONPATH": str(ROOT)}
 
     def __call__(self, text: str) -> str:
-        command = ["timeout", "120", "sh", "-exc", text]
+        command = ["timeout", str(GONE_WITHIN_SECONDS), "sh", "-exc", text]
         done = subprocess.run(
             command, cwd=self._folder, env=self._environment, capture_output=True, text=True, check=False
         )
@@ -82,7 +83,7 @@ def sh(cluster: ControlPlane, monitoring_kinds: None, folder: Path) -> Iterator[
     shell = Shell(cluster, folder)
     yield shell
     if (folder / "mine/kustomization.yaml").exists():
-        shell("kubectl delete -k mine --ignore-not-found --timeout=90s")
+        delete(cluster, "-k", folder / "mine")
 
 
 @pytest.fixture
@@ -99,9 +100,9 @@ def volcano(cluster: ControlPlane) -> Iterator[ControlPlane]:
     body = {"metadata": {"name": "volcano-scheduler-configmap"}, "data": {"volcano-scheduler.conf": VOLCANOS_OWN}}
     cluster.api.create(f"/api/v1/namespaces/{VOLCANO}/configmaps", body)
     cluster.kubectl("apply", "-k", str(ROOT / "manifests/crds"))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     yield cluster
-    cluster.kubectl("delete", "-k", str(ROOT / "manifests/crds"), "--ignore-not-found", "--timeout=90s")
+    delete(cluster, "-k", ROOT / "manifests/crds")
     cluster.kubectl("delete", "namespace", VOLCANO, "--timeout=90s")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.scheduling import LEASE, eventually
-from tests.manifests.applying import applied, apply, installed
+from tests.manifests.applying import applied, apply, delete, installed
 from tests.manifests.examples import CONFIGURATION, EXAMPLES, NODES, WORKLOADS, observed, simulated
 from tests.manifests.processes import Processes
 from tests.manifests.rendering import MANIFESTS
@@ -51,7 +51,7 @@ def test_the_example_cluster_becomes_what_simulate_says(cluster: ControlPlane, s
         standalone.wait_for([EXAMPLES], expected)
     finally:
         for path in reversed(TOUR):
-            cluster.kubectl("delete", "-f", str(path), "--timeout=60s")
+            delete(cluster, "-f", path)
         apply(cluster, STANDALONE)
 
 
@@ -73,8 +73,5 @@ def test_the_second_scheduler_goes_on_when_the_first_one_is_told_to_end(
     [follower] = standalone.leaders(replicas)
     assert cluster.api.get(LEASE)["spec"]["holderIdentity"] == follower.said("leading")[0]["identity"]
     sample = next(path for path in WORKLOADS if path.stem == "gang")
-    cluster.kubectl("apply", "-f", str(sample))
-    try:
+    with applied(cluster, sample):
         standalone.wait_for([sample], simulated([sample], NODES, config=CONFIGURATION))
-    finally:
-        cluster.kubectl("delete", "-f", str(sample), "--timeout=60s")
