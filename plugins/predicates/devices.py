@@ -26,6 +26,9 @@ from volsched.model.template import TaskTemplate
 from volsched.model.verdict import Scope, Verdict
 
 UNREACHED = node_refusal("resourceclaim not available on the node", resolvable=False)
+TOO_HARD = node_refusal("too many combinations of devices to try", resolvable=False)
+MOST_TRIES = 3
+"""Nodes on which the search for devices may come to its limit before it is given up for all."""
 PLACED_NOW = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 MOST_ALTERNATIVES = 8
@@ -42,6 +45,8 @@ class DeviceRules(Observer):
         self._selectors = Selectors()
         self._needs: dict[str, tuple[object, Needs]] = {}
         self._needs_version = -1
+        self._given_up: dict[Hashable, int] = {}
+        self._given_up_version = -1
         self._faults: dict[Hashable, dict[str, str]] = {}
         self._faults_version = -1
 
@@ -79,13 +84,24 @@ class DeviceRules(Observer):
         if not needs.open:
             return []
         devices = self._devices
+        if self._hopeless(needs.key):
+            return TOO_HARD
         found = choose(needs.open, self._pools.of(node), devices.classes, devices.ledger, self._selectors)
+        if isinstance(found, Unfit) and found.gave_up:
+            self._given_up[needs.key] = self._given_up.get(needs.key, 0) + 1
         faults = self._faults_of(needs.key)
         faults.pop(node.name, None)
         if isinstance(found, Impossible):
             faults[node.name] = found.message
             return node_refusal(found.message, resolvable=False)
         return node_refusal(found.reason, resolvable=False) if isinstance(found, Unfit) else found
+
+    def _hopeless(self, key: Hashable) -> bool:
+        """Say whether claims like these were too hard on so many nodes that others are not tried for now."""
+        if self._given_up_version != self._devices.claims_version:
+            self._given_up_version = self._devices.claims_version
+            self._given_up.clear()
+        return self._given_up.get(key, 0) >= MOST_TRIES
 
     def _faults_of(self, key: Hashable) -> dict[str, str]:
         """Return the nodes on which claims like these could not be judged: one is enough to keep a pod waiting."""

@@ -17,6 +17,10 @@ Objects may be as a user wrote them: the program fills in what the API server wo
 ``default``, matchLabelKeys merged into the selectors). It asks the default profile of kube-scheduler less
 DynamicResources, NodeVolumeLimits, DefaultPreemption and NodeDeclaredFeatures. Scheduling gates are no matter of nodes
 and not looked at.
+
+Two other questions have worlds of their own: ``serve`` asks the allocator of k8s.io/dynamic-resource-allocation which
+devices claims get on each node (``nodes``, ``slices``, ``classes``, ``claims``, and ``taken``, claims that have some),
+``select`` its CEL environment which expressions mean a device.
 """
 
 from __future__ import annotations
@@ -135,6 +139,18 @@ class Oracle:
     def judge(self, world: Mapping[str, Any]) -> Judgement:
         """Return what the plugins say about one world; raises OracleError when it cannot be judged."""
         return self.judge_many([world])[0]
+
+    def serve(self, worlds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return for each world and each node ``allocations``, one for each claim or none, or an ``error``."""
+        answers: list[Any] = self.judge_many([{"devices": world} for world in worlds])
+        return [answer["served"] for answer in answers]
+
+    def select(self, driver: str, device: Mapping[str, Any], expressions: Sequence[str]) -> list[str]:
+        """Return for each expression ``true``, ``false``, or ``error: `` and why."""
+        asked = {"driver": driver, "device": device, "expressions": list(expressions)}
+        answers: list[Any] = self.judge_many([{"selectors": asked}])
+        found: list[str] = answers[0]["selectors"]
+        return found
 
     def judge_many(self, worlds: Sequence[Mapping[str, Any]]) -> list[Judgement]:
         """Return the judgements of many worlds, in their order: some thousand a second.

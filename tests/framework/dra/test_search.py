@@ -402,7 +402,7 @@ def test_the_search_gives_up_in_the_end() -> None:
     wanted = claim("c", exactly(count=15, name="a"), exactly("b", "false"))
     world = devices_of(device_class(), numbers, wanted)
 
-    assert search(world, "c", steps=500) == Unfit("no allocation of claims found in 500 steps")
+    assert search(world, "c", steps=500) == Unfit("no allocation of claims found in 500 steps", gave_up=True)
 
 
 def test_all_devices_may_be_none() -> None:

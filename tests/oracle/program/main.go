@@ -1,4 +1,5 @@
-// Command oracle says what Kubernetes' own scheduler plugins make of a pod in a world.
+// Command oracle says what Kubernetes' own scheduler plugins make of a pod in a world, which devices its allocator gives
+// to claims on each node, and which selectors mean a device.
 //
 // It reads one world per line of standard input, as JSON, and writes one verdict per line, in the same order. A world
 // that cannot be judged gets a line {"error": "..."}; the program goes on. It never talks to a cluster.
@@ -21,7 +22,15 @@ const gcPercent = 800
 
 type answer struct {
 	*verdict
-	Error string `json:"error,omitempty"`
+	Served    map[string]served `json:"served,omitempty"`
+	Selectors []string          `json:"selectors,omitempty"`
+	Error     string            `json:"error,omitempty"`
+}
+
+// question is a world in which something else is asked than where a pod may go.
+type question struct {
+	Devices   *deviceWorld   `json:"devices"`
+	Selectors *selectorWorld `json:"selectors"`
 }
 
 func main() {
@@ -67,6 +76,20 @@ func answerTo(ctx context.Context, bench *bench, line []byte) (result answer) {
 			result = answer{Error: fmt.Sprintf("panic: %v\n%s", cause, debug.Stack())}
 		}
 	}()
+	asked := question{}
+	if err := json.Unmarshal(line, &asked); err != nil {
+		return answer{Error: err.Error()}
+	}
+	if asked.Selectors != nil {
+		return answer{Selectors: asked.Selectors.judge(ctx)}
+	}
+	if asked.Devices != nil {
+		served, err := asked.Devices.serve(ctx)
+		if err != nil {
+			return answer{Error: err.Error()}
+		}
+		return answer{Served: served}
+	}
 	world, err := parseWorld(line)
 	if err != nil {
 		return answer{Error: err.Error()}

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, held, part
+from volsched.framework.dra.search import MOST_STEPS, _Search
 from volsched.framework.engine import FastEngine
 from volsched.model.changes import BindFailed, Bound, Gone, Put
 from volsched.model.plan import Bind, ReleaseClaim
@@ -336,3 +337,25 @@ def test_devices_are_given_once_and_both_engines_agree(
         placed = {w.uid for t in rig.cluster.tasks.values() if t.node is not None for w in t.bind_claims}
         assert set(rig.cluster.devices.in_flight) == placed
         assert faults(rig.cluster) == []
+
+
+def test_a_search_without_end_is_given_up_for_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty devices of which no fifteen will do are half a million combinations, on each of twenty nodes."""
+    steps = 0
+
+    def counted(search: _Search) -> None:
+        nonlocal steps
+        steps += 1
+        take_step(search)
+
+    take_step = _Search._step
+    monkeypatch.setattr(_Search, "_step", counted)
+    names = tuple(f"n{number:02}" for number in range(20))
+    slices = [cards(name, *(f"d{number:02}" for number in range(30))) for name in names]
+    wanted = claim("c", exactly("a", count=15), exactly("b", "false"))
+    cluster = a_world(*slices, wanted, nodes=names).job("a", cpu="1", spec=using("c"))
+
+    decision = a_rig(cluster, CONFIGURATION).cycle()
+
+    assert "too many combinations of devices to try" in decision.waiting["a-0"]
+    assert steps <= 3 * (MOST_STEPS + 1)

@@ -25,7 +25,7 @@ from volsched.model.device import Ask, Claim, ClassSpec, Device, DeviceId, PoolI
 from volsched.model.devices import Ledger
 from volsched.model.dra import MOST_RESULTS, DeviceTaint, DeviceToleration
 
-MOST_STEPS: Final = 20_000
+MOST_STEPS: Final = 40_000
 """Candidates that are tried for a node before it is given up."""
 
 MOST_DEVICES: Final = 320
@@ -41,6 +41,8 @@ class Unfit:
     """A node cannot serve the claims, in kube-scheduler's words; another may."""
 
     reason: str = NO_DEVICES
+    gave_up: bool = False
+    """Whether there were too many combinations to try them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +271,7 @@ class _Search:
     def _step(self) -> None:
         self._steps -= 1
         if self._steps < 0:
-            raise _StopError(Unfit(f"no allocation of claims found in {self._most_steps} steps"))
+            raise _StopError(Unfit(f"no allocation of claims found in {self._most_steps} steps", gave_up=True))
 
     # -- one device ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ Values that CEL has no type for are maps with one key, in one canonical form eac
 should: a quantity in whole billionths, a version without its build metadata.
 
 The domain of an attribute may be one that a device has nothing of: Kubernetes then finds an empty map. A map here
-cannot do that, so ``device.attributes[x]`` is read as ``device.attributes[?x].orValue(dyn({}))``.
+cannot do that, so ``device.attributes[x]`` is read as ``device.attributes[?x].orValue({})``.
 
 Source: apiserver/pkg/cel/library and dynamic-resource-allocation/cel of Kubernetes 1.36.
 """
@@ -61,7 +61,7 @@ class Selector:
         if self.fault:
             return f"CEL compile error: {self.fault}"
         try:
-            value = self.program.eval(data={"device": view_of(device)})
+            value = self.program.eval(data=view_of(device))
             kind, found = value.type().name(), value.plain_value()
         except Exception as error:  # the library raises RuntimeError for its own limits, and others for odd values
             return f"CEL runtime error: {_said(error)}"
@@ -115,7 +115,7 @@ def _said(error: object) -> str:
 
 
 def view_of(device: Device) -> dict[str, Any]:
-    """Return the variable ``device``: attributes and capacities by domain, the driver's where they name none."""
+    """Return the parts of the variable ``device``: attributes and capacities by domain, the driver's where they name none."""
     driver = device.id.driver
     attributes: dict[str, dict[str, Any]] = {}
     for name, value in device.attributes.items():
@@ -126,10 +126,10 @@ def view_of(device: Device) -> dict[str, Any]:
         domain, own = _qualified(name, driver)
         capacity.setdefault(domain, {})[own] = _quantity_map(found.value)
     return {
-        "driver": driver,
-        "allowMultipleAllocations": device.shareable,
-        "attributes": attributes,
-        "capacity": capacity,
+        "device.driver": driver,
+        "device.allowMultipleAllocations": device.shareable,
+        "device.attributes": attributes,
+        "device.capacity": capacity,
     }
 
 
@@ -162,7 +162,7 @@ def _rewritten(tokens: Sequence[str]) -> Iterator[str]:
     brackets: list[str] = []
     for place, word in enumerate(tokens):
         if word == "[" and _is_domain_index(seen) and not _is_optional(tokens, place):
-            brackets.append("].orValue(dyn({}))")
+            brackets.append("].orValue({})")
             yield "[?"
         elif word in "[({":
             brackets.append({"[": "]", "(": ")", "{": "}"}[word])
@@ -385,7 +385,7 @@ def _environment() -> Any:
         function("isInteger", method([mapping], flag, _is_integer)),
         function("asInteger", method([mapping], number, _as_integer)),
         function("asApproximateFloat", method([mapping], double, lambda value: float(_fraction(value)))),
-        function("sign", method([mapping], number, _sign)),
+        function("sign", plain([mapping], number, _sign)),
         function("add", method([mapping, mapping], mapping, _plus), method([mapping, number], mapping, _plus)),
         function("sub", method([mapping, mapping], mapping, _minus), method([mapping, number], mapping, _minus)),
         function("semver", plain([text], mapping, _semver), plain([text, flag], mapping, _semver)),
@@ -411,4 +411,10 @@ def _environment() -> Any:
         ext_bindings.ExtBindings(),
         ext_math.ExtMath(),
     ]
-    return cel.NewEnv(variables={"device": kinds.Map(text, anything)}, extensions=extensions, functions=functions)
+    variables = {
+        "device.driver": text,
+        "device.allowMultipleAllocations": flag,
+        "device.attributes": kinds.Map(text, kinds.Map(text, anything)),
+        "device.capacity": kinds.Map(text, kinds.Map(text, kinds.Map(text, text))),
+    }
+    return cel.NewEnv(variables=variables, extensions=extensions, functions=functions)
