@@ -1,7 +1,8 @@
 """Every reason that the code can emit, read from its syntax: Verdicts, Events, conditions.
 
 A reason is a constant, a module's constant, or a parameter whose callers say it. One that is passed on from a Verdict
-or a plan step (an attribute ``.reason``), or that is the ``.type`` of a condition, was made elsewhere. Anything else fails the test: it could not be documented.
+or a plan step (an attribute ``.reason``), or that is the ``.type`` of a condition, was made elsewhere. Anything else
+fails the test: it could not be documented.
 """
 
 from __future__ import annotations
