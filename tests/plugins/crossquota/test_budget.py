@@ -75,6 +75,8 @@ def test_a_node_whose_device_plugin_restarts_stays_a_gpu_node() -> None:
         ({"cpu": 1, "memory": "1Gi"}, True),  # C07
         ({GPU: 0}, True),  # C08
         ({GPU: 1}, False),  # C09
+        ({GPU: "10m"}, True),
+        ({GPU: "11m"}, False),
         ({"nvidia.com/gpumem": 3000}, False),  # C11
         ({"nvidia.com/mig-1g.5gb": 1}, True),
         ({}, True),

@@ -95,6 +95,15 @@ def test_equal_pods_with_other_annotations_or_labels_share_no_answer(engine: Any
 
 
 @ENGINES
+def test_pods_that_differ_in_labels_alone_share_no_answer(engine: Any) -> None:
+    cluster = gpu_nodes("g1").job("a", tasks=2, minimum=1, cpu=2, labels={"team": "etl"})
+    cluster.job("b", tasks=2, minimum=1, cpu=2, labels={"team": "web"})
+    found = rig(cluster, engine, **{"quota.cpu": 2, "label-selector": {"matchLabels": {"team": "etl"}}})
+
+    assert found.cycle().bindings == {"a-0": "g1", "b-0": "g1", "b-1": "g1"}
+
+
+@ENGINES
 def test_a_node_that_changes_is_asked_again(engine: Any) -> None:
     found = rig(gpu_nodes("g1").job("etl", cpu=4), engine, **{"quota.cpu": 2})
     assert found.cycle().bindings == {}
