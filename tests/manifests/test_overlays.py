@@ -10,6 +10,7 @@ import click
 import pytest
 import yaml
 
+from tests.manifests.examples import EXAMPLES, WORKLOADS
 from tests.manifests.rendering import (
     MANIFESTS,
     OVERLAYS,
@@ -250,3 +251,10 @@ def test_every_object_says_whose_it_is() -> None:
     for found in overlay("standalone"):
         if found["kind"] not in {"Namespace", "CustomResourceDefinition", "PriorityClass"}:
             assert component(found) in {*COMPONENTS, "users"}, identity(found)
+
+
+def test_every_example_is_tried_on_a_cluster() -> None:
+    """The whole example cluster in `test_processes`, and each file of workloads; a new folder needs a test there."""
+    tried = {*EXAMPLES.glob("*.yaml"), *WORKLOADS}
+
+    assert {path for path in EXAMPLES.rglob("*") if path.is_file()} == tried
