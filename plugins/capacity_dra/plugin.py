@@ -91,6 +91,7 @@ class CapacityDRAPlugin:
         session.add_allocatable_fn(NAME, books.refusal)
         session.add_event_handler(NAME, books)
         session.add_queue_amounts_fn(NAME, books.amounts)
+        session.add_device_limits_fn(NAME, books.left)
         for series, numbers in ((CAPACITY, books.capacities), (ALLOCATED, books.allocations), (INQUEUE, books.inqueue)):
             session.add_series_fn(NAME, series, numbers)
 
@@ -146,6 +147,21 @@ class Books:
             if refusal is not None:
                 return self._told_group(task, refusal)
         return None
+
+    def left(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
+        """Say how much more of each class and dimension a pod may be given, in the tightest of its queues."""
+        self.ledger.catch_up()
+        left: dict[tuple[str, str], Fraction] = {}
+        for level in self._levels(task.job.queue if task.job is not None else ""):
+            quota = self._quota(level)
+            held = _as_limited(self.ledger.account(level).used, quota.limits)
+            for key in quota.limits:
+                limit = self._limit(key, quota)
+                if limit is not None:
+                    rest = max(Fraction(0), limit - held.get(key, Fraction(0)))
+                    pair = (key.device_class, key.dimension)
+                    left[pair] = min(rest, left.get(pair, rest))
+        return left
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod that was just placed and was given devices which take its queue above its quota."""

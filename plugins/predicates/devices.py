@@ -12,7 +12,7 @@ from plugins.predicates.resource_claims import Needs, can_be_released, needs_of
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from volsched.framework.dra.pools import Pools
 from volsched.framework.dra.results import allocation_of
-from volsched.framework.dra.search import Choice, Impossible, Unfit, choose
+from volsched.framework.dra.search import Choice, Impossible, Limits, Unfit, choose
 from volsched.framework.dra.selectors import Selectors
 from volsched.framework.nodeterms import selects
 from volsched.framework.session import Session
@@ -29,6 +29,8 @@ UNREACHED = node_refusal("resourceclaim not available on the node", resolvable=F
 TOO_HARD = node_refusal("too many combinations of devices to try", resolvable=False)
 MOST_TRIES = 3
 """Nodes on which the search for devices may come to its limit before it is given up for all."""
+BEYOND_LIMITS = -1e6
+"""The score of a node that would give more devices than quotas allow: any other is tried before."""
 PLACED_NOW = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 MOST_ALTERNATIVES = 8
@@ -45,10 +47,15 @@ class DeviceRules(Observer):
         self._selectors = Selectors()
         self._needs: dict[str, tuple[object, Needs]] = {}
         self._needs_version = -1
+        self._session: Session | None = None
         self._given_up: dict[Hashable, int] = {}
         self._given_up_version = -1
         self._faults: dict[Hashable, dict[str, str]] = {}
         self._faults_version = -1
+
+    def open(self, session: Session) -> None:
+        """Begin a session: its plugins say how many devices a pod may be given."""
+        self._session = session
 
     # -- the rule -----------------------------------------------------------------------------------------------------
 
@@ -83,10 +90,11 @@ class DeviceRules(Observer):
             return UNREACHED
         if not needs.open:
             return []
-        devices = self._devices
         if self._hopeless(needs.key):
             return TOO_HARD
-        found = choose(needs.open, self._pools.of(node), devices.classes, devices.ledger, self._selectors)
+        found = self._search(needs, node, needs.limits)
+        if isinstance(found, Unfit) and needs.limits:
+            found = self._search(needs, node, {})
         if isinstance(found, Unfit) and found.gave_up:
             self._given_up[needs.key] = self._given_up.get(needs.key, 0) + 1
         faults = self._faults_of(needs.key)
@@ -95,6 +103,10 @@ class DeviceRules(Observer):
             faults[node.name] = found.message
             return node_refusal(found.message, resolvable=False)
         return node_refusal(found.reason, resolvable=False) if isinstance(found, Unfit) else found
+
+    def _search(self, needs: Needs, node: NodeInfo, limits: Limits) -> Choice | Unfit | Impossible:
+        devices, pools = self._devices, self._pools.of(node)
+        return choose(needs.open, pools, devices.classes, devices.ledger, self._selectors, limits=limits)
 
     def _hopeless(self, key: Hashable) -> bool:
         """Say whether claims like these were too hard on so many nodes that others are not tried for now."""
@@ -118,7 +130,10 @@ class DeviceRules(Observer):
         known = self._needs.get(task.uid)
         if known is None or known[0] != stamp:
             known = self._needs[task.uid] = stamp, needs_of(task, self._devices)
-        return known[1]
+        needs = known[1]
+        if needs.leaves_choice and self._session is not None and task.status is TaskStatus.PENDING:
+            needs.limits = self._session.device_limits(task)
+        return needs
 
     # -- the score ----------------------------------------------------------------------------------------------------
 
@@ -127,7 +142,7 @@ class DeviceRules(Observer):
         if not task.template.resource_claims:
             return None
         needs = self._needs_of(task)
-        return needs.key if any(_is_prioritised(claim) for claim in needs.open) else None
+        return needs.key if needs.limits or any(_is_prioritised(claim) for claim in needs.open) else None
 
     def score(self, task: TaskInfo, node: NodeInfo) -> float:
         """Score how early the alternatives are that a node would serve, of all requests that have some."""
@@ -136,6 +151,9 @@ class DeviceRules(Observer):
         found = self._choose(self._needs_of(task), node)
         if isinstance(found, Verdict):
             return 0.0
+        needs = self._needs_of(task)
+        if needs.limits and isinstance(self._search(needs, node, needs.limits), Unfit):
+            return BEYOND_LIMITS
         picked = {
             (number, one.request.name): MOST_ALTERNATIVES - one.request.alternatives.index(one.ask)
             for number, chosen in enumerate(found)

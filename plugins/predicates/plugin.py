@@ -167,6 +167,7 @@ class PredicatesPlugin:
 
 def _register_devices(session: Session) -> None:
     rules = session.account("predicates.devices", DeviceRules)
+    rules.open(session)
     session.add_pre_predicate_fn(NAME, rules.refuse_pod)
     session.add_predicate_fn(
         NAME, rules.refuse, scope="domain", applies=rules.applies, key=rules.key, version=rules.version

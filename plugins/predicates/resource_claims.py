@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from volsched.framework.dra.search import no_class
 from volsched.model import dra
@@ -28,10 +29,23 @@ class Needs:
     given: list[tuple[Claim, NodeSelector | None]] = field(default_factory=list)
     open: list[Claim] = field(default_factory=list)
 
+    limits: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
+    """How many devices the pod should be given at most, where its claims leave a choice."""
+
+    @property
+    def leaves_choice(self) -> bool:
+        """Whether the number of devices that it is given, or their class, depends on the node."""
+        return any(
+            request.prioritised or request.alternatives[0].takes_all
+            for claim in self.open
+            for request in claim.spec.requests
+        )
+
     @property
     def key(self) -> tuple[object, ...]:
         """What answers about nodes depend on: pods whose claims agree in it share them."""
-        return tuple(selector for _, selector in self.given), tuple(claim.spec for claim in self.open)
+        limits = tuple(sorted(self.limits.items()))
+        return tuple(selector for _, selector in self.given), tuple(claim.spec for claim in self.open), limits
 
 
 def needs_of(task: TaskInfo, devices: Devices) -> Needs:

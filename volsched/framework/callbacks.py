@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -133,6 +134,10 @@ QueueAmountsFn: TypeAlias = Callable[[QueueInfo], QueueAmounts]
 without any, the resources that placed pods request."""
 CloseFn: TypeAlias = Callable[[], None]
 """Called when the session closes, before statuses are written."""
+DeviceLimitsFn: TypeAlias = Callable[[TaskInfo], Mapping[tuple[str, str], Fraction] | None]
+"""How much more of each (DeviceClass, dimension) a task may be given, "" for the number of devices; None: no limit at
+all. Of several plugins the smaller counts. Where a claim leaves a choice, one within these limits is preferred; whoever
+limits still has to refuse what is above."""
 SeriesFn: TypeAlias = Callable[[], Numbers]
 """The present numbers of a series, by label values. Called at the end of every session, after what was only held is
 undone: give the same mapping again while nothing has changed, and never change one that was given. A combination of

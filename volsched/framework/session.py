@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from typing import Any, TypeVar, cast
 
 from volsched.framework import dispatch
@@ -18,6 +19,7 @@ from volsched.framework.callbacks import (
     BatchVectorFn,
     BestNodeFn,
     CloseFn,
+    DeviceLimitsFn,
     EventHandler,
     JobEnqueuedFn,
     JobKeyFn,
@@ -164,6 +166,7 @@ class Session:
         self._closers: list[CloseFn] = []
         self._series: list[tuple[Series, SeriesFn]] = []
         self.queue_amounts: list[QueueAmountsFn] = []
+        self._device_limits: list[DeviceLimitsFn] = []
 
     # -- registration -------------------------------------------------------------------------------------------------
 
@@ -304,6 +307,18 @@ class Session:
     def add_queue_amounts_fn(self, plugin: str, fn: QueueAmountsFn) -> None:
         """Say what queues hold in the plugin's own terms."""
         self.queue_amounts.append(fn)
+
+    def add_device_limits_fn(self, plugin: str, fn: DeviceLimitsFn) -> None:
+        """Say how many devices a task may still be given."""
+        self._device_limits.append(fn)
+
+    def device_limits(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
+        """How much more of each (DeviceClass, dimension) a task may be given; what is absent is not limited."""
+        limits: dict[tuple[str, str], Fraction] = {}
+        for fn in self._device_limits:
+            for key, amount in (fn(task) or {}).items():
+                limits[key] = min(amount, limits.get(key, amount))
+        return limits
 
     def _add(self, switch: str, where: list[T], what: T) -> None:
         if self._option.allows(switch):

@@ -345,3 +345,22 @@ def test_accounts_are_those_that_are_counted_anew_and_no_quota_is_passed(
 def test_an_amount_has_the_name_that_volcano_gives_it() -> None:
     assert Amount("gpu").key == "deviceclass/gpu"
     assert Amount("gpu", "memory").key == "memory.deviceclass/gpu"
+
+
+def test_an_alternative_within_the_quota_is_taken_before_one_that_is_not() -> None:
+    cluster = a_world(("gpu", "nic")).queue("q", **quota(gpu=1))
+    wish = first_of("r", asking("a", count=2), asking("b", cls="nic", count=3))
+    rig = a_rig(wanting(cluster, "p", wish), configuration())
+
+    assert rig.cycle().bindings == {"p": "n1"}
+    assert used(rig, "q") == {"deviceclass/nic": 3}
+
+
+def test_a_node_within_the_quota_is_taken_before_one_that_is_not() -> None:
+    cluster = a_world(devices=5).node("n2").queue("q", **quota(gpu=4))
+    driver = "gpu.example.com"
+    cluster.add(part("s2", [device("d0"), device("d1")], node="n2", driver=driver, pool="n2"))
+    rig = a_rig(wanting(cluster, "p", exactly(allocationMode="All")), configuration())
+
+    assert rig.cycle().bindings == {"p": "n2"}
+    assert used(rig, "q") == {"deviceclass/gpu": 2}

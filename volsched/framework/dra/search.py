@@ -63,6 +63,9 @@ class Chosen:
     consumed: Mapping[str, Fraction] | None = None
 
 
+Limits = Mapping[tuple[str, str], Fraction]
+"""How much may be given of each (class, dimension); "" is the number of devices."""
+
 Choice = list[list[Chosen]]
 """For each claim, the devices that were chosen for it, in order of its requests."""
 
@@ -112,9 +115,10 @@ def choose(
     ledger: Ledger,
     selectors: Selectors,
     most_steps: int = MOST_STEPS,
+    limits: Limits | None = None,
 ) -> Choice | Unfit | Impossible:
-    """Choose devices for all claims together, from the pools of one node."""
-    search = _Search(pools, classes, ledger, selectors, most_steps)
+    """Choose devices for all claims together, from the pools of one node, and no more of any class than ``limits``."""
+    search = _Search(pools, classes, ledger, selectors, most_steps, limits or {})
     try:
         search.begin(claims)
         if search.claim(0):
@@ -137,6 +141,7 @@ class _Search:
         ledger: Ledger,
         selectors: Selectors,
         most_steps: int,
+        limits: Limits,
     ) -> None:
         self._pools = pools
         self._offers = [(pool, part, device) for pool in pools if pool.is_usable for part, device in pool.offers]
@@ -145,6 +150,7 @@ class _Search:
         self._selectors = selectors
         self._steps = most_steps
         self._most_steps = most_steps
+        self._allowance = dict(limits)
         self._mine: dict[DeviceId, list[int]] = {}
         """Devices that are taken whole, and by which claims."""
         self._parts: dict[DeviceId, list[Mapping[str, Fraction]]] = {}
@@ -309,12 +315,15 @@ class _Search:
         taken = self._taken_of(want, device)
         if taken is None or (_is_tainted(device, want.ask.tolerations)) or not self._has_counters(pool, device):
             return False
+        if not self._is_allowed(want, taken, device):
+            return False
         if not self._add_to_constraints(index, want, device):
             if must:
                 name = want.request.full_name(want.ask)
                 raise _impossible(f'request "{name}" asks for all devices, and a constraint does not allow {device.id}')
             return False
         self._count(pool, device, -1)
+        self._spend(want, taken if device.shareable else None, -1)
         if device.shareable:
             self._parts.setdefault(device.id, []).append(taken)
         else:
@@ -325,7 +334,7 @@ class _Search:
 
     def _give_back(self, index: int, want: _Want, pool: Pool, device: Device) -> None:
         """Undo the last choice, which was of this device."""
-        self.open[index].chosen.pop()
+        self._spend(want, self.open[index].chosen.pop().consumed, 1)
         holders: dict[DeviceId, list[object]] = self._parts if device.shareable else self._mine  # type: ignore[assignment]
         holders[device.id].pop()
         if not holders[device.id]:
@@ -335,6 +344,25 @@ class _Search:
         for constraint in self.open[index].constraints:
             if constraint.concerns(want.request, name):
                 constraint.remove()
+
+    def _is_allowed(self, want: _Want, taken: Mapping[str, Fraction], device: Device) -> bool:
+        """Say whether one device more of its class, and what is taken of it, is within the limits."""
+        amounts = self._limited(want, taken if device.shareable else None)
+        return all(self._allowance[key] >= amount for key, amount in amounts)
+
+    def _spend(self, want: _Want, consumed: Mapping[str, Fraction] | None, by: int) -> None:
+        for key, amount in self._limited(want, consumed):
+            self._allowance[key] += by * amount
+
+    def _limited(self, want: _Want, consumed: Mapping[str, Fraction] | None) -> list[tuple[tuple[str, str], Fraction]]:
+        """Return what a device takes of each limit: itself, and of its capacity what is consumed or was asked for."""
+        if not self._allowance or want.ask.admin:
+            return []
+        name, found = want.ask.device_class, [((want.ask.device_class, ""), Fraction(1))]
+        for dimension, amount in consumed.items() if consumed is not None else want.ask.capacity:
+            whole = (name, dimension)
+            found.append((whole if whole in self._allowance else (name, dimension.rpartition("/")[2]), amount))
+        return [(key, amount) for key, amount in found if key in self._allowance]
 
     def _add_to_constraints(self, index: int, want: _Want, device: Device) -> bool:
         added: list[Constraint] = []

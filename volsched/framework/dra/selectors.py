@@ -115,7 +115,7 @@ def _said(error: object) -> str:
 
 
 def view_of(device: Device) -> dict[str, Any]:
-    """Return the parts of the variable ``device``: attributes and capacities by domain, the driver's where they name none."""
+    """Return the variable ``device`` in parts: attributes and capacities by domain, the driver's if they name none."""
     driver = device.id.driver
     attributes: dict[str, dict[str, Any]] = {}
     for name, value in device.attributes.items():
