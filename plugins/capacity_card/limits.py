@@ -8,7 +8,7 @@ annotation, cpu and memory when its capability has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,6 +59,7 @@ class Limits:
         self._cluster = cluster
         self.is_hierarchical = is_hierarchical
         self._quotas: dict[str, CardQuota] = {}
+        self._said: dict[str, Hashable] = {}
         self._chains: dict[str, tuple[Limit, ...]] = {}
         self._faulty: dict[str, QueueInfo] = {}
         self.version = 0
@@ -67,6 +68,10 @@ class Limits:
 
     def put(self, queue: QueueInfo) -> None:
         """Read a queue that is new or changed."""
+        says = _says(queue)
+        if self._said.get(queue.name) == says:  # nothing but its status has changed
+            return
+        self._said[queue.name] = says
         before, quota = self._quotas.get(queue.name), quota_of(queue.annotations)
         if quota.errors and (before is None or before.errors != quota.errors):
             self._faulty[queue.name] = queue
@@ -76,6 +81,7 @@ class Limits:
     def remove(self, queue: QueueInfo) -> None:
         """Forget a queue."""
         self._quotas.pop(queue.name, None)
+        self._said.pop(queue.name, None)
         self._faulty.pop(queue.name, None)
         self._changed()
 
@@ -115,3 +121,10 @@ class Limits:
                 return
             seen.add(name)
             name = queue.parent
+
+
+def _says(queue: QueueInfo) -> Hashable:
+    """Everything of a queue that quotas and shares are made from."""
+    amounts = (queue.capability, queue.deserved, queue.guarantee)
+    listed = tuple(tuple(sorted(found.items())) for found in amounts)
+    return queue.annotations.get(CARD_QUOTA), queue.parent, queue.priority, listed
