@@ -4,7 +4,8 @@ For each job::
 
     minimum   cards: what its PodGroup's annotation says until its pods exist, then what they ask for (*ours*: while
               fewer than minAvailable pods exist, the larger of the two; a pod without a card changes nothing; without
-              the annotation what minAvailable of its pods ask for, so that a service may begin with less than all);
+              the annotation what minAvailable of its pods ask for until it runs, so that a service may begin with
+              less than all of them);
               cpu and memory: minResources, none for a job with cards that are spared them
     wanted    minimum less what the job holds
     reserved  what is wanted by a job that is admitted, its gated pods left out
@@ -213,7 +214,7 @@ class Demands:
 
     def _wanted_cards(self, job: JobInfo, held: Account) -> Mapping[Names, int]:
         said, pending = self.request(job).wants, self._pending(job)
-        if not said:
+        if not said and job.phase != RUNNING:
             return self._least(job)
         asked_by_pods = sum(pending.values()) + sum(held.cards.values())
         announced = len(job.tasks) < job.min_available and sum(said.values()) > asked_by_pods
