@@ -286,6 +286,21 @@ def test_an_evicted_pod_makes_room_on_its_very_cards() -> None:
     assert lists(rig.cycle(gone(victim)), "high") == card
 
 
+def test_an_eviction_that_is_only_tried_leaves_pods_on_their_cards() -> None:
+    """A gang wants three whole cards of two, so whoever was taken off for it comes back."""
+    low = pod("low", "60/4096", on="n1", cards="1", group="low", spec={"priority": 1})
+    gang = [group("high", 3, priorityClassName="high")]
+    gang += [pod(f"high-{i}", "full1", group="high", spec={"priority": 100}) for i in range(3)]
+    rig = rig_of(HIGH, node(), group("low"), low, *gang, text=configuration("enqueue, allocate, preempt"))
+
+    decision = rig.cycle()
+
+    assert decision.evictions == []
+    assert decision.report.hunts
+    assert states(rig) == "100/16384/0 ; 40/12288/1"
+    assert faults(rig.cluster) == []
+
+
 # -- restart -----------------------------------------------------------------------------------------------------------
 
 
@@ -339,6 +354,16 @@ def test_the_place_of_a_container_is_read_where_no_container_has_that_name() -> 
     found["metadata"]["annotations"] |= {f"{INDEX}0": "0", f"{INDEX}1": "1"}
 
     assert states(rig_after(rig_of(node(memory=T4), group("g"), found))) == "70/11013/1 ; 80/14085/1"
+
+
+def test_the_place_of_a_container_is_not_read_where_another_has_it_for_a_name() -> None:
+    found = running("p", "", None)
+    found["spec"]["containers"] = [container("x", 30, 4096), container("0", 50, 2048)]
+    found["metadata"]["annotations"] |= {f"{INDEX}0": "1"}
+
+    rig = rig_after(rig_of(node(), group("g"), found))
+
+    assert f"{INDEX}x]: is missing" in books_of(rig).nodes["n1"].unclear["uid-p"]
 
 
 def test_other_schedulers_pods_count() -> None:

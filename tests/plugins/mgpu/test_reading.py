@@ -31,6 +31,12 @@ def test_lists_that_are_read_are_as_many_different_cards_of_the_node(
         assert all(0 <= card < count for card in cards)
 
 
+def test_any_order_is_read() -> None:
+    asks = (ContainerAsk(0, Ask(3, 10, 256)),)
+
+    assert lists_of(asks, ("a",), {f"{INDEX}a": "2,0,1"}, Cards(3, 1024)) == ((0, 1, 2),)
+
+
 @given(
     st.lists(st.lists(st.integers(0, 3), min_size=1, unique=True).map(sorted), min_size=1, max_size=3), st.booleans()
 )
