@@ -19,6 +19,8 @@ EXAMPLES = MANIFESTS / "examples"
 NODES = EXAMPLES / "10-nodes.yaml"
 CONFIGURATION = MANIFESTS / "base/scheduler/configuration.yaml"
 WORKLOADS = sorted((EXAMPLES / "workloads").glob("*.yaml"))
+SCENES = sorted({*EXAMPLES.glob("*/*.yaml")} - {*WORKLOADS})
+"""Whole clusters with a configuration of their own, in a folder for each plugin."""
 
 _WITH_PODS = {"Deployment", "Job", "Pod"}
 

@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from tests.manifests.examples import EXAMPLES, WORKLOADS
+from tests.manifests.examples import EXAMPLES, SCENES, WORKLOADS
 from tests.manifests.rendering import (
     MANIFESTS,
     OVERLAYS,
@@ -254,7 +254,7 @@ def test_every_object_says_whose_it_is() -> None:
 
 
 def test_every_example_is_tried_on_a_cluster() -> None:
-    """The whole example cluster in `test_processes`, and each file of workloads; a new folder needs a test there."""
-    tried = {*EXAMPLES.glob("*.yaml"), *WORKLOADS}
+    """The whole example cluster and the workloads in `test_processes`, those of plugins in `test_scenes`."""
+    tried = {*EXAMPLES.glob("*.yaml"), *WORKLOADS, *SCENES}
 
     assert {path for path in EXAMPLES.rglob("*") if path.is_file()} == tried

@@ -1,0 +1,67 @@
+"""The examples of plugins, each a whole cluster in one file, on a real API server: they become what simulate says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.scheduling import eventually
+from tests.manifests.applying import apply, installed
+from tests.manifests.conftest import PLAIN_NODES
+from tests.manifests.examples import EXAMPLES, SCENES, documents, simulated
+from tests.manifests.processes import Processes
+from tests.manifests.rendering import MANIFESTS, SYSTEM
+from volsched.testing.controlplane import ControlPlane
+
+STANDALONE = MANIFESTS / "overlays/standalone"
+
+
+@pytest.fixture(scope="module")
+def processes(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    """Everything running in a cluster in which nothing but a scene's own nodes takes pods."""
+    cluster.kubectl("cordon", *PLAIN_NODES)
+    try:
+        with installed(cluster, STANDALONE):
+            found = Processes(cluster, tmp_path_factory.mktemp("scenes"))
+            try:
+                found.wait_ready()
+                yield found
+            finally:
+                found.close()
+    finally:
+        cluster.kubectl("uncordon", *PLAIN_NODES)
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda path: path.relative_to(EXAMPLES).as_posix())
+def test_a_scene_becomes_what_simulate_says(cluster: ControlPlane, processes: Processes, scene: Path) -> None:
+    expected = simulated([scene])
+    found = documents([scene])
+    configuration = [item for item in found if item["kind"] == "ConfigMap"]
+    rest = [item for item in found if item["kind"] not in {"ConfigMap", "Node"}]
+
+    nodes = cluster.create_nodes([item for item in found if item["kind"] == "Node"])
+    try:
+        cluster.kubectl("apply", "-f", "-", stdin=a_list(configuration))
+        wait_until_in_force(cluster, processes)
+        cluster.kubectl("apply", "-f", "-", stdin=a_list(rest))
+        processes.wait_for([scene], expected)
+    finally:
+        cluster.kubectl("delete", "--ignore-not-found", "--timeout=120s", "-f", "-", stdin=a_list(rest))
+        cluster.delete_nodes(nodes)
+        apply(cluster, STANDALONE)
+
+
+def a_list(items: list[dict[str, object]]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+
+
+def wait_until_in_force(cluster: ControlPlane, processes: Processes) -> None:
+    """Wait until every scheduler has the text that the ConfigMap has."""
+    [text] = cluster.api.get(f"/api/v1/namespaces/{SYSTEM}/configmaps/volsched-config")["data"].values()
+    for replica in processes.replicas["volsched-scheduler"]:
+        eventually(
+            lambda r=replica: json.loads(r.page("/configz")[1])["configuration"]["text"] == text, what=replica.log.name
+        )
