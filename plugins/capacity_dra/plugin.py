@@ -40,6 +40,8 @@ ADMIN: Final = "chargeAdminAccess"
 
 _LABELS: Final = ("queue_name", "device_class", "dimension")
 CAPACITY: Final = Series("volcano_queue_dra_capacity", "The queue's quota of devices, or of their capacity", _LABELS)
+DESERVED: Final = Series("volcano_queue_dra_deserved", "What it says to deserve of it; without effect", _LABELS)
+GUARANTEE: Final = Series("volcano_queue_dra_guarantee", "What it says to be guaranteed; without effect", _LABELS)
 ALLOCATED: Final = Series("volcano_queue_dra_allocated", "What pods of the queue, and below it, hold of it", _LABELS)
 INQUEUE: Final = Series("volcano_queue_dra_inqueue", "What is reserved for jobs that were admitted", _LABELS)
 
@@ -92,7 +94,13 @@ class CapacityDRAPlugin:
         session.add_event_handler(NAME, books)
         session.add_queue_amounts_fn(NAME, books.amounts)
         session.add_device_limits_fn(NAME, books.left)
-        for series, numbers in ((CAPACITY, books.capacities), (ALLOCATED, books.allocations), (INQUEUE, books.inqueue)):
+        for series, numbers in (
+            (CAPACITY, lambda: books.said("capacity", lambda quota: quota.limits)),
+            (DESERVED, lambda: books.said("deserved", lambda quota: quota.deserved)),
+            (GUARANTEE, lambda: books.said("guarantee", lambda quota: quota.guarantee)),
+            (ALLOCATED, books.allocations),
+            (INQUEUE, books.inqueue),
+        ):
             session.add_series_fn(NAME, series, numbers)
 
 
@@ -261,10 +269,10 @@ class Books:
         tables = (_by_key(held), _by_key(reserved), _by_key(self._quota(queue.name).limits))
         return QueueAmounts(*tables, beside=True)
 
-    def capacities(self) -> Numbers:
-        """Return the quotas of all queues."""
+    def said(self, name: str, part: Callable[[Quota], Amounts]) -> Numbers:
+        """Return a part of what all queues say."""
         state = tuple((name, queue.version) for name, queue in self._cluster.queues.items())
-        return self._numbers("capacity", state, lambda name: self._quota(name).limits)
+        return self._numbers(name, state, lambda queue: part(self._quota(queue)))
 
     def allocations(self) -> Numbers:
         """Return what all queues hold, and zero for what they may hold."""

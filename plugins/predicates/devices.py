@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from plugins.predicates.resource_claims import Needs, can_be_released, needs_of
+from plugins.predicates.resource_claims import Needs, can_be_released, needs_of, unserved
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from volsched.framework.dra.pools import Pools
 from volsched.framework.dra.results import allocation_of
@@ -31,6 +31,8 @@ MOST_TRIES = 3
 """Nodes on which the search for devices may come to its limit before it is given up for all."""
 BEYOND_LIMITS = -1e6
 """The score of a node that would give more devices than quotas allow: any other is tried before."""
+TOO_SMALL = -1e5
+"""The score of a node without room for all pods that wait for the same claim, whose devices will bind them to it."""
 PLACED_NOW = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 MOST_ALTERNATIVES = 8
@@ -42,6 +44,7 @@ class DeviceRules(Observer):
     """The rule, the score, and what placed pods are about to have."""
 
     def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._devices = cluster.devices
         self._pools = Pools(cluster.devices)
         self._selectors = Selectors()
@@ -66,7 +69,7 @@ class DeviceRules(Observer):
 
     def refuse_pod(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims are not ready for it."""
-        fault = self._needs_of(task).fault if task.template.resource_claims else ""
+        fault = self._needs_of(task).fault if task.template.resource_claims else unserved(task, self._cluster)
         return pod_refusal(fault) if fault else None
 
     def key(self, task: TaskInfo) -> Hashable | None:
@@ -142,7 +145,9 @@ class DeviceRules(Observer):
         if not task.template.resource_claims:
             return None
         needs = self._needs_of(task)
-        return needs.key if needs.limits or any(_is_prioritised(claim) for claim in needs.open) else None
+        if not needs.limits and not needs.company and not any(_is_prioritised(claim) for claim in needs.open):
+            return None
+        return needs.key, needs.company
 
     def score(self, task: TaskInfo, node: NodeInfo) -> float:
         """Score how early the alternatives are that a node would serve, of all requests that have some."""
@@ -154,13 +159,14 @@ class DeviceRules(Observer):
         needs = self._needs_of(task)
         if needs.limits and isinstance(self._search(needs, node, needs.limits), Unfit):
             return BEYOND_LIMITS
+        room = 0.0 if all(node.idle_of(name) >= amount for name, amount in needs.company) else TOO_SMALL
         picked = {
             (number, one.request.name): MOST_ALTERNATIVES - one.request.alternatives.index(one.ask)
             for number, chosen in enumerate(found)
             for one in chosen
             if one.request.prioritised
         }
-        return WEIGHT * 100.0 * sum(picked.values()) / (MOST_ALTERNATIVES * max(1, len(picked)))
+        return room + WEIGHT * 100.0 * sum(picked.values()) / (MOST_ALTERNATIVES * max(1, len(picked)))
 
     # -- what placed pods have ----------------------------------------------------------------------------------------
 

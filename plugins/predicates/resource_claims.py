@@ -8,11 +8,16 @@ from fractions import Fraction
 
 from volsched.framework.dra.search import no_class
 from volsched.model import dra
+from volsched.model.cluster import Cluster
 from volsched.model.device import Claim, ClaimSpec
 from volsched.model.devices import Devices
 from volsched.model.errors import FieldError
+from volsched.model.resources import Resources
 from volsched.model.selectors import NodeSelector
 from volsched.model.task import TaskInfo
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
+"""Begins the name of the extended resource that every class stands for."""
 
 NOWHERE = NodeSelector(terms=())
 
@@ -31,6 +36,9 @@ class Needs:
 
     limits: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
     """How many devices the pod should be given at most, where its claims leave a choice."""
+
+    company: tuple[tuple[str, int], ...] = ()
+    """What the pod and all that wait with it for one of the same open claims request together; empty for one alone."""
 
     @property
     def leaves_choice(self) -> bool:
@@ -61,7 +69,25 @@ def needs_of(task: TaskInfo, devices: Devices) -> Needs:
             needs.open.append(claim)
         else:
             needs.given.append((claim, _reach(allocation)))
+    needs.company = _company(task, {claim.key for claim in needs.open})
     return needs
+
+
+def _company(task: TaskInfo, claims: set[str]) -> tuple[tuple[str, int], ...]:
+    """Add up what those request that will have to go where this pod goes, as the devices of its claims are there."""
+    waiting = task.job.waiting.values() if task.job is not None and claims else ()
+    company = [other for other in waiting if other is task or claims & set(named_by(other))]
+    if len(company) < 2:
+        return ()
+    total = Resources.EMPTY
+    for other in company:
+        total = total.plus(other.template.request)
+    return tuple(sorted(total.items()))
+
+
+def named_by(task: TaskInfo) -> list[str]:
+    """Return the keys of the claims that a pod names itself, and may share."""
+    return [f"{task.namespace}/{use.claim}" for use in task.template.resource_claims if use.claim]
 
 
 def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
@@ -102,6 +128,22 @@ def _fault(task: TaskInfo, claim: Claim, devices: Devices, job: str) -> str:
         return ""
     fault = claim.spec.fault or _class_fault(claim.spec, devices)
     return f'resourceclaim "{name}": {fault}' if fault else ""
+
+
+def unserved(task: TaskInfo, cluster: Cluster) -> str:
+    """Say which extended resource of a pod only devices could serve, by a class that stands for it; empty for none."""
+    classes = cluster.devices.classes
+    if not classes:
+        return ""
+    named = {found.extended_resource: name for name, found in classes.items() if found.extended_resource}
+    for resource in task.template.request:
+        name = resource.removeprefix(IMPLICIT) if resource.startswith(IMPLICIT) else named.get(resource)
+        if name in classes and not cluster.totals[cluster.columns.column(resource)]:
+            return (
+                f'no node offers "{resource}" itself, and volsched does not serve it from devices of DeviceClass '
+                f'"{name}"; use a ResourceClaim of that class'
+            )
+    return ""
 
 
 def _class_fault(spec: ClaimSpec, devices: Devices) -> str:

@@ -359,3 +359,30 @@ def test_a_search_without_end_is_given_up_for_all_nodes(monkeypatch: pytest.Monk
 
     assert "too many combinations of devices to try" in decision.waiting["a-0"]
     assert steps <= 3 * (MOST_STEPS + 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_shared_claim_goes_where_all_that_wait_for_it_have_room(engine: Any) -> None:
+    """The first pod alone would fill up the small node, and its devices would keep the others from every other."""
+    cluster = a_cluster().node("n1", cpu="2").node("n2", cpu="64")
+    for found in (device_class(), cards("n1", "d1"), cards("n2", "d1"), claim("c", exactly())):
+        cluster.add(found)
+    cluster.job("gang", tasks=3, cpu="1", spec=using("c"))
+
+    assert set(a_rig(cluster, CONFIGURATION, engine).cycle().bindings.values()) == {"n2"}
+
+
+@pytest.mark.parametrize("name", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
+def test_an_extended_resource_that_only_devices_could_serve_is_named(name: str) -> None:
+    cluster = a_cluster().node("n1").add(device_class(extendedResourceName="example.com/gpu")).add(cards("n1", "d1"))
+    cluster.job("a", cpu="1", **{name: 1})
+
+    said = f'no node offers "{name}" itself, and volsched does not serve it from devices of DeviceClass "gpu"'
+    assert said in a_rig(cluster, CONFIGURATION).cycle().waiting["a-0"]
+
+
+def test_an_extended_resource_that_nodes_offer_is_theirs() -> None:
+    cluster = a_cluster().node("n1", **{"example.com/gpu": 1})
+    cluster.add(device_class(extendedResourceName="example.com/gpu")).job("a", cpu="1", **{"example.com/gpu": 1})
+
+    assert a_rig(cluster, CONFIGURATION).cycle().bindings == {"a-0": "n1"}
