@@ -8,7 +8,7 @@ from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, GROUP_NAME, LEASE, Controlled, renew_volcano_lease
 from tests.cluster.scheduling import GROUPS, SYSTEM, Json, eventually, still
 from volsched.testing.controlplane import a_pod
-from volsched.testing.controlplane.faults import FaultProxy, Respond
+from volsched.testing.controlplane.faults import FaultProxy, Respond, conflict
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 
@@ -392,12 +392,15 @@ def test_refused_writes_are_tried_again(
     process = controlled.both(proxy=fault_proxy)
     fault_proxy.inject(Respond(500), method="POST", path="/podgroups$", times=2)
     fault_proxy.inject(Respond(500), method="PATCH", path="/pods/", times=2)
+    fault_proxy.inject(conflict(), method="PATCH", path="/queues/default/status$", times=1)
 
     controlled.make_pods(namespace, [controlled.pod(f"p{number}", cpu="1") for number in range(3)])
 
     controlled.wait_bound(namespace, 3)
     assert process.metric('volsched_controllers_reconcile_errors_total{kind="PodGroup"}') == 2
     assert process.metric('volsched_controllers_reconcile_errors_total{kind="Pod"}') == 2
+    controlled.wait_queue("default", allocated={"cpu": "3", "memory": "0", "pods": "3"})
+    assert process.metric('volsched_controllers_reconcile_errors_total{kind="Queue"}') == 1
 
 
 def test_an_api_server_that_was_away_finds_them_at_work(
