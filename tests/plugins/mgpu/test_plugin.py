@@ -288,16 +288,20 @@ def test_an_evicted_pod_makes_room_on_its_very_cards() -> None:
 
 def test_an_eviction_that_is_only_tried_leaves_pods_on_their_cards() -> None:
     """A gang wants three whole cards of two, so whoever was taken off for it comes back."""
-    low = pod("low", "60/4096", on="n1", cards="1", group="low", spec={"priority": 1})
+    low = [
+        pod("large", "60/4096", on="n1", cards="0", group="low", spec={"priority": 1}),
+        pod("small", "20/1024", on="n1", cards="1", group="low", spec={"priority": 1}),
+    ]
     gang = [group("high", 3, priorityClassName="high")]
     gang += [pod(f"high-{i}", "full1", group="high", spec={"priority": 100}) for i in range(3)]
-    rig = rig_of(HIGH, node(), group("low"), low, *gang, text=configuration("enqueue, allocate, preempt"))
+    rig = rig_of(HIGH, node(), group("low"), *low, *gang, text=configuration("enqueue, allocate, preempt"))
 
     decision = rig.cycle()
 
     assert decision.evictions == []
     assert decision.report.hunts
-    assert states(rig) == "100/16384/0 ; 40/12288/1"
+    assert states(rig) == "40/12288/1 ; 80/15360/1"
+    assert all(task.bind_annotations is None for task in rig.cluster.tasks.values())
     assert faults(rig.cluster) == []
 
 
@@ -649,6 +653,9 @@ def test_numbers_follow_what_a_session_decides_and_end_with_the_node() -> None:
     shown = numbers(rig.cycle())
     assert shown[series.CORE_USED.name] == {("n1", "0"): 1.0, ("n1", "1"): 0.0}
     assert shown[series.FRAGMENTATION.name] == {("n1",): 0.0}
+
+    shown = numbers(rig.cycle(*put(*solo(pod("q", "30/1024")))))
+    assert shown[series.INSTANCES.name] == {("n1", "0"): 1.0, ("n1", "1"): 1.0}
 
     shown = numbers(rig.cycle(*put(node("n2"))))
     assert shown[series.UNKNOWN.name] == {("n2",): 1.0}
