@@ -5,6 +5,7 @@ Each mapping is made anew when what it was made from has changed, and given agai
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -32,6 +33,10 @@ IDLE: Final = Series("volsched_cluster_cards_idle", "Of those, cards that no pod
 REFUSALS: Final = Series(
     "volsched_queue_card_refusals", "Pods and jobs refused by quota", ("queue", "reason"), counts=True
 )
+
+
+UNKNOWN: Final = "unknown"
+"""The label of lists of which no node offers any card."""
 
 
 class CardSeries:
@@ -84,8 +89,13 @@ class CardSeries:
     def _asked(self, queue: str) -> Mapping[str, int]:
         found = dict(self._held(queue))
         for names, amount in self._demands.of(queue).pending.items():
-            found[joined(names)] = found.get(joined(names), 0) + amount
+            label = self._label(names)
+            found[label] = found.get(label, 0) + amount
         return found
+
+    def _label(self, names: Names) -> str:
+        """A list without cards that no node offers, as whatever users write must not become a label."""
+        return joined(tuple(name for name in names if name in self._ledger.catalogue.resources)) or UNKNOWN
 
     def _inqueue(self) -> Numbers:
         self._demands.catch_up()
@@ -93,7 +103,10 @@ class CardSeries:
         return self._made("inqueue", state, lambda: _cards(self._each(self._reserved)))
 
     def _reserved(self, queue: str) -> Mapping[str, int]:
-        return by_list(self._demands.of(queue).reserved)
+        found: Counter[str] = Counter()
+        for names, amount in self._demands.of(queue).reserved.items():
+            found[self._label(names)] += amount
+        return found
 
     def _total(self) -> Numbers:
         catalogue = self._ledger.catalogue

@@ -601,3 +601,13 @@ def test_series_are_the_same_mapping_while_nothing_changes() -> None:
     after = [values for _, values in scheduling.cycle().report.series]
 
     assert all(one is other for one, other in zip(before, after, strict=True))
+
+
+def test_names_that_nobody_offers_become_no_labels() -> None:
+    cluster = farm().quota("q", {A: 4, "X": 2})
+    cluster.gang("one", 0, request={f"Nobody|{A}": 1}).gang("two", 0, request={"X": 1, "Y": 1})
+
+    report = decided(cluster).report
+
+    numbers = {series.name: dict(values) for series, values in report.series}
+    assert numbers["volcano_queue_card_inqueue"] == {("q", A): 1, ("q", "unknown"): 2}
