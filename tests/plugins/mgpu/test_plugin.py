@@ -654,6 +654,7 @@ def test_numbers_follow_what_a_session_decides_and_end_with_the_node() -> None:
     assert shown[series.CORE_USED.name] == {("n1", "0"): 1.0, ("n1", "1"): 0.0}
     assert shown[series.FRAGMENTATION.name] == {("n1",): 0.0}
 
+    rig.cycle()
     shown = numbers(rig.cycle(*put(*solo(pod("q", "30/1024")))))
     assert shown[series.INSTANCES.name] == {("n1", "0"): 1.0, ("n1", "1"): 1.0}
 
