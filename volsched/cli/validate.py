@@ -10,11 +10,10 @@ from typing import Final
 
 import click
 
-from volsched import registry
 from volsched.cli.flags import files_flag
 from volsched.cli.output import as_yaml, refuse
 from volsched.framework.arguments import nearest
-from volsched.framework.loading import ConfigProblem, ConfigurationError, find_in_data, is_bare_configuration
+from volsched.framework.loading import is_bare_configuration
 from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError
@@ -32,6 +31,7 @@ from volsched.simulation.manifests import (
     subject_of_raw,
     unknown_kind,
 )
+from volsched.validation.configuration import configuration_faults
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
 
@@ -82,7 +82,7 @@ def _problems(paths: tuple[str, ...]) -> Iterator[Problem]:
     documents: list[Document] = []
     for source, text in read_texts(paths):
         if is_bare_configuration(text):
-            yield from _of_configuration(f"Configuration/{source}", "", text)
+            yield from (Problem.of(f"Configuration/{source}", fault) for fault in configuration_faults("", text))
         else:
             documents.extend(documents_in(source, text))
     objects: list[api.ApiObject] = []
@@ -104,8 +104,6 @@ def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[P
         return
     yield from (Problem.of(subject_of(found), fault) for fault in identity_faults(found))
     objects.append(found)
-    if isinstance(found, api.ConfigMap):
-        yield from _of_config_map(found)
 
 
 def _of_unknown(document: Document, message: str) -> Problem:
@@ -118,29 +116,3 @@ def _of_unknown(document: Document, message: str) -> Problem:
     if ours:
         return Problem(subject, "kind", UNKNOWN_KIND, message)
     return Problem(subject, "kind", UNKNOWN_KIND, f"{kind} is not checked", "warning")
-
-
-def _of_config_map(found: api.ConfigMap) -> Iterator[Problem]:
-    subject = subject_of(found)
-    try:
-        key = find_in_data(found.data)
-    except ConfigError as error:
-        yield Problem(subject, error.path, "Ambiguous", error.message)
-        return
-    if key is not None:
-        yield from _of_configuration(subject, f"data[{key}]", found.data[key])
-
-
-def _of_configuration(subject: str, inside: str, text: str) -> Iterator[Problem]:
-    try:
-        problems = registry.load_profile(text)[1]
-    except ConfigurationError as error:
-        problems = error.problems
-    for problem in problems:
-        yield _of_config_problem(subject, inside, problem)
-
-
-def _of_config_problem(subject: str, inside: str, problem: ConfigProblem) -> Problem:
-    field = ".".join(part for part in (inside, problem.key) if part)
-    message = f"line {problem.line}: {problem.message}" if problem.line else problem.message
-    return Problem(subject, field, problem.code, message, problem.severity)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from volsched import registry
 from volsched.framework.validation import WORKLOADS, Faults, Surroundings, under
 from volsched.model import api
+from volsched.validation.configuration import config_map_faults
 from volsched.validation.jobs import group_faults, job_faults
 from volsched.validation.pods import not_below_zero, pod_faults
 from volsched.validation.problems import Problem
@@ -58,6 +59,10 @@ def _job(job: api.Job, beside: Surroundings) -> Faults:
     return job_faults(job, beside.queues)
 
 
+def _config_map(found: api.ConfigMap, _: Surroundings) -> Faults:
+    return config_map_faults(found)
+
+
 def _pod(pod: api.Pod, _: Surroundings) -> Faults:
     return under("spec", pod_faults(pod.spec, pod.metadata))
 
@@ -71,6 +76,7 @@ def _workload(found: Any, _: Surroundings) -> Faults:
 
 
 _RULES: Final[Mapping[type[api.ApiObject], Callable[[Any, Surroundings], Faults]]] = {
+    api.ConfigMap: _config_map,
     api.Queue: _queue,
     api.PodGroup: _group,
     api.Job: _job,

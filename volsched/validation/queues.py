@@ -111,3 +111,24 @@ def use_faults(field: str, name: str, queues: Mapping[str, api.Queue]) -> Faults
         yield Fault(field, FORBIDDEN, f"queue {name!r} is {queue.status.state}")
     if any(found.spec.parent == name for found in queues.values()):
         yield Fault(field, FORBIDDEN, f"queue {name!r} has children; work goes into a queue without any")
+
+
+def deletion_faults(queue: api.Queue, queues: Mapping[str, api.Queue], groups: int) -> Faults:
+    """Yield why a queue cannot be deleted; `groups` is how many PodGroups are in it that have not completed."""
+    name = queue.metadata.name
+    if name in STANDING:
+        yield Fault("metadata.name", FORBIDDEN, f"queue {name!r} always exists and cannot be deleted")
+        return
+    children = sorted(found.metadata.name for found in queues.values() if found.spec.parent == name)
+    if children:
+        said = f"it is the parent of {_counted(len(children), 'queue')}, as {children[0]!r}"
+        yield Fault("metadata.name", FORBIDDEN, f"{said}; delete them first, or give them another parent")
+    if groups:
+        said = f"{_counted(groups, 'PodGroup')} in it have not completed"
+        yield Fault(
+            "metadata.name", FORBIDDEN, f"{said}; close the queue (spec.state: Closed), and delete it when empty"
+        )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

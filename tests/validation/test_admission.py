@@ -1,0 +1,231 @@
+"""What admission answers to a request: the rules of validate, and nobody is locked out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volsched.framework.validation import Surroundings
+from volsched.model import api
+from volsched.validation.admission import ALLOWED, Judgement, Request, World, judge
+
+Json = dict[str, Any]
+EMPTY = World(Surroundings())
+
+
+def an_object(kind: str, name: str = "x", **fields: Any) -> Json:
+    version = {"Pod": "v1", "ConfigMap": "v1"}.get(kind, "scheduling.volcano.sh/v1beta1")
+    metadata = {"name": name, **({} if kind == "Queue" else {"namespace": "team"}), **fields.pop("metadata", {})}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+
+
+def a_queue(name: str = "x", *, metadata: Json | None = None, **spec: Any) -> Json:
+    return an_object("Queue", name, metadata=metadata or {}, spec={"weight": 1, **spec})
+
+
+def a_world(*queues: Json, groups: int = 0) -> World:
+    return World(Surroundings(api.decode_object(queue) for queue in queues), lambda _: groups)
+
+
+def create(raw: Json, world: World = EMPTY) -> Judgement:
+    return judge(Request("CREATE", raw), world)
+
+
+def update(old: Json, new: Json, world: World = EMPTY) -> Judgement:
+    return judge(Request("UPDATE", new, old), world)
+
+
+def delete(old: Json, world: World = EMPTY) -> Judgement:
+    return judge(Request("DELETE", None, old), world)
+
+
+# --- shared cards: the matrix ---------------------------------------------------------------------------------------
+
+
+def a_pod(cards: str | None, *containers: tuple[str | None, str | None]) -> Json:
+    def limits(core: str | None, memory: str | None) -> Json:
+        given = {"vke.volcengine.com/mgpu-core": core, "vke.volcengine.com/mgpu-memory": memory}
+        return {name: amount for name, amount in given.items() if amount is not None}
+
+    annotations = {} if cards is None else {"vke.volcengine.com/container-multiple-gpu": cards}
+    made = [
+        {"name": f"c{number}", "image": "x", "resources": {"limits": limits(*asked), "requests": limits(*asked)}}
+        for number, asked in enumerate(containers)
+    ]
+    return an_object("Pod", metadata={"annotations": annotations}, spec={"containers": made})
+
+
+MATRIX = [
+    pytest.param(None, [("-20", "6k")], "MGPU101", id="V01"),
+    pytest.param(None, [("120", "128")], "MGPU103", id="V02"),
+    pytest.param(None, [("20", "128")], "MGPU102", id="V03"),
+    pytest.param(None, [("120", None)], "MGPU103", id="V04"),
+    pytest.param(None, [("200", "6k")], "MGPU104", id="V05"),
+    pytest.param(None, [("200", None)], "", id="V06"),
+    pytest.param(None, [("100", None)], "", id="V07"),
+    pytest.param(None, [("0", "1024")], "MGPU101", id="V13"),
+    pytest.param("x", [(None, None)], "", id="V15"),
+    pytest.param(None, [("30", "6k")], "", id="V19"),
+    pytest.param(None, [("300", None)], "", id="V21"),
+    pytest.param("3,2", [("200", "6k")], "MGPU201", id="W01"),
+    pytest.param("-1,2", [("200", "6k"), ("200", "6k")], "MGPU202", id="W02"),
+    pytest.param("2", [("200", "6k")], "MGPU203", id="W03"),
+    pytest.param("3", [("130", "6k")], "MGPU205", id="W04"),
+    pytest.param("2", [("100", "8192")], "", id="W05"),
+    pytest.param("2", [("200", None)], "", id="W06"),
+    pytest.param("2,0", [("60", "4096"), (None, None)], "", id="W11"),
+    pytest.param("1", [("100", None)], "", id="W16"),
+    pytest.param("3", [("100", "6000")], "MGPU205", id="W19"),
+    pytest.param("3", [("90", "600")], "MGPU204", id="SEED 4.1"),
+    pytest.param("2", [("300", "8192")], "MGPU206", id="SEED 4.3"),
+    pytest.param("2,0", [("60", "4096"), ("60", "4096")], "MGPU207", id="count and request"),
+]
+
+
+@pytest.mark.parametrize(("cards", "containers", "code"), MATRIX)
+def test_the_matrix_of_shared_cards(cards: str | None, containers: list[Any], code: str) -> None:
+    judgement = create(a_pod(cards, *containers))
+
+    assert judgement.allowed == (not code), judgement
+    assert f"[{code}]" in judgement.message if code else not judgement.errors
+
+
+def test_a_refusal_names_the_object_the_field_and_the_rule() -> None:
+    judgement = create(a_pod(None, ("120", None)))
+
+    assert judgement.message.startswith("Pod/team/x: spec.containers[0].resources")
+    assert "must be a multiple of 100" in judgement.message
+
+
+# --- the other kinds ------------------------------------------------------------------------------------------------
+
+
+def test_a_queue_with_a_quota_that_is_none_is_refused_and_unknown_cards_warn() -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    world = World(Surroundings([api.decode_object(node)]))
+    bad = a_queue(metadata={"annotations": {"volcano.sh/card.quota": '{"A100": -1}'}})
+    odd = a_queue(metadata={"annotations": {"volcano.sh/card.quota": '{"A100": 1}'}})
+
+    assert "volcano.sh/card.quota" in create(bad, world).message
+    assert create(odd, world).allowed
+    assert [warning for warning in create(odd, world).warnings if "no node offers the card" in warning]
+
+
+def test_a_podgroup_for_the_root_is_refused() -> None:
+    assert "the root takes no work" in create(an_object("PodGroup", spec={"queue": "root"})).message
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"volsched.conf": 'actions: "allocat"'}, "did you mean allocate?"),
+        ({"other": "x"}, "holds no scheduler configuration; put it under volcano-scheduler.conf"),
+        ({"scheduler.conf": "actions: ["}, "data[scheduler.conf]"),
+        ({"a.conf": "actions: allocate", "b.conf": "actions: allocate"}, "all hold a scheduler configuration"),
+    ],
+)
+def test_a_configuration_that_is_wrong_is_refused(data: Json, said: str) -> None:
+    judgement = create(an_object("ConfigMap", data=data))
+
+    assert said in judgement.message
+
+
+def test_a_field_of_another_type_is_refused_with_its_path() -> None:
+    judgement = create(an_object("PodGroup", spec={"minMember": "many"}))
+
+    assert "spec.minMember" in judgement.message
+    assert "[WrongType]" in judgement.message
+
+
+# --- nobody is locked out -------------------------------------------------------------------------------------------
+
+
+def test_what_was_wrong_before_only_warns() -> None:
+    wrong = a_queue(weight=0)
+    labelled = a_queue(weight=0, metadata={"labels": {"a": "b"}})
+
+    judgement = update(wrong, labelled)
+
+    assert judgement.allowed
+    assert [warning for warning in judgement.warnings if "spec.weight" in warning]
+
+
+def test_what_was_wrong_before_does_not_let_in_what_is_wrong_now() -> None:
+    judgement = update(a_queue(weight=0), a_queue(weight=0, dequeueStrategy="lifo"))
+
+    assert "spec.dequeueStrategy" in judgement.message
+    assert "spec.weight" not in judgement.message
+
+
+def test_a_podgroup_whose_queue_was_closed_can_be_changed_and_none_is_added() -> None:
+    closed = {**a_queue("shut"), "status": {"state": "Closed"}}
+    group = an_object("PodGroup", spec={"queue": "shut", "minMember": 1})
+    other = an_object("PodGroup", spec={"queue": "shut", "minMember": 2})
+
+    assert update(group, other, a_world(closed)).allowed
+    assert "is Closed" in create(group, a_world(closed)).message
+
+
+def test_an_object_that_is_being_deleted_is_not_judged() -> None:
+    going = a_queue(weight=0, metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"})
+
+    assert update(a_queue(), going) == ALLOWED
+
+
+# --- deletion -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["default", "root"])
+def test_the_standing_queues_cannot_be_deleted(name: str) -> None:
+    assert "always exists and cannot be deleted" in delete(a_queue(name)).message
+
+
+def test_a_queue_is_deleted_when_nothing_is_left_in_it() -> None:
+    parent, child = a_queue("above"), a_queue("below", parent="above")
+
+    assert delete(child, a_world(parent, child)).allowed
+    assert "2 PodGroups in it have not completed" in delete(child, a_world(parent, child, groups=2)).message
+    assert "it is the parent of 1 queue, as 'below'" in delete(parent, a_world(parent, child)).message
+
+
+def test_what_is_no_queue_or_cannot_be_read_may_go() -> None:
+    assert delete(an_object("PodGroup", spec={"queue": "root"})).allowed
+    assert delete({"kind": "Queue"}).allowed
+
+
+# --- anything at all ------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_does_not_grow_without_end() -> None:
+    raw = an_object("PodGroup", spec={"minTaskMember": {f"role-{number}": -1 for number in range(50)}})
+
+    judgement = create(raw)
+
+    assert len(judgement.errors) == 11
+    assert judgement.errors[-1] == "PodGroup/team/x: 40 more"
+
+
+def test_a_name_that_is_to_be_made_is_shown_as_such() -> None:
+    raw = a_pod(None, ("120", None))
+    raw["metadata"] = {"generateName": "web-", "namespace": "team"}
+
+    assert create(raw).message.startswith("Pod/team/web-*: ")
+
+
+leaves = st.none() | st.booleans() | st.integers() | st.text(max_size=12)
+anything = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+)
+fields = st.dictionaries(st.sampled_from(["metadata", "spec", "data", "status"]), anything)
+
+
+@given(
+    st.sampled_from(["Queue", "PodGroup", "Pod", "ConfigMap"]), fields, fields, st.sampled_from(["UPDATE", "DELETE"])
+)
+def test_whatever_is_asked_there_is_an_answer(kind: str, new: Json, old: Json, operation: str) -> None:
+    asked = Request(operation, {**an_object(kind), **new}, {**an_object(kind), **old})
+
+    assert isinstance(judge(asked, EMPTY), Judgement)

@@ -1,0 +1,144 @@
+"""What admission answers: the rules of `volsched validate`, asked about one request to the API server.
+
+Nobody is locked out. What was wrong before and is left as it is only warns, so an object that became wrong (its queue
+was closed, a rule is new) can still be changed, labelled and freed of finalizers; an object that is being deleted is
+not judged at all. Whatever is let in here, or gets past because no webhook answered, the scheduler checks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from volsched.framework.loading import PREFERRED_KEYS, find_in_data
+from volsched.framework.validation import REQUIRED, WRONG_TYPE, Fault, Faults, Surroundings
+from volsched.model import api
+from volsched.model.errors import ConfigError, ObjectError, shortened
+from volsched.validation.objects import faults_of
+from volsched.validation.queues import deletion_faults
+
+CREATE: Final = "CREATE"
+UPDATE: Final = "UPDATE"
+DELETE: Final = "DELETE"
+
+MOST_SAID: Final = 10
+"""Faults, and warnings, that one answer names; the rest is a number."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody wants to do; `new` is absent from a deletion, `old` from a creation."""
+
+    operation: str
+    new: Json | None = None
+    old: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a request is judged beside: the objects that there are, and the PodGroups in a queue that are not done."""
+
+    beside: Surroundings
+    groups_in: Callable[[str], int] = lambda _: 0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The answer: refused when there are `errors`, which say why; `warnings` are shown to the user either way."""
+
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the request may go on."""
+        return not self.errors
+
+    @property
+    def message(self) -> str:
+        """Why it is refused, in one line."""
+        return "; ".join(self.errors)
+
+
+ALLOWED: Final = Judgement()
+
+
+def judge(request: Request, world: World) -> Judgement:
+    """Say whether a request is let in; raises ConfigError when a validator that is installed cannot be loaded."""
+    if request.operation == DELETE:
+        return _judge_deletion(request.old, world)
+    if request.new is None or _is_being_deleted(request.new):
+        return ALLOWED
+    known = set(_faults(request.old, world)) if request.old is not None else set()
+    found = list(dict.fromkeys(_faults(request.new, world)))
+    errors = [fault for fault in found if fault.severity == "error" and fault not in known]
+    warnings = [fault for fault in found if fault not in errors]
+    return _said(request.new, errors, warnings)
+
+
+def _judge_deletion(old: Json | None, world: World) -> Judgement:
+    if old is None:
+        return ALLOWED
+    try:
+        found = api.decode_object(old)
+    except ObjectError:
+        return ALLOWED  # what cannot be read may go
+    if not isinstance(found, api.Queue):
+        return ALLOWED
+    name = found.metadata.name
+    return _said(old, list(deletion_faults(found, world.beside.queues, world.groups_in(name))), [])
+
+
+def _faults(raw: Json, world: World) -> Faults:
+    try:
+        found = api.decode_object(raw)
+    except ObjectError as error:
+        yield Fault(error.field.removeprefix("$").removeprefix("."), WRONG_TYPE, error.message)
+        return
+    if isinstance(found, api.ConfigMap):
+        yield from _absence(found)
+    yield from faults_of(found, world.beside)
+
+
+def _absence(found: api.ConfigMap) -> Faults:
+    """Yield that the scheduler's own ConfigMap holds nothing for it."""
+    try:
+        key = find_in_data(found.data)
+    except ConfigError:
+        return
+    if key is None:
+        yield Fault("data", REQUIRED, f"holds no scheduler configuration; put it under {PREFERRED_KEYS[0]}")
+
+
+def _is_being_deleted(raw: Json) -> bool:
+    metadata = raw.get("metadata")
+    return isinstance(metadata, Mapping) and bool(metadata.get("deletionTimestamp"))
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def _said(raw: Json, errors: Iterable[Fault], warnings: Iterable[Fault]) -> Judgement:
+    subject = subject_of(raw)
+    return Judgement(tuple(_lines(subject, errors)), tuple(_lines(subject, warnings)))
+
+
+def _lines(subject: str, faults: Iterable[Fault]) -> Iterable[str]:
+    listed = list(faults)
+    for fault in listed[:MOST_SAID]:
+        where = f"{subject}: {fault.field}" if fault.field else subject
+        yield f"{where}: {fault.message} [{fault.code}]"
+    if len(listed) > MOST_SAID:
+        yield f"{subject}: {len(listed) - MOST_SAID} more"
+
+
+def subject_of(raw: Json) -> str:
+    """Return `Kind/namespace/name` as a user wrote it; a name that the API server is to make ends in `*`."""
+    metadata = raw.get("metadata")
+    found = metadata if isinstance(metadata, Mapping) else {}
+    name = found.get("name") or (f"{found['generateName']}*" if found.get("generateName") else "")
+    parts = (raw.get("kind"), found.get("namespace"), name)
+    return "/".join(shortened(str(part), 253) for part in parts if part)

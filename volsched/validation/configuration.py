@@ -1,0 +1,38 @@
+"""What is wrong with a scheduler configuration, inside a ConfigMap or by itself."""
+
+from __future__ import annotations
+
+from volsched import registry
+from volsched.framework.loading import ConfigProblem, ConfigurationError, find_in_data
+from volsched.framework.validation import Fault, Faults
+from volsched.model import api
+from volsched.model.errors import ConfigError
+
+AMBIGUOUS = "Ambiguous"
+
+
+def config_map_faults(found: api.ConfigMap) -> Faults:
+    """Yield what is wrong with the configuration that a ConfigMap holds; nothing when it holds none."""
+    try:
+        key = find_in_data(found.data)
+    except ConfigError as error:
+        yield Fault(error.path, AMBIGUOUS, error.message)
+        return
+    if key is not None:
+        yield from configuration_faults(f"data[{key}]", found.data[key])
+
+
+def configuration_faults(inside: str, text: str) -> Faults:
+    """Yield what is wrong with a configuration; `inside` is the field that the text is in, empty for a file."""
+    try:
+        problems = registry.load_profile(text)[1]
+    except ConfigurationError as error:
+        problems = error.problems
+    for problem in problems:
+        yield _fault(inside, problem)
+
+
+def _fault(inside: str, problem: ConfigProblem) -> Fault:
+    field = ".".join(part for part in (inside, problem.key) if part)
+    message = f"line {problem.line}: {problem.message}" if problem.line else problem.message
+    return Fault(field, problem.code, message, problem.severity)
