@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.scheduling import eventually
 from tests.manifests.applying import apply, installed
 from tests.manifests.conftest import PLAIN_NODES
-from tests.manifests.examples import EXAMPLES, SCENES, documents, simulated
+from tests.manifests.examples import EXAMPLES, SCENES, documents, observed, simulated
 from tests.manifests.processes import Processes
 from tests.manifests.rendering import MANIFESTS, SYSTEM
 from volsched.testing.controlplane import ControlPlane
@@ -50,6 +50,9 @@ def test_a_scene_becomes_what_simulate_says(cluster: ControlPlane, processes: Pr
         processes.wait_for([scene], expected)
     finally:
         cluster.kubectl("delete", "--ignore-not-found", "--timeout=120s", "-f", "-", stdin=a_list(rest))
+        eventually(
+            lambda: sum(observed(cluster, [scene]).placed.values()) == 0, 60.0, "pods leave before their nodes do"
+        )
         cluster.delete_nodes(nodes)
         apply(cluster, STANDALONE)
 
