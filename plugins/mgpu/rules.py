@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from plugins.mgpu.books import Books, NodeBook
 from plugins.mgpu.devices import CORE, NATIVE_BURST_SHARE, State, count_of, policy_of
-from plugins.mgpu.placement import Search
+from plugins.mgpu.placement import Best, Search, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
 from volsched.model.node import NodeInfo
@@ -94,16 +94,24 @@ class Rules:
         return too_few_cards(request.most_cards, cards) if request.most_cards > cards else None
 
     def fits(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Ask whether any combination of cards has room for all containers at once."""
+        """Ask whether any combination of cards has room for all containers at once.
+
+        Where the node's sums say that the pod has to wait for others to leave, the cards are looked at as they will be.
+        """
         book = self._books.nodes.get(node.name)
         if book is None:
             return NO_CARDS
         if book.unclear:
             return UNCLEAR
-        best = self._search.best(book.alike, self._requests.sorted(task.template))
+        best = self._best(task, node, book)
         if best.points is not None:
             return None
         return GIVEN_UP if best.truncated else NO_FIT
+
+    def _best(self, task: TaskInfo, node: NodeInfo, book: NodeBook) -> Best:
+        has_to_wait = node.unsettled and not node.fits_idle(self._books.cluster.columns.request(task.template))
+        state = alike(_state_after_leaving(book, node)) if has_to_wait else book.alike
+        return self._search.best(state, self._requests.sorted(task.template))
 
     # -- score ----------------------------------------------------------------------------------------------------
 
@@ -112,7 +120,7 @@ class Rules:
         book = self._books.nodes.get(node.name)
         if book is None or book.unclear:
             return 0.0
-        best = self._search.best(book.alike, self._requests.sorted(task.template))
+        best = self._best(task, node, book)
         if best.points is None:
             return 0.0
         return self.weight * self._search.strategy.score(best.points, book.cards.count, book.cards.memory)

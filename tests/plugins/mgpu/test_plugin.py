@@ -286,6 +286,25 @@ def test_an_evicted_pod_makes_room_on_its_very_cards() -> None:
     assert lists(rig.cycle(gone(victim)), "high") == card
 
 
+def test_cards_that_were_promised_are_not_given_to_others_while_the_victim_is_leaving() -> None:
+    low = [pod(f"low-{i}", "60/4096", on="n1", cards=str(i), group="low", spec={"priority": 1}) for i in range(2)]
+    high = [group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
+    rig = rig_of(HIGH, node(), group("low"), *low, *high, text=configuration("enqueue, allocate, preempt"))
+    (victim,) = rig.cycle().evictions
+    number = int(victim.removeprefix("low-"))
+    left = {"deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "2"}
+    leaving = pod(victim, "60/4096", on="n1", cards=str(number), group="low", spec={"priority": 1}, **left)
+
+    decision = rig.cycle(*put(leaving, *solo(pod("small", "40/1024")), *solo(pod("late", "40/1024"))))
+
+    assert sorted(decision.bindings) == ["late"] or sorted(decision.bindings) == ["small"]
+    (bound,) = decision.bindings
+    assert lists(decision, bound) == str(1 - number)
+    decision = rig.cycle(gone(victim))
+    assert lists(decision, "high") == str(number)
+    assert decision.bindings == {"high": "n1"}
+
+
 def test_an_eviction_that_is_only_tried_leaves_pods_on_their_cards() -> None:
     """A gang wants three whole cards of two, so whoever was taken off for it comes back."""
     low = [

@@ -85,6 +85,14 @@ class World:
         del self.pods[name]
         return [gone(name)]
 
+    def terminate(self, name: str) -> list[Change]:
+        """A pod is being deleted and still holds what it holds; one without a node is gone at once."""
+        found = self.pods[name]
+        if "nodeName" not in found["spec"]:
+            return self.leave(name)
+        found["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "3"}
+        return put(found)
+
     def cycle(self, changes: list[Change], shown: bool = True, refused: bool = False) -> None:
         """A session; then what it bound is shown, or not yet, or the API server refuses it."""
         decision = self.rig.cycle(*changes)
@@ -142,7 +150,7 @@ arrivals = st.tuples(st.just("arrive"), st.sampled_from(WANTS), st.integers(1, 3
 events = st.one_of(
     arrivals,
     arrivals,
-    st.tuples(st.just("leave"), st.integers(0, 30), st.just(0)),
+    st.tuples(st.sampled_from(["leave", "terminate"]), st.integers(0, 30), st.just(0)),
     st.tuples(st.sampled_from(["restart", "refuse", "unseen"]), st.just(0), st.just(0)),
 )
 
@@ -155,6 +163,8 @@ def live(world: World, story: list[tuple[str, object, int]]) -> None:
             changes = world.arrive(f"g{number}", str(what), members)
         elif event == "leave" and world.pods:
             changes = world.leave(sorted(world.pods)[int(str(what)) % len(world.pods)])
+        elif event == "terminate" and world.pods:
+            changes = world.terminate(sorted(world.pods)[int(str(what)) % len(world.pods)])
         elif event == "restart":
             world.restart()
         world.cycle(changes, shown=event != "unseen", refused=event == "refuse")
