@@ -35,7 +35,9 @@ NOT_A_LEAF: Final = "NotALeafQueue"
 ENABLED: Final = "dynamicResourceAllocationEnable"
 DIMENSIONS: Final = "draConsumableCapacityEnable"
 STRICT: Final = "draStrictCapacity"
-UNLISTED: Final = "unlistedClasses"
+UNLISTED: Final = "capacity-dra.unlistedClasses"
+VOLCANO_ENABLED: Final = "capacity.DynamicResourceAllocationEnable"
+VOLCANO_DIMENSIONS: Final = "capacity.DRAConsumableCapacityEnable"
 ADMIN: Final = "chargeAdminAccess"
 
 _LABELS: Final = ("queue_name", "device_class", "dimension")
@@ -70,12 +72,14 @@ class CapacityDRAPlugin:
         Argument(STRICT, "bool", False, "Refuse a request for a dimension that the quota of its class does not name."),
         Argument(UNLISTED, "str", "allow", "Classes that a quota does not name.", choices=("allow", "deny")),
         Argument(ADMIN, "bool", False, "Devices with adminAccess count too."),
+        Argument(VOLCANO_ENABLED, "bool", True, f"Volcano's name for {ENABLED}; either switches off."),
+        Argument(VOLCANO_DIMENSIONS, "bool", True, f"Volcano's name for {DIMENSIONS}; either switches off."),
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._arguments = CapacityDRAArguments(
-            arguments[ENABLED],
-            arguments[DIMENSIONS],
+            arguments[ENABLED] and arguments[VOLCANO_ENABLED],
+            arguments[DIMENSIONS] and arguments[VOLCANO_DIMENSIONS],
             arguments[STRICT],
             arguments[UNLISTED] == "deny",
             arguments[ADMIN],

@@ -68,13 +68,13 @@ def _request(request: dra.DeviceRequest, path: str) -> Request:
 def _ask(found: dra.ExactDeviceRequest | dra.DeviceSubRequest, name: str, admin: bool, path: str) -> Ask:
     if not found.device_class_name:
         raise FieldError(f"{path}.deviceClassName", "is missing")
-    if found.allocation_mode not in (dra.EXACT_COUNT, dra.ALL):
+    if found.allocation_mode not in ("", dra.EXACT_COUNT, dra.ALL):
         raise FieldError(f"{path}.allocationMode", f'"{found.allocation_mode}" is not understood')
-    takes_all, count = found.allocation_mode == dra.ALL, found.count
-    if count is not None and count < 1 and not takes_all:
+    takes_all, count = found.allocation_mode == dra.ALL, found.count or 1  # the API server's default, for 0 too
+    if count < 1 and not takes_all:
         raise FieldError(f"{path}.count", f"{count} must be at least 1")
     for number, toleration in enumerate(found.tolerations):
-        if toleration.operator not in ("Equal", "Exists"):
+        if toleration.operator not in ("", "Equal", "Exists"):
             message = f'"{toleration.operator}" is not understood'
             raise FieldError(f"{path}.tolerations[{number}].operator", message)
     wanted = found.capacity.requests if found.capacity is not None else {}
@@ -84,7 +84,7 @@ def _ask(found: dra.ExactDeviceRequest | dra.DeviceSubRequest, name: str, admin:
         found.device_class_name,
         _expressions(found.selectors, path),
         takes_all,
-        1 if count is None else count,
+        count,
         admin,
         found.tolerations,
         capacity,

@@ -486,6 +486,11 @@ def test_configuration_comes_from_classes_once_and_from_the_claim_where_it_is_me
     ]
 
 
+@pytest.mark.parametrize("request_", [exactly(count=0), exactly(allocationMode=""), exactly(count=None)])
+def test_a_request_has_the_api_server_s_defaults(request_: dict[str, Any]) -> None:
+    assert given(devices_of(device_class(), THREE, claim("c", request_)), "c") == {"r0": ["d1"]}
+
+
 def test_the_shapes_of_v1beta1_are_read() -> None:
     old_claim = claim("c", {"name": "r0", "deviceClassName": "gpu", "count": 1})
     old_slice = part("s", [{"name": "d1", "basic": {"attributes": {"numa": {"int": 1}}}}])

@@ -243,9 +243,10 @@ def test_a_shared_device_counts_with_what_it_consumes() -> None:
     [
         ({"draStrictCapacity": "true"}, {"memory": "1Gi"}, "gpu", False),
         ({"draStrictCapacity": "true"}, {}, "gpu", True),
-        ({"unlistedClasses": "deny"}, {}, "nic", False),
-        ({"unlistedClasses": "allow"}, {}, "nic", True),
+        ({"capacity-dra.unlistedClasses": "deny"}, {}, "nic", False),
+        ({"capacity-dra.unlistedClasses": "allow"}, {}, "nic", True),
         ({"dynamicResourceAllocationEnable": "false"}, {}, "none", True),
+        ({"capacity.DynamicResourceAllocationEnable": "false"}, {}, "none", True),
         ({}, {}, "none", False),
     ],
 )
