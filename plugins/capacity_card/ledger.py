@@ -132,17 +132,16 @@ class Ledger(Observer):
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Charge and uncharge."""
         job, node, status = task.job, task.node, task.status
-        if job is not None:
-            self.changed_jobs[job.key] = job
         counted, counts = COUNTS[before], COUNTS[status]
-        if node is node_before and counted == counts and HOLDS_ROOM[before] == HOLDS_ROOM[status]:
-            return
+        if counted and counts and node is node_before and HOLDS_ROOM[before] == HOLDS_ROOM[status]:
+            return  # on its way from chosen to running
         if node_before is not None:
             self.changed_nodes[node_before.name] = node_before
         if node is not None:
             self.changed_nodes[node.name] = node
         if job is None:
             return
+        self.changed_jobs[job.key] = job
         want = self.wants.of(task.template)
         if counted:
             self._charge(job, want, self._leave_seat(task) if want.names else None, -1)

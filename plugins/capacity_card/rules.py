@@ -51,6 +51,8 @@ class Rules:
         self._known: dict[tuple[str, int], tuple[tuple[int, ...], Verdict]] = {}
         self._no_card: dict[Names, Verdict] = {}
         self._no_quota: dict[str, Verdict] = {}
+        self._open_at: tuple[object, ...] = ()
+        self._open: Names = ()
         self.refused: Counter[tuple[str, ...]] = Counter()
         """Refusals by queue and reason, each counted when it becomes the reason of a pod or PodGroup."""
 
@@ -235,6 +237,13 @@ class Rules:
 
         Answers about nodes depend on nothing else of the queue, so tasks of all queues share them by this.
         """
+        ledger = self._ledger
+        state = (task, queue_of(task), ledger.version, ledger.limits.version, ledger.catalogue.version)
+        if state != self._open_at:  # asked for row after row, for the same task
+            self._open_at, self._open = state, self._look_up_open(task)
+        return self._open
+
+    def _look_up_open(self, task: TaskInfo) -> Names:
         wish = self._ledger.wants.wish(task.template)
         if not isinstance(wish, Wish):
             return ()
