@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from plugins.capacity_card.cards import NO_CARDS, Card, NodeCards, cards_of
+from plugins.capacity_card.cards import NO_CARDS, SUFFIXES, Card, NodeCards, cards_of
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 
 Kind: TypeAlias = tuple[tuple[str, str], ...]
 """What nodes of a kind offer, amounts aside: pairs of card and resource."""
 
+
+_MOST_KNOWN: Final = 20_000
 
 NO_KIND: Final = 0
 """The kind of nodes without cards, and of those that nobody knows."""
@@ -31,7 +33,9 @@ class Catalogue:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._of: dict[str, NodeCards] = {}
-        self._alike: dict[NodeCards, NodeCards] = {}
+        self._alike: dict[Hashable, NodeCards] = {}
+        self._extended: list[int] = []
+        self._columns = 0
         self._offers: Counter[tuple[str, str]] = Counter()
         self._kinds: dict[Kind, int] = {(): NO_KIND}
         self._kind_of: dict[str, int] = {}
@@ -58,8 +62,8 @@ class Catalogue:
 
     def put(self, node: NodeInfo) -> bool:
         """Look at a node that is new or says something else of itself; whether it offers other cards than before."""
-        now, before = cards_of(node.labels, self._amounts(node)), self._of.get(node.name)
-        now = self._of[node.name] = self._alike.setdefault(now, now)
+        now, before = self._look_at(node), self._of.get(node.name)
+        self._of[node.name] = now
         self._note_warnings(node, now.warnings)
         self._set_kind(node, tuple((card.name, card.resource) for card in now.cards))
         if before is not None and before.cards == now.cards:
@@ -74,9 +78,21 @@ class Catalogue:
         self._warned.pop(node.name, None)
         self._warnings.pop(node.name, None)
 
-    def _amounts(self, node: NodeInfo) -> Mapping[str, int]:
+    def _look_at(self, node: NodeInfo) -> NodeCards:
+        """What a node offers; most nodes say of their cards what others have said before."""
         names = self._cluster.columns.names
-        return {names[column]: amount for column, amount in enumerate(node.allocatable) if amount > 0}
+        if self._columns != len(names):
+            self._extended, self._columns = [c for c, name in enumerate(names) if "/" in name], len(names)
+        amounts = tuple(node.allocatable[column] for column in self._extended)
+        labels = {key: text for key, text in node.labels.items() if key.endswith(SUFFIXES)}
+        says = (tuple(sorted(labels.items())), amounts)
+        found = self._alike.get(says)
+        if found is None:
+            if len(self._alike) >= _MOST_KNOWN:
+                self._alike.clear()
+            offered = {names[column]: amount for column, amount in zip(self._extended, amounts, strict=True)}
+            found = self._alike[says] = cards_of(labels, offered)
+        return found
 
     def _count(self, before: tuple[Card, ...], now: tuple[Card, ...]) -> None:
         for cards, by in ((now, 1), (before, -1)):
