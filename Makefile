@@ -53,7 +53,7 @@ cluster-up: $(VENV)/dev.stamp ## a real local control plane with the example clu
 cluster-down: ## end what cluster-up started
 	$(BIN)/python -m volsched.testing.playground down --folder $(CLUSTER)
 
-conformance: $(VENV)/dev.stamp ## Kubernetes' own scheduling specs with volsched in kube-scheduler's place, a quarter of an hour
+conformance: $(VENV)/dev.stamp ## Kubernetes' own specs of scheduling and DRA with volsched in kube-scheduler's place, 25 minutes
 	$(BIN)/python -m tests.conformance
 
 monitoring: $(VENV)/dev.stamp ## write the dashboards, and the alert rules for the Prometheus operator

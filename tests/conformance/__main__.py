@@ -1,6 +1,6 @@
 """Kubernetes' own end-to-end specs about scheduling, with volsched in kube-scheduler's place.
 
-python -m tests.conformance                    # all of [sig-scheduling], about a quarter of an hour
+python -m tests.conformance                    # [sig-scheduling] and DRA's control plane, some 25 minutes
 python -m tests.conformance --focus Preempt    # those whose names match
 
 The suite (``k8s.io/kubernetes/test/e2e``) is built once from Go modules into the cache of the control plane's programs,
@@ -34,6 +34,7 @@ from volsched.testing.controlplane.binaries import (
 )
 from volsched.testing.controlplane.stages import COPY_CAPACITY
 
+SPECS = r"\[sig-scheduling\]|\[DRA\] control plane"
 NODES, ZONES = 4, 2
 AGENT = "kube-proxy-fluentd-elasticsearch-node-problem-detector"
 """Names that the suite takes for the system pods that it waits for on every node."""
@@ -157,7 +158,7 @@ def show(specs: Sequence[dict[str, Any]]) -> int:
 def main() -> int:
     """Build, run, print; exit status 1 when a spec failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--focus", default="", help="regular expression on the names of specs in [sig-scheduling]")
+    parser.add_argument("--focus", default="", help="regular expression on the names of these specs")
     parser.add_argument("--folder", type=Path, help="where logs and reports go (default: a new temporary folder)")
     chosen = parser.parse_args()
     program = build_suite()
@@ -165,7 +166,7 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     with a_cluster() as cluster, a_scheduler(cluster, folder / "volsched.log"):
-        specs = run_suite(program, cluster, rf"\[sig-scheduling\].*{chosen.focus}", folder)
+        specs = run_suite(program, cluster, rf"({SPECS}).*({chosen.focus})", folder)
     failed = show(specs)
     sys.stdout.write(f"{time.monotonic() - began:.0f} s; logs in {folder}\n")
     return 1 if failed or not specs else 0
