@@ -109,7 +109,7 @@ def test_what_is_known_and_absent_is_listed() -> None:
 # --- flags ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", ["run", "controllers"])
+@pytest.mark.parametrize("verb", ["run", "controllers", "certificates"])
 def test_every_flag_is_documented_with_its_default(verb: str) -> None:
     documented = {next(codes(cells[0])): cells[2] for cells in rows(flags(verb))}
     shown = [option for option in options_of(verb) if not option.hidden]

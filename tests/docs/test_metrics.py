@@ -9,12 +9,15 @@ from pathlib import Path
 
 from tests.docs.metrics import documented, series_of
 from tests.kube.scheduler_page import scheduler_page
+from volsched.kube.credentials import Source
 from volsched.kube.fence import Fence
 from volsched.kube.metrics import Metrics
 from volsched.model.cluster import Cluster
+from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges as add_gauges_of_controllers
 from volsched.operator.options import Options
+from volsched.operator.webhook_server import Listening
 from volsched.operator.writer import Writer
 from volsched.ports import CycleReport
 from volsched.registry import PLUGINS
@@ -31,5 +34,7 @@ async def test_every_metric_is_documented_with_its_type(tmp_path: Path) -> None:
 def page_of_the_controllers() -> str:
     """What `volsched controllers` has beside the parts that every process has."""
     metrics = Metrics()
+    admission = Admission(Source(), Listening("", "", ""), Neighbourhood({}), lambda _: 0)
+    admission.add_gauges(metrics)
     add_gauges_of_controllers(metrics, Engine(Options(), Writer(None, Fence()), lambda _: None), lambda: False)  # type: ignore[arg-type]
     return metrics.render().decode()

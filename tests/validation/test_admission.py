@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from volsched.framework.validation import Surroundings
 from volsched.model import api
-from volsched.validation.admission import ALLOWED, Judgement, Request, World, judge
+from volsched.validation.admission import ALLOWED, CREATE, DELETE, UPDATE, Judgement, Request, World, judge
 
 Json = dict[str, Any]
 EMPTY = World(Surroundings())
@@ -31,15 +31,15 @@ def a_world(*queues: Json, groups: int = 0) -> World:
 
 
 def create(raw: Json, world: World = EMPTY) -> Judgement:
-    return judge(Request("CREATE", raw), world)
+    return judge(Request(CREATE, raw), world)
 
 
 def update(old: Json, new: Json, world: World = EMPTY) -> Judgement:
-    return judge(Request("UPDATE", new, old), world)
+    return judge(Request(UPDATE, new, old), world)
 
 
 def delete(old: Json, world: World = EMPTY) -> Judgement:
-    return judge(Request("DELETE", None, old), world)
+    return judge(Request(DELETE, None, old), world)
 
 
 # --- shared cards: the matrix ---------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_a_queue_is_deleted_when_nothing_is_left_in_it() -> None:
     parent, child = a_queue("above"), a_queue("below", parent="above")
 
     assert delete(child, a_world(parent, child)).allowed
-    assert "2 PodGroups in it have not completed" in delete(child, a_world(parent, child, groups=2)).message
+    assert "2 PodGroups in it not completed" in delete(child, a_world(parent, child, groups=2)).message
     assert "it is the parent of 1 queue, as 'below'" in delete(parent, a_world(parent, child)).message
 
 

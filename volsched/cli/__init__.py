@@ -12,6 +12,7 @@ import click
 _VERBS: Final = {
     "run": ("volsched.cli.run", "Schedule pods of a cluster."),
     "controllers": ("volsched.cli.controllers", "Look after Queues, PodGroups and Volcano Jobs of a cluster."),
+    "certificates": ("volsched.cli.certificates", "Make or renew the certificate of the webhooks."),
     "simulate": ("volsched.cli.simulate", "Schedule pods of manifests, without a cluster."),
     "cards": ("volsched.cli.cards", "Show which accelerator cards nodes offer, and their names."),
     "queue": ("volsched.cli.queue", "Show what queues may hold of which cards, and who holds them."),

@@ -102,4 +102,3 @@ def _offers(stock: Stock) -> Iterator[Sequence[str]]:
 def _warnings(stock: Stock) -> Iterator[Sequence[str]]:
     yield "NODE", "WHAT IS WRONG"
     yield from stock.warnings
-

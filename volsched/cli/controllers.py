@@ -34,6 +34,24 @@ from volsched.cli.flags import SETTINGS, Duration, leader_flags, lease_from, log
     default="60s",
     help="Take over once Volcano's own controllers were not seen for this long.",
 )
+@click.option(
+    "--webhook-address",
+    default="",
+    metavar="ADDRESS",
+    help="Answer admission reviews here, at /validate, on every replica; empty: do not.",
+)
+@click.option(
+    "--webhook-certificate",
+    default="/etc/volsched/webhooks/tls.crt",
+    metavar="FILE",
+    help="The certificate of that address, followed as it is replaced.",
+)
+@click.option(
+    "--webhook-key",
+    default="/etc/volsched/webhooks/tls.key",
+    metavar="FILE",
+    help="Its private key, followed as well.",
+)
 @leader_flags("volsched-controllers", "the pod's own, else volsched-system", "controllers processes")
 @server_flags
 @watch_flag
@@ -58,9 +76,15 @@ def options_from(flags: dict[str, Any]) -> Any:
     """Return the flags as `volsched.operator.options.Options`; raises click.UsageError for contradictions."""
     from volsched.kube.credentials import Source, namespace_of_service_account  # noqa: PLC0415
     from volsched.operator.options import Options  # noqa: PLC0415
+    from volsched.operator.webhook_server import Listening  # noqa: PLC0415
 
     if flags["volcano_grace"] <= 0:
         raise click.UsageError("--volcano-grace must be positive")
+    webhooks = None
+    if flags["webhook_address"]:
+        webhooks = Listening(flags["webhook_address"], flags["webhook_certificate"], flags["webhook_key"])
+        if webhooks.problem():
+            raise click.UsageError(f"--webhook-address: {webhooks.problem()}")
     return Options(
         scheduler_names=tuple(dict.fromkeys(flags["scheduler_names"])),
         default_queue=flags["default_queue"],
@@ -75,4 +99,5 @@ def options_from(flags: dict[str, Any]) -> Any:
         listen_address=flags["listen_address"],
         healthz_address=flags["healthz_address"],
         watch_silence=flags["watch_silence"],
+        webhooks=webhooks,
     )

@@ -153,6 +153,11 @@ class Engine:
         else:
             self._dirty(Key(COMMAND.name, key))
 
+    def groups_in(self, queue: str) -> int:
+        """Return how many PodGroups of a queue have not completed."""
+        phases = self.store.books.phases(queue)
+        return sum(phases.values()) - phases.get("completed", 0)
+
     # -- work -----------------------------------------------------------------------------------------------------
 
     async def _work(self, key: Key) -> None:

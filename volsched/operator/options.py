@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from volsched.kube.credentials import Source
 from volsched.kube.elector import LeaseSettings
 from volsched.kube.informer import SILENCE_SECONDS
+from volsched.operator.webhook_server import Listening
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,4 @@ class Options:
     listen_address: str = ":8080"
     healthz_address: str = ":11251"
     watch_silence: float = SILENCE_SECONDS
+    webhooks: Listening | None = None

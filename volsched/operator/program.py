@@ -1,7 +1,8 @@
 """`volsched controllers` wired together.
 
-One event loop for informers, elector, workers and HTTP; kopf on a thread beside it. Every replica follows the cluster,
+One event loop for informers, elector, workers and HTTP; kopf on threads beside it. Every replica follows the cluster,
 so that it can go on at once; only the one that leads writes, and it stands aside while Volcano's own controllers run.
+Admission is no writing: every replica answers.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import structlog
 
 from volsched import __version__, logs
 from volsched.controllers.objects import Workload
+from volsched.controllers.writes import QUEUE, Kind
 from volsched.gauges import add_lease, add_requests, add_watches
 from volsched.kube.client import Api
 from volsched.kube.elector import Elector
@@ -29,6 +31,7 @@ from volsched.model import api
 from volsched.model.changes import Change
 from volsched.model.plan import Tell
 from volsched.operator import volcano
+from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges
 from volsched.operator.kopf_watch import KopfWatch
@@ -76,6 +79,8 @@ class Program(Process):
         self._engine: Engine
         self._events: Events
         self._kopf: KopfWatch
+        self._neighbours: Neighbourhood
+        self._admission: Admission | None = None
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -87,12 +92,16 @@ class Program(Process):
         _log.info("API server", server=self._api.server, credentials=self._api.origin)
         self._events = Events(self._api, self._fence, lambda: 0)
         self._engine = Engine(options, Writer(self._api, self._fence), self._events.tell)
-        self._kopf = KopfWatch(options.source, self._engine.see)
+        self._kopf = KopfWatch(options.source, self._see)
+        self._neighbours = Neighbourhood(self._engine.store.queues)
+        if options.webhooks is not None:
+            self._admission = Admission(options.source, options.webhooks, self._neighbours, self._engine.groups_in)
         await self._serve()
         for step in (self._kopf.stop, self._release, self._stop_events, self._cancel_tasks):
             self._cleanup.push_async_callback(step)  # the last one is done first
         self._start_informers()
         self._kopf.start()
+        self._start_admission()
         self._spawn(self._mind_the_others())
         for _ in range(options.workers):
             self._spawn(self._engine.queue.worker())
@@ -106,7 +115,9 @@ class Program(Process):
         add_watches(self._metrics, self._informers)
         add_lease(self._metrics, self._fence)
         add_gauges(self._metrics, self._engine, lambda: bool(self._sign))
-        server = Server(Pages(lambda: "", self._ready_problem, self._metrics.render, self._configz))
+        if self._admission is not None:
+            self._admission.add_gauges(self._metrics)
+        server = Server(Pages(lambda: "", self._serving_problem, self._metrics.render, self._configz))
         self._cleanup.push_async_callback(server.stop)
         await server.start(tuple(a for a in (self._options.listen_address, self._options.healthz_address) if a))
 
@@ -120,6 +131,18 @@ class Program(Process):
         informer = Informer(self._api, resource, sink, silence=self._options.watch_silence, on_listed=self._look.set)
         self._informers.append(informer)
         self._spawn(informer.run())
+
+    def _start_admission(self) -> None:
+        """Answer reviews from now on, whoever leads; cards are known from the Nodes."""
+        if self._admission is not None:
+            self._follow(Resource("Node", "v1", "nodes", api.Node), self._neighbours.observe)
+            self._cleanup.push_async_callback(self._admission.stop)
+            self._admission.start()
+
+    def _see(self, kind: Kind, is_there: bool, raw: dict[str, Any]) -> None:
+        self._engine.see(kind, is_there, raw)
+        if kind is QUEUE:
+            self._neighbours.queue_changed(str(raw["metadata"]["name"]))
 
     def _observe_volcano(self, changes: Sequence[Change]) -> None:
         self._volcano.observe(changes)
@@ -196,7 +219,13 @@ class Program(Process):
         missing = [informer.resource.plural for informer in self._informers if not informer.listed]
         if missing or not self._informers:
             return f"not listed yet: {', '.join(dict.fromkeys(missing)) or 'anything'}"
-        return "" if self._kopf.is_ready else "not listed yet: queues"
+        if not self._kopf.is_ready:
+            return "not listed yet: queues"
+        return ""
+
+    def _serving_problem(self) -> str:
+        """Say why no requests should come here: what `_ready_problem` says, or that reviews cannot be answered."""
+        return self._ready_problem() or (self._admission.problem if self._admission is not None else "")
 
     def _configz(self) -> dict[str, Any]:
         return {

@@ -124,10 +124,8 @@ def deletion_faults(queue: api.Queue, queues: Mapping[str, api.Queue], groups: i
         said = f"it is the parent of {_counted(len(children), 'queue')}, as {children[0]!r}"
         yield Fault("metadata.name", FORBIDDEN, f"{said}; delete them first, or give them another parent")
     if groups:
-        said = f"{_counted(groups, 'PodGroup')} in it have not completed"
-        yield Fault(
-            "metadata.name", FORBIDDEN, f"{said}; close the queue (spec.state: Closed), and delete it when empty"
-        )
+        said = f"{_counted(groups, 'PodGroup')} in it not completed; set spec.state to Closed, and delete it once empty"
+        yield Fault("metadata.name", FORBIDDEN, said)
 
 
 def _counted(number: int, what: str) -> str:

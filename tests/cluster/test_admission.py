@@ -1,0 +1,415 @@
+"""Admission on a real API server: what kubectl shows, what is never asked, and what happens when nobody answers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+
+from tests.cluster.conftest import MakeNodes
+from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
+from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, SYSTEM, Json, eventually
+from volsched.testing.controlplane import ControlPlane, a_pod
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
+
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/volsched-webhooks"
+CORE = "vke.volcengine.com/mgpu-core"
+MEMORY = "vke.volcengine.com/mgpu-memory"
+MULTIPLE = "vke.volcengine.com/container-multiple-gpu"
+QUOTA = "volcano.sh/card.quota"
+NO_QUOTA = '{"A100": -1}'
+"""A quota that the schema of Queues lets in and admission does not."""
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@dataclass
+class Said:
+    """What kubectl prints for people, and whether it went well."""
+
+    status: int
+    text: str
+
+    @property
+    def is_refusal(self) -> bool:
+        return self.status != 0
+
+
+@dataclass
+class Admitting:
+    """The shipped webhooks at the API server, with a loopback URL in place of the Service, and who answers there."""
+
+    controlled: Controlled
+    certificate: Path
+    key: Path
+    ports: dict[int, ControllersProcess] = field(default_factory=dict)
+
+    @property
+    def control_plane(self) -> ControlPlane:
+        return self.controlled.control_plane
+
+    def replica(self) -> tuple[int, ControllersProcess]:
+        """Start a controllers process that answers reviews, and wait until it does."""
+        port = free_port()
+        files = ("--webhook-certificate", str(self.certificate), "--webhook-key", str(self.key))
+        process = self.controlled.control("--webhook-address", f"127.0.0.1:{port}", *files)
+        process.wait_for("serving webhooks", 40)
+        eventually(lambda: process.page("/readyz")[0] == 200, 30)
+        self.ports[port] = process
+        return port, process
+
+    def make_certificates(self, *flags: str) -> str:
+        """Run `volsched certificates` with exactly its rights; give the files to the replicas as a kubelet would."""
+        kubeconfig = self.control_plane.kubeconfig_for("volsched-certificates", SYSTEM)
+        command = [sys.executable, "-c", "from volsched.cli import main; main()", "certificates"]
+        given = ["--kubeconfig", str(kubeconfig), "--namespace", SYSTEM, "--host", "127.0.0.1", *flags]
+        done = subprocess.run([*command, *given], capture_output=True, text=True, check=False, env=os.environ)
+        assert done.returncode == 0, done.stderr
+        data = self.controlled.api.get(SECRET)["data"]
+        for path, name in ((self.key, "tls.key"), (self.certificate, "tls.crt")):
+            path.write_bytes(base64.b64decode(data[name]))
+        return done.stdout
+
+    def ask(self, port: int) -> None:
+        """Have the API server ask there from now on, and return once it does."""
+        hooks = self.controlled.api.get(f"{HOOKS}/volsched-webhooks")
+        for hook in hooks["webhooks"]:
+            client = {"caBundle": hook["clientConfig"].get("caBundle", "")}
+            hook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/validate", **client}
+            for condition in hook.get("matchConditions", ()):
+                if condition["name"] == "ours":
+                    condition["expression"] = condition["expression"].replace("'volsched'", f"'{self.controlled.name}'")
+        self.controlled.api.replace(f"{HOOKS}/volsched-webhooks", hooks)
+        eventually(lambda: self._is_asked(self.ports[port]), 30)
+
+    def _is_asked(self, process: ControllersProcess) -> bool:
+        refused = 'volsched_admission_reviews_total{answer="refused",operation="CREATE",resource="queues"}'
+        before = process.metric(refused)
+        self.apply(a_queue("probe", NO_QUOTA))
+        return process.metric(refused) > before
+
+    def apply(self, *objects: Json) -> Said:
+        return self.kubectl("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> Said:
+        control_plane = self.control_plane
+        command = [str(control_plane.binaries["kubectl"]), f"--cache-dir={control_plane.folder / 'kubectl-cache'}"]
+        done = subprocess.run(
+            [*command, *arguments],
+            input=stdin,
+            env=os.environ | {"KUBECONFIG": str(control_plane.kubeconfig)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout + done.stderr)
+
+    def reviews(self, resource: str, operation: str = "CREATE") -> float:
+        """How many reviews of a kind were answered by all replicas."""
+        answers = ("allowed", "warned", "refused")
+        samples = [
+            f'volsched_admission_reviews_total{{answer="{answer}",operation="{operation}",resource="{resource}"}}'
+            for answer in answers
+        ]
+        return sum(process.metric(sample) for process in self.ports.values() for sample in samples)
+
+
+@pytest.fixture
+def admitting(controlled: Controlled, tmp_path: Path) -> Iterator[Admitting]:
+    control_plane = controlled.control_plane
+    rendered = control_plane.kubectl("kustomize", str(MANIFESTS / "base/certificates"))
+    rights = [found for found in yaml.safe_load_all(rendered) if "Job" not in found["kind"]]
+    control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
+    control_plane.kubectl("apply", "-k", str(MANIFESTS / "base/webhooks"))
+    control_plane.kubectl("label", "namespace", SYSTEM, "--overwrite", "volsched.io/webhooks=own")
+    yield Admitting(controlled, tmp_path / "tls.crt", tmp_path / "tls.key")
+    control_plane.kubectl("delete", "-k", str(MANIFESTS / "base/webhooks"))
+    control_plane.kubectl("label", "namespace", SYSTEM, "volsched.io/webhooks-")
+    controlled.api.delete(SECRET)
+
+
+@pytest.fixture
+def asked(admitting: Admitting) -> Admitting:
+    """One replica that answers, and the API server asking it."""
+    admitting.make_certificates()
+    port, _ = admitting.replica()
+    admitting.ask(port)
+    return admitting
+
+
+def a_queue(name: str, quota: str = "", **spec: Any) -> Json:
+    metadata: Json = {"name": name, "annotations": {QUOTA: quota} if quota else {}}
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": metadata, "spec": spec}
+
+
+def a_group(namespace: str, **spec: Any) -> Json:
+    metadata = {"name": f"group-{uuid.uuid4().hex[:6]}", "namespace": namespace}
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+def a_configuration(text: str) -> Json:
+    metadata = {"name": CONFIG, "namespace": SYSTEM}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"volsched.conf": text}}
+
+
+def sharing(scheduler: str, namespace: str, cards: str | None, *containers: Json) -> Json:
+    """A pod of containers that ask for so much of shared cards."""
+    made = [
+        {"name": f"c{number}", "image": "x", "resources": {"limits": asks, "requests": asks}}
+        for number, asks in enumerate(containers)
+    ]
+    annotations = {} if cards is None else {MULTIPLE: cards}
+    pod = a_pod("shared", scheduler=scheduler, annotations=annotations, spec={"containers": made})
+    pod["metadata"]["namespace"] = namespace
+    return pod
+
+
+# --- what people see ------------------------------------------------------------------------------------------------
+
+
+REFUSED = [
+    (None, [{CORE: "20", MEMORY: "128"}], "MGPU102", "mgpu-memory must be >= 256 MiB for a shared card"),
+    (None, [{CORE: "120"}], "MGPU103", "mgpu-core above 100 must be a multiple of 100"),
+    (None, [{CORE: "200", MEMORY: "6k"}], "MGPU104", "mgpu-memory must not be set with whole cards"),
+    (None, [{CORE: "0", MEMORY: "1024"}], "MGPU101", "mgpu-core must be > 0"),
+    ("3,2", [{CORE: "200", MEMORY: "6k"}], "MGPU201", "2 counts for 1 container"),
+    ("-1,2", [{CORE: "200", MEMORY: "6k"}] * 2, "MGPU202", "is not a card count"),
+    ("2", [{CORE: "200", MEMORY: "6k"}], "MGPU203", "memory must not be set"),
+    ("3", [{CORE: "90", MEMORY: "600"}], "MGPU204", "memory per card must be >= 256 MiB"),
+    ("3", [{CORE: "130", MEMORY: "6k"}], "MGPU205", "not divisible by the card count"),
+    ("2", [{CORE: "300", MEMORY: "8192"}], "MGPU206", "core per card must be <= 100"),
+    ("2,0", [{CORE: "60", MEMORY: "4096"}, {CORE: "60", MEMORY: "4096"}], "MGPU207", "count and request disagree"),
+]
+
+
+def test_kubectl_shows_every_rule_of_shared_cards_with_code_and_text(asked: Admitting, namespace: str) -> None:
+    name = asked.controlled.name
+    for cards, containers, code, text in REFUSED:
+        said = asked.apply(sharing(name, namespace, cards, *containers))
+
+        assert said.is_refusal, (code, said)
+        assert 'admission webhook "pods.volsched.io" denied the request: Pod/' in said.text
+        assert f"[{code}]" in said.text
+        assert text in said.text
+    assert not asked.apply(sharing(name, namespace, "2", {CORE: "100", MEMORY: "8192"})).is_refusal
+    assert asked.reviews("pods") == len(REFUSED) + 1
+
+
+def test_workloads_and_volcano_jobs_are_refused_where_their_pods_would_be(asked: Admitting, namespace: str) -> None:
+    pod = sharing(asked.controlled.name, namespace, None, {CORE: "120"})
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod["spec"]}
+    metadata = {"name": "web", "namespace": namespace}
+    spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    tasks = [{"name": "a", "replicas": 1, "template": template}]
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata}
+    job["spec"] = {"schedulerName": asked.controlled.name, "minAvailable": 2, "tasks": tasks}
+
+    refused, also = asked.apply(deployment), asked.apply(job)
+
+    assert "Deployment/" in refused.text
+    assert "spec.template.spec.containers[0]" in refused.text
+    assert "[MGPU103]" in refused.text
+    assert "spec.minAvailable: 2 is more than the 1 replicas of all tasks" in also.text
+    assert "[MGPU103]" in also.text
+
+
+def test_queues_are_refused_warned_about_and_let_in(asked: Admitting, make_nodes: MakeNodes) -> None:
+    make_nodes(1)
+    bad = asked.apply(a_queue("q", NO_QUOTA))
+    device = asked.apply(a_queue("q", dra={"capability": {"gpu.example.com": {"count": "1.5"}}}))
+    doubtful = asked.apply(a_queue("q", '{"A100": 4}'))
+    good = asked.apply(a_queue("q"))
+
+    assert bad.is_refusal
+    assert 'denied the request: Queue/q: metadata.annotations[volcano.sh/card.quota]["A100"]' in bad.text
+    assert device.is_refusal, device
+    assert not doubtful.is_refusal
+    assert "Warning: Queue/q: " in doubtful.text
+    assert 'no node offers the card "A100"' in doubtful.text
+    assert not good.is_refusal
+    assert "Warning" not in good.text
+
+
+def test_podgroups_and_the_configuration_are_judged(asked: Admitting, namespace: str) -> None:
+    group = asked.apply(a_group(namespace, queue="root"))
+    wrong = asked.apply(a_configuration('actions: "allocat"'))
+    right = asked.apply(a_configuration('actions: "allocate"\ntiers: [{plugins: [{name: predicates}]}]'))
+
+    assert group.is_refusal
+    assert "spec.queue: the root takes no work; use a queue below it [Forbidden]" in group.text
+    assert wrong.is_refusal
+    assert "did you mean allocate?" in wrong.text
+    assert "line 1" in wrong.text
+    assert not right.is_refusal
+
+
+def test_queues_that_are_needed_cannot_be_deleted(asked: Admitting, namespace: str) -> None:
+    [process] = asked.ports.values()
+    process.wait_for(AT_WORK, 30)
+    asked.controlled.api.wait_for(f"{GROUPS}/queues/default", lambda _: True)
+    name = asked.controlled.queue(f"team-{uuid.uuid4().hex[:6]}")
+    group = a_group(namespace, queue=name, minMember=1)
+    asked.controlled.api.create(f"{GROUPS}/namespaces/{namespace}/podgroups", group)
+    eventually(lambda: process.metric(f'volcano_queue_pod_group_pending_count{{queue_name="{name}"}}') == 1)
+
+    standing, held = (asked.kubectl("delete", "queue", which, "--wait=false") for which in ("default", name))
+
+    assert "queue 'default' always exists and cannot be deleted [Forbidden]" in standing.text
+    assert "1 PodGroup in it not completed; set spec.state to Closed, and delete it once empty" in held.text
+    asked.controlled.api.delete(f"{GROUPS}/namespaces/{namespace}/podgroups/{group['metadata']['name']}")
+    eventually(lambda: not asked.kubectl("delete", "queue", name, "--wait=false").is_refusal)
+
+
+# --- nobody is locked out -------------------------------------------------------------------------------------------
+
+
+def test_what_was_wrong_before_can_still_be_changed_and_deleted(admitting: Admitting) -> None:
+    api = admitting.controlled.api
+    name = f"old-{uuid.uuid4().hex[:6]}"
+    api.create(f"{GROUPS}/queues", a_queue(name, "no json"))
+    path = f"{GROUPS}/queues/{name}"
+    api.patch(path, {"metadata": {"finalizers": ["example.com/held"]}})
+    admitting.make_certificates()
+    port, _ = admitting.replica()
+    admitting.ask(port)
+    before = admitting.reviews("queues", "UPDATE")
+
+    api.patch(f"{path}/status", {"status": {"pending": 1}})
+    api.patch(path, {"metadata": {"labels": {"a": "b"}}})
+    assert admitting.reviews("queues", "UPDATE") == before
+    weighted = admitting.kubectl("patch", "queue", name, "--type=merge", "-p", '{"spec":{"weight":3}}')
+    annotations = json.dumps({"metadata": {"annotations": {QUOTA: NO_QUOTA}}})
+    worse = admitting.kubectl("patch", "queue", name, "--type=merge", "-p", annotations)
+    assert not weighted.is_refusal
+    assert "Warning: Queue/" in weighted.text
+    assert QUOTA in weighted.text
+    assert "denied the request" in worse.text
+    api.delete(path)
+    api.patch(path, {"metadata": {"finalizers": None}})
+    assert api.find(path) is None
+
+
+def test_unrelated_requests_never_reach_the_webhook(asked: Admitting, namespace: str) -> None:
+    name = asked.controlled.name
+    foreign = sharing("default-scheduler", namespace, "-1", {CORE: "120"})
+    plain = a_pod("plain", scheduler=name, cpu="1")
+    plain["metadata"] = {"name": "plain", "namespace": namespace}
+    elsewhere = a_configuration("actions: nonsense")
+    elsewhere["metadata"]["namespace"] = namespace
+    ours = sharing(name, SYSTEM, None, {CORE: "120"})
+    ours["spec"] = {**ours["spec"], **RESTRICTED}
+    for container in ours["spec"]["containers"]:
+        container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+    for unrelated in (foreign, plain, elsewhere, ours):
+        said = asked.apply(unrelated)
+        assert not said.is_refusal, said
+
+    assert asked.reviews("pods") == asked.reviews("configmaps") == 0
+
+
+RESTRICTED = {"securityContext": {"runAsNonRoot": True, "runAsUser": 1, "seccompProfile": {"type": "RuntimeDefault"}}}
+
+
+# --- who answers ----------------------------------------------------------------------------------------------------
+
+
+def test_the_api_server_goes_on_when_nobody_answers(asked: Admitting, namespace: str) -> None:
+    [process] = asked.ports.values()
+    process.kill()
+    asked.ports.clear()
+
+    said = [
+        asked.apply(sharing(asked.controlled.name, namespace, None, {CORE: "120"})),
+        asked.apply(a_queue("q", NO_QUOTA)),
+        asked.apply(a_group(namespace, queue="root")),
+        asked.apply(a_configuration("actions: nonsense")),
+    ]
+
+    assert [one.status for one in said] == [0, 0, 0, 0], said
+
+
+def test_a_replica_that_does_not_lead_answers_too(asked: Admitting, namespace: str) -> None:
+    [leader] = asked.ports.values()
+    leader.wait_for(AT_WORK, 30)
+    port, follower = asked.replica()
+    asked.ask(port)
+    assert json.loads(follower.page("/configz")[1])["leader"] is False
+
+    said = asked.apply(sharing(asked.controlled.name, namespace, None, {CORE: "120"}))
+
+    assert "[MGPU103]" in said.text
+    assert leader.metric('volsched_admission_reviews_total{answer="refused",operation="CREATE",resource="pods"}') == 0
+
+
+# --- certificates ---------------------------------------------------------------------------------------------------
+
+
+def serial_at(port: int) -> int:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), 5) as raw, context.wrap_socket(raw) as tls:
+        found = tls.getpeercert(binary_form=True)
+    assert found is not None
+    return x509.load_der_x509_certificate(found).serial_number
+
+
+def test_certificates_are_renewed_without_a_restart_and_nobody_is_turned_away(asked: Admitting, namespace: str) -> None:
+    [(port, process)] = asked.ports.items()
+    pod = sharing(asked.controlled.name, namespace, None, {CORE: "120"})
+    first = serial_at(port)
+    assert "nothing to do" in asked.make_certificates()
+
+    old = asked.certificate.read_bytes(), asked.key.read_bytes()
+    said = asked.make_certificates("--valid-for", "8761h", "--renew-before", "8760h")
+    new = asked.certificate.read_bytes(), asked.key.read_bytes()
+    asked.certificate.write_bytes(old[0])
+    asked.key.write_bytes(old[1])
+    assert "made a certificate" in said
+    assert "[MGPU103]" in asked.apply(pod).text, "the API server trusts the one before as long as it is served"
+    asked.certificate.write_bytes(new[0])
+    process.wait_for("no certificate for webhooks", 20)  # the key is still that of the one before
+    assert serial_at(port) == first
+    asked.key.write_bytes(new[1])
+    process.wait_for("new certificate for webhooks in use", 20)
+
+    assert serial_at(port) == x509.load_pem_x509_certificate(new[0]).serial_number != first
+    assert "[MGPU103]" in asked.apply(pod).text
+    assert process.process.poll() is None
+
+
+def test_a_replica_waits_for_its_certificate_and_is_not_ready_before(admitting: Admitting) -> None:
+    port = free_port()
+    files = ("--webhook-certificate", str(admitting.certificate), "--webhook-key", str(admitting.key))
+    process = admitting.controlled.control("--webhook-address", f"127.0.0.1:{port}", *files)
+    process.wait_for(AT_WORK, 30)
+    process.wait_for("waiting for it", 30)
+    status, problem = process.page("/readyz")
+    assert status == 503
+    assert "no certificate for webhooks" in problem
+
+    admitting.make_certificates()
+
+    process.wait_for("serving webhooks", 30)
+    eventually(lambda: process.page("/readyz")[0] == 200, 30)

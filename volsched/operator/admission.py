@@ -1,0 +1,156 @@
+"""Admission: what `volsched validate` says, said to whoever writes to the API server, on every replica.
+
+kopf takes reviews in on a thread of its own. They are judged on the loop that follows the cluster, so that nothing is
+read while it changes, and beside Queues and Nodes as they are known there: asking costs the API server nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import kopf
+
+from volsched.framework.validation import Surroundings
+from volsched.kube.credentials import Source
+from volsched.kube.metrics import Metrics
+from volsched.model import api
+from volsched.model.changes import Change, Gone, Put
+from volsched.operator.kopf_thread import KopfThread
+from volsched.operator.webhook_server import Listening, WebhookServer
+from volsched.validation.admission import Judgement, Request, World, judge
+
+KINDS: Final = (
+    ("", "v1", "pods"),
+    ("", "v1", "configmaps"),
+    ("apps", "v1", "deployments"),
+    ("apps", "v1", "statefulsets"),
+    ("apps", "v1", "daemonsets"),
+    ("batch", "v1", "jobs"),
+    ("batch.volcano.sh", "v1alpha1", "jobs"),
+    ("scheduling.volcano.sh", "v1beta1", "podgroups"),
+    ("scheduling.volcano.sh", "v1beta1", "queues"),
+)
+"""What is judged when it is asked about; what is asked about is said by the manifests."""
+
+UNPROCESSABLE: Final = 422
+
+
+class Neighbourhood:
+    """Queues and Nodes beside which objects are judged, put together anew only when something that rules read changed.
+
+    What a kubelet or a controller writes of its own (conditions, numbers of queues) is no such thing.
+    """
+
+    def __init__(self, queues: Mapping[str, api.Queue]) -> None:
+        self._queues = queues
+        self._queues_seen: dict[str, Any] = {}
+        self._nodes: dict[str, api.Node] = {}
+        self._surroundings: Surroundings | None = None
+        self.rebuilt = 0
+
+    def observe(self, changes: Sequence[Change]) -> None:
+        """Take in what the informer of Nodes found."""
+        for change in changes:
+            if isinstance(change, Put) and isinstance(change.object, api.Node):
+                self._put(change.object)
+            elif isinstance(change, Gone) and self._nodes.pop(change.name, None) is not None:
+                self._surroundings = None
+
+    def _put(self, node: api.Node) -> None:
+        known = self._nodes.get(node.metadata.name)
+        if known is None or _of_node(known) != _of_node(node):
+            self._nodes[node.metadata.name] = node
+            self._surroundings = None
+
+    def queue_changed(self, name: str) -> None:
+        """Look at a queue again."""
+        queue = self._queues.get(name)
+        found = _of_queue(queue) if queue is not None else None
+        if found != self._queues_seen.get(name):
+            self._surroundings = None
+        if found is not None:
+            self._queues_seen[name] = found
+        else:
+            self._queues_seen.pop(name, None)
+
+    def beside(self) -> Surroundings:
+        """Return them as they are now."""
+        if self._surroundings is None:
+            self._surroundings = Surroundings([*self._queues.values(), *self._nodes.values()])
+            self.rebuilt += 1
+        return self._surroundings
+
+
+def _of_node(node: api.Node) -> Any:
+    return node.metadata.labels, node.metadata.annotations, node.spec, node.status.allocatable, node.status.capacity
+
+
+def _of_queue(queue: api.Queue) -> Any:
+    return queue.metadata.annotations, queue.spec, queue.status.state
+
+
+class Admission(KopfThread):
+    """kopf's second operator: its own registry and its own thread, whoever leads."""
+
+    def __init__(
+        self, source: Source, listening: Listening, neighbours: Neighbourhood, groups_in: Callable[[str], int]
+    ) -> None:
+        super().__init__("kopf-admission", source)
+        self._server = WebhookServer(listening)
+        self._neighbours = neighbours
+        self._groups_in = groups_in
+        self._answers: Counter[tuple[str, ...]] = Counter()
+
+    @property
+    def problem(self) -> str:
+        """Why reviews are not answered, empty when they are."""
+        return self._server.problem
+
+    def add_gauges(self, metrics: Metrics) -> None:
+        """Let `metrics` read what was answered."""
+        metrics.add(
+            "volsched_admission_reviews",
+            "Reviews by what was answered",
+            ("resource", "operation", "answer"),
+            lambda: dict(self._answers),
+            counts=True,
+        )
+        metrics.add(
+            "volsched_admission_certificate_reloads",
+            "Certificates of webhooks that took the place of another",
+            (),
+            lambda: {(): self._server.reloads},
+            counts=True,
+        )
+
+        metrics.add(
+            "volsched_admission_certificate_expiry_timestamp_seconds",
+            "When the certificate of webhooks that is in use ends, in seconds since 1970",
+            (),
+            lambda: {(): self._server.ends.timestamp()} if self._server.ends is not None else {},
+        )
+
+    def _register(self, registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings) -> None:
+        settings.admission.server = self._server
+        for group, version, plural in KINDS:
+            kopf.on.validate(group, version, plural, id=f"{plural}.{group}", registry=registry)(self._handler())
+
+    def _handler(self) -> Callable[..., Any]:
+        async def review(resource: Any, operation: Any, old: Any, new: Any, warnings: list[str], **_: Any) -> None:
+            request = Request(str(operation), dict(new) if new else None, dict(old) if old else None)
+            asked = asyncio.run_coroutine_threadsafe(self._judge(resource.plural, request), self._loop)
+            judgement = await asyncio.wrap_future(asked)
+            warnings.extend(judgement.warnings)
+            if not judgement.allowed:
+                raise kopf.AdmissionError(judgement.message, code=UNPROCESSABLE)
+
+        return review
+
+    async def _judge(self, plural: str, request: Request) -> Judgement:
+        judgement = judge(request, World(self._neighbours.beside(), self._groups_in))
+        answer = "refused" if judgement.errors else "warned" if judgement.warnings else "allowed"
+        self._answers[plural, request.operation, answer] += 1
+        return judgement

@@ -1,0 +1,148 @@
+"""Serves admission reviews over TLS to kopf, in the shape in which kopf wants a server.
+
+kopf's own server makes its listening socket anew when certificates change, and refuses reviews of more than 1 MiB. Here
+the socket stays, and new connections get the new certificate; what cannot be used (half of a pair that is being
+replaced) is said once, and the one before stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from aiohttp import web
+
+from volsched.kube.certificates import ends_of
+from volsched.kube.errors import KubeSetupError
+from volsched.kube.http import parse_address
+
+PATH: Final = "/validate"
+LARGEST_REVIEW_BYTES: Final = 8 << 20
+"""A review has the object before and after, each of up to 1.5 MiB, as JSON."""
+
+LOOK_SECONDS: Final = 5.0
+"""How often the files are looked at: a mounted Secret changes without telling."""
+
+_SHUTDOWN_SECONDS: Final = 2.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where to serve, `host:port` or `:port`, and with which certificate: PEM files that may be replaced any time."""
+
+    address: str
+    certificate: str
+    key: str
+
+    def problem(self) -> str:
+        """Say what is wrong with the address, empty when nothing is."""
+        try:
+            parse_address(self.address)
+        except KubeSetupError as error:
+            return str(error)
+        return ""
+
+
+class WebhookServer:
+    """A server for `settings.admission.server`.
+
+    `problem` says why it does not serve, empty when it does; `ends` until when the certificate in use is valid, and
+    `reloads` how many took the place of another.
+    """
+
+    def __init__(self, listening: Listening) -> None:
+        self._listening = listening
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._digest = ""
+        self._said = ""
+        self.problem = "webhooks do not serve yet"
+        self.reloads = 0
+        self.ends: datetime | None = None
+
+    async def __call__(self, review: Any) -> AsyncIterator[Any]:
+        """Serve until cancelled; `review` is kopf's function from a review to its answer."""
+        while not self._load():  # noqa: ASYNC110 - files tell nobody when they change
+            await asyncio.sleep(LOOK_SECONDS)
+        app = web.Application(client_max_size=LARGEST_REVIEW_BYTES)
+        app.router.add_post(PATH, lambda request: _answer(review, request))
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)
+        await runner.setup()
+        try:
+            await self._listen(runner)
+            yield {}  # how the API server reaches it is said by manifests
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                self._load()
+        finally:
+            self.problem = self.problem or "webhooks do not serve any more"
+            await runner.cleanup()
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        host, port = parse_address(self._listening.address)
+        try:
+            await web.TCPSite(runner, host or None, port, ssl_context=self._context).start()
+        except OSError as error:
+            self.problem = f"cannot listen on {self._listening.address} for webhooks: {error.strerror or error}"
+            raise
+        self.problem = ""
+        addresses = [f"{name[0]}:{name[1]}" for name in runner.addresses]
+        _log.info("serving webhooks", addresses=addresses, certificate=self._listening.certificate)
+
+    def _load(self) -> bool:
+        """Use the files if they have changed; return whether there is a certificate to serve with."""
+        certificate, key = Path(self._listening.certificate), Path(self._listening.key)
+        try:
+            digest = hashlib.sha256(certificate.read_bytes() + b"\0" + key.read_bytes()).hexdigest()
+            if digest == self._digest:
+                return True
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)  # a pair that fits, or an error
+            self._context.load_cert_chain(certificate, key)
+            self.ends = ends_of(certificate.read_bytes())
+        except (OSError, ValueError) as error:
+            said = (error.strerror if isinstance(error, OSError) else None) or error
+            self._complain(f"no certificate for webhooks in {certificate} and {key}: {said}")
+            return bool(self._digest)
+        if self._digest:
+            self.reloads += 1
+            _log.info("new certificate for webhooks in use", certificate=str(certificate))
+        self._digest, self._said = digest, ""
+        return True
+
+    def _complain(self, problem: str) -> None:
+        if not self._digest:
+            self.problem = problem
+        if problem != self._said:
+            self._said = problem
+            kept = "the one before stays in use" if self._digest else "waiting for it"
+            _log.warning(f"{problem}; {kept}")
+
+
+async def _answer(review: Any, request: web.Request) -> web.Response:
+    try:
+        asked = _without_identity(json.loads(await request.text()))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return web.Response(status=400, text=f"no admission review: {type(error).__name__}: {error}\n")
+    try:
+        return web.json_response(await review(asked))
+    except Exception as error:
+        _log.warning("a review was not answered", resource=asked["request"].get("resource"), error=str(error))
+        return web.Response(status=500, text=f"{type(error).__name__}: {error}\n")
+
+
+def _without_identity(asked: Any) -> Any:
+    """Take the uids of the objects out: kopf would remember each for good, since nobody tells it when they are gone."""
+    for name in ("object", "oldObject"):
+        found = asked["request"].get(name)
+        if isinstance(found, dict) and isinstance(found.get("metadata"), dict):
+            found["metadata"].pop("uid", None)
+    return asked
