@@ -3,9 +3,7 @@
 For each job::
 
     minimum   cards: what its PodGroup's annotation says until its pods exist, then what they ask for (*ours*: while
-              fewer than minAvailable pods exist, the larger of the two; a pod without a card changes nothing; without
-              the annotation what minAvailable of its pods ask for until it runs, so that a service may begin with
-              less than all of them);
+              fewer than minAvailable pods exist, the larger of the two; a pod without a card changes nothing);
               cpu and memory: minResources, none for a job with cards that are spared them
     wanted    minimum less what the job holds
     reserved  what is wanted by a job that is admitted, its gated pods left out
@@ -214,20 +212,9 @@ class Demands:
 
     def _wanted_cards(self, job: JobInfo, held: Account) -> Mapping[Names, int]:
         said, pending = self.request(job).wants, self._pending(job)
-        if not said and job.phase != RUNNING:
-            return self._least(job)
         asked_by_pods = sum(pending.values()) + sum(held.cards.values())
         announced = len(job.tasks) < job.min_available and sum(said.values()) > asked_by_pods
         return _less(said, held.cards) if announced or not asked_by_pods else pending
-
-    def _least(self, job: JobInfo) -> Mapping[Names, int]:
-        """What the pods want that a job still lacks for its minimum: those that want least."""
-        wishes = [wish for task in job.waiting.values() if (wish := self._wish(task)) is not None]
-        wishes.sort(key=lambda wish: (wish.amount, wish.names))
-        found: Counter[Names] = Counter()
-        for wish in wishes[: max(0, job.min_available - _allocated(job))]:
-            found[wish.names] += wish.amount
-        return found
 
     def _pending(self, job: JobInfo) -> Mapping[Names, int]:
         """What pods without a node want."""
