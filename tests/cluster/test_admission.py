@@ -19,6 +19,7 @@ import pytest
 import yaml
 from cryptography import x509
 
+from plugins.mgpu.devices import POLICY
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, SYSTEM, Json, eventually
@@ -213,6 +214,20 @@ def test_kubectl_shows_every_rule_of_shared_cards_with_code_and_text(asked: Admi
         assert text in said.text
     assert not asked.apply(sharing(name, namespace, "2", {CORE: "100", MEMORY: "8192"})).is_refusal
     assert asked.reviews("pods") == len(REFUSED) + 1
+
+
+def test_what_is_ours_of_the_rules_is_shown_too(asked: Admitting, namespace: str) -> None:
+    name = asked.controlled.name
+    early = sharing(name, namespace, None, {CORE: "20", MEMORY: "512"})
+    containers = early["spec"]["containers"]
+    early["spec"]["initContainers"], early["spec"]["containers"] = containers, [{"name": "main", "image": "x"}]
+    long = sharing(name, namespace, None, {CORE: "20", MEMORY: "512"})
+    long["spec"]["containers"][0]["name"] = "x" * 44
+    odd = sharing(name, namespace, None, {CORE: "20", MEMORY: "512"})
+    odd["metadata"]["annotations"] = {POLICY: "whatever"}
+
+    for pod, code in ((early, "MGPU301"), (long, "MGPU302"), (odd, "MGPU303")):
+        assert f"[{code}]" in asked.apply(pod).text, code
 
 
 def test_workloads_and_volcano_jobs_are_refused_where_their_pods_would_be(asked: Admitting, namespace: str) -> None:

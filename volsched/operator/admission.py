@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import kopf
+import structlog
 
 from volsched.framework.validation import Surroundings
 from volsched.kube.credentials import Source
@@ -36,6 +37,8 @@ KINDS: Final = (
 """What is judged when it is asked about; what is asked about is said by the manifests."""
 
 UNPROCESSABLE: Final = 422
+
+_log = structlog.get_logger(__name__)
 
 
 class Neighbourhood:
@@ -150,7 +153,12 @@ class Admission(KopfThread):
         return review
 
     async def _judge(self, plural: str, request: Request) -> Judgement:
-        judgement = judge(request, World(self._neighbours.beside(), self._groups_in))
+        try:
+            judgement = judge(request, World(self._neighbours.beside(), self._groups_in))
+        except Exception as error:  # a bug of ours, or of a validator that somebody installed, must lock nobody out
+            _log.exception("a request could not be judged and is let in", resource=plural, operation=request.operation)
+            self._answers[plural, request.operation, "failed"] += 1
+            return Judgement(warnings=(f"volsched could not judge this and lets it in: {type(error).__name__}",))
         answer = "refused" if judgement.errors else "warned" if judgement.warnings else "allowed"
         self._answers[plural, request.operation, answer] += 1
         return judgement

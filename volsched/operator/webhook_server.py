@@ -14,6 +14,7 @@ import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,7 +75,7 @@ class WebhookServer:
         while not self._load():  # noqa: ASYNC110 - files tell nobody when they change
             await asyncio.sleep(LOOK_SECONDS)
         app = web.Application(client_max_size=LARGEST_REVIEW_BYTES)
-        app.router.add_post(PATH, lambda request: _answer(review, request))
+        app.router.add_post(PATH, partial(_answer, review))
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
         try:

@@ -64,7 +64,7 @@ def _place(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
     above = queues.get(parent)
     if above is None:
         if parent not in STANDING:
-            yield warning("spec.parent", NOT_FOUND, f"queue {parent!r} is not among the given objects")
+            yield warning("spec.parent", NOT_FOUND, f"queue {parent!r} is not known; is the name right?")
         return
     yield from _at_most("spec.capability", queue.spec.capability, f"the capability of {parent}", above.spec.capability)
 
@@ -105,7 +105,7 @@ def use_faults(field: str, name: str, queues: Mapping[str, api.Queue]) -> Faults
     queue = queues.get(name)
     if queue is None:
         if queues and name not in STANDING:
-            yield warning(field, NOT_FOUND, f"queue {name!r} is not among the given objects")
+            yield warning(field, NOT_FOUND, f"queue {name!r} is not known; is the name right?")
         return
     if queue.status.state in ("Closed", "Closing"):
         yield Fault(field, FORBIDDEN, f"queue {name!r} is {queue.status.state}")

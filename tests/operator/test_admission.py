@@ -1,0 +1,104 @@
+"""Admission beside a cluster that changes: what is put together anew, and that a broken rule locks nobody out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from volsched.framework.validation import Surroundings
+from volsched.kube.credentials import Source
+from volsched.kube.metrics import Metrics
+from volsched.model import api
+from volsched.model.changes import Gone, Put
+from volsched.operator import admission
+from volsched.operator.admission import Admission, Neighbourhood
+from volsched.operator.webhook_server import Listening
+from volsched.validation.admission import CREATE, Request
+
+
+def a_node(name: str, *, cards: int = 8, heartbeat: str = "") -> api.Node:
+    raw = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "resourceVersion": heartbeat},
+        "status": {
+            "allocatable": {"nvidia.com/gpu": str(cards)},
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": heartbeat or None}],
+        },
+    }
+    return api.decode_as(api.Node, raw)
+
+
+def a_queue(name: str, running: int = 0, **spec: Any) -> api.Queue:
+    return api.decode_as(api.Queue, {"metadata": {"name": name}, "spec": spec, "status": {"running": running}})
+
+
+def test_what_kubelets_and_controllers_write_puts_nothing_together_anew() -> None:
+    queues = {"q": a_queue("q")}
+    neighbours = Neighbourhood(queues)
+    neighbours.observe([Put(a_node(f"n{number}")) for number in range(100)])
+    neighbours.queue_changed("q")
+    first = neighbours.beside()
+
+    for number in range(100):
+        neighbours.observe([Put(a_node(f"n{number}", heartbeat="2026-01-31T12:00:00Z"))])
+        queues["q"] = a_queue("q", running=number)
+        neighbours.queue_changed("q")
+
+    assert neighbours.beside() is first
+    assert neighbours.rebuilt == 1
+
+
+def test_what_rules_read_is_seen_when_it_changes() -> None:
+    queues: dict[str, api.Queue] = {}
+    neighbours = Neighbourhood(queues)
+
+    def seen() -> tuple[list[str], list[str]]:
+        beside = neighbours.beside()
+        return sorted(beside.queues), [node.metadata.name for node in beside.of(api.Node)]
+
+    assert seen() == ([], [])
+    neighbours.observe([Put(a_node("n"))])
+    queues["q"] = a_queue("q")
+    neighbours.queue_changed("q")
+    assert seen() == (["q"], ["n"])
+    neighbours.observe([Put(a_node("n", cards=4))])
+    assert neighbours.beside().of(api.Node)[0].status.allocatable == {"nvidia.com/gpu": "4"}
+    queues["q"] = a_queue("q", weight=3)
+    neighbours.queue_changed("q")
+    assert neighbours.beside().queues["q"].spec.weight == 3
+    neighbours.observe([Gone("Node", "", "n", "")])
+    del queues["q"]
+    neighbours.queue_changed("q")
+    assert seen() == ([], [])
+
+
+async def test_a_rule_that_fails_lets_in_with_a_warning_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(request: Request, world: Any) -> Any:
+        raise RuntimeError(request.operation)
+
+    monkeypatch.setattr(admission, "judge", broken)
+    there = Admission(Source(), Listening("", "", ""), Neighbourhood({}), lambda _: 0)
+    metrics = Metrics()
+    there.add_gauges(metrics)
+
+    judgement = await there._judge("queues", Request(CREATE, {}))
+
+    assert judgement.allowed
+    assert "lets it in: RuntimeError" in judgement.warnings[0]
+    assert 'answer="failed",operation="CREATE",resource="queues"} 1.0' in metrics.render().decode()
+
+
+def test_surroundings_are_made_once_for_many_requests() -> None:
+    neighbours = Neighbourhood({})
+    counted = []
+
+    def derived(beside: Surroundings) -> int:
+        counted.append(beside)
+        return len(counted)
+
+    for _ in range(10):
+        neighbours.beside().derived(derived)
+
+    assert len(counted) == 1
