@@ -30,6 +30,8 @@ STOP_AFTER = "volsched.test/stop-after"
 COPY_CAPACITY = "volsched.test/copy-capacity"
 
 JOB_POD_RUNS_FOR_MILLISECONDS = 1000
+STOPS_WITHIN_MILLISECONDS = 200
+"""What a pod takes to stop. Without it KWOK deletes twice, by name, and the second time may hit the pod's successor."""
 
 _READY = '.status.conditions.[] | select( .type == "Ready" ) | .status'
 _PRE_STOP_SLEEP = ".spec.containers.[].lifecycle.preStop.sleep.seconds"
@@ -146,7 +148,7 @@ def _stages() -> list[Mapping[str, Any]]:
         _stage("pod-fail", "Pod", [alive, running, _when(fails), _unless(runs_for)], fail, _delay(FAIL_AFTER)),
         _stage("job-pod-succeed", "Pod", of_job, succeed, {"durationMilliseconds": JOB_POD_RUNS_FOR_MILLISECONDS}),
         _stage("node-copy", "Node", [_when(_annotation(COPY_CAPACITY)), differs], {"patches": [copy]}, None),
-        _stage("pod-stop", "Pod", awake, {"delete": True}, _delay(STOP_AFTER)),
+        _stage("pod-stop", "Pod", awake, {"delete": True}, _delay(STOP_AFTER, STOPS_WITHIN_MILLISECONDS)),
         _stage("pod-stop-after-sleep", "Pod", asleep, {"delete": True}, _until(".metadata.deletionTimestamp")),
     ]
 
@@ -184,8 +186,8 @@ def _annotation(name: str) -> str:
     return f'.metadata.annotations["{name}"]'
 
 
-def _delay(annotation: str) -> Mapping[str, Any]:
-    return {"durationMilliseconds": 0, "durationFrom": {"expressionFrom": _annotation(annotation)}}
+def _delay(annotation: str, otherwise: int = 0) -> Mapping[str, Any]:
+    return {"durationMilliseconds": otherwise, "durationFrom": {"expressionFrom": _annotation(annotation)}}
 
 
 def _until(instant: str) -> Mapping[str, Any]:
