@@ -43,6 +43,11 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+def run_certificates(*flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from volsched.cli import main; main()", "certificates", "--namespace", SYSTEM]
+    return subprocess.run([*command, *flags], capture_output=True, text=True, check=False, env=os.environ)
+
+
 @dataclass
 class Said:
     """What kubectl prints for people, and whether it went well."""
@@ -81,9 +86,7 @@ class Admitting:
     def make_certificates(self, *flags: str) -> str:
         """Run `volsched certificates` with exactly its rights; give the files to the replicas as a kubelet would."""
         kubeconfig = self.control_plane.kubeconfig_for("volsched-certificates", SYSTEM)
-        command = [sys.executable, "-c", "from volsched.cli import main; main()", "certificates"]
-        given = ["--kubeconfig", str(kubeconfig), "--namespace", SYSTEM, "--host", "127.0.0.1", *flags]
-        done = subprocess.run([*command, *given], capture_output=True, text=True, check=False, env=os.environ)
+        done = run_certificates("--kubeconfig", str(kubeconfig), "--host", "127.0.0.1", *flags)
         assert done.returncode == 0, done.stderr
         data = self.controlled.api.get(SECRET)["data"]
         for path, name in ((self.key, "tls.key"), (self.certificate, "tls.crt")):
@@ -144,7 +147,7 @@ def admitting(controlled: Controlled, tmp_path: Path) -> Iterator[Admitting]:
     control_plane.kubectl("apply", "-k", str(MANIFESTS / "base/webhooks"))
     control_plane.kubectl("label", "namespace", SYSTEM, "--overwrite", "volsched.io/webhooks=own")
     yield Admitting(controlled, tmp_path / "tls.crt", tmp_path / "tls.key")
-    control_plane.kubectl("delete", "-k", str(MANIFESTS / "base/webhooks"))
+    control_plane.kubectl("delete", "--ignore-not-found", "-k", str(MANIFESTS / "base/webhooks"))
     control_plane.kubectl("label", "namespace", SYSTEM, "volsched.io/webhooks-")
     controlled.api.delete(SECRET)
 
@@ -412,6 +415,17 @@ def test_certificates_are_renewed_without_a_restart_and_nobody_is_turned_away(as
     assert serial_at(port) == x509.load_pem_x509_certificate(new[0]).serial_number != first
     assert "[MGPU103]" in asked.apply(pod).text
     assert process.process.poll() is None
+
+
+def test_without_the_webhooks_there_is_nothing_to_certify(admitting: Admitting) -> None:
+    kubeconfig = admitting.control_plane.kubeconfig_for("volsched-certificates", SYSTEM)
+    admitting.controlled.api.delete(f"{HOOKS}/volsched-webhooks")
+
+    done = run_certificates("--kubeconfig", str(kubeconfig))
+
+    assert done.returncode == 1
+    assert "there is no ValidatingWebhookConfiguration volsched-webhooks; apply manifests/components" in done.stderr
+    assert admitting.controlled.api.find(SECRET) is None
 
 
 def test_a_replica_waits_for_its_certificate_and_is_not_ready_before(admitting: Admitting) -> None:

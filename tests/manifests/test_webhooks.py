@@ -128,6 +128,15 @@ def test_a_namespace_of_ones_own_takes_one_line(tmp_path: Path) -> None:
     assert SYSTEM not in kustomize(with_webhooks(tmp_path, namespace="batch-system"))
 
 
+def test_beside_volcano_it_comes_with_the_controllers(tmp_path: Path) -> None:
+    resources = [MANIFESTS / "overlays/beside-volcano", MANIFESTS / "base/controllers"]
+
+    objects = rendered(a_kustomization(tmp_path, resources, [WEBHOOKS]))
+
+    assert "--webhook-address=:9443" in container(the(objects, "Deployment", "volsched-controllers"))["args"]
+    assert images_of(objects) == {f"volsched:{VERSION}"}
+
+
 def test_with_cert_manager_nothing_of_the_job_is_left(tmp_path: Path) -> None:
     objects = rendered(with_webhooks(tmp_path, CERT_MANAGER))
 
