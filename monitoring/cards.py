@@ -129,7 +129,7 @@ SCALING = Row(
 )
 
 CARDS = Dashboard(
-    "cards",
+    "capacity-card",
     "volsched / Cards",
     "Quota by card model, of the plugin capacity-card. Metrics: docs/metrics.md.",
     (QUOTAS, SCALING, CLUSTER),
