@@ -50,6 +50,16 @@ def test_what_kubelets_and_controllers_write_puts_nothing_together_anew() -> Non
     assert neighbours.rebuilt == 1
 
 
+def test_what_no_rule_reads_of_a_node_is_not_kept() -> None:
+    neighbours = Neighbourhood({})
+    neighbours.observe([Put(a_node("n", heartbeat="2026-01-31T12:00:00Z"))])
+
+    [kept] = neighbours.beside().of(api.Node)
+
+    assert kept.status.allocatable == {"nvidia.com/gpu": "8"}
+    assert kept.status.conditions == kept.status.images == ()
+
+
 def test_what_rules_read_is_seen_when_it_changes() -> None:
     queues: dict[str, api.Queue] = {}
     neighbours = Neighbourhood(queues)
