@@ -39,6 +39,14 @@ class Profile:
         """Annotations of pods that decide placement: what the plugins name as ``POD_ANNOTATIONS``."""
         return {key for tier in self.plugins for _, plugin in tier for key in getattr(plugin, "POD_ANNOTATIONS", ())}
 
+    def devices_serve(self) -> bool:
+        """Whether a plugin gives out devices for extended resources that a DeviceClass stands for."""
+        return any(
+            getattr(plugin, "serves_devices", False) and option.allows("enablePredicate")
+            for tier in self.plugins
+            for option, plugin in tier
+        )
+
 
 @dataclass(slots=True)
 class _Outbox:
@@ -87,6 +95,7 @@ class Scheduler:
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
         mirror.keep_annotations(profile.pod_annotations())
+        mirror.cluster.let_devices_serve(profile.devices_serve())
         self._backlog = Backlog()
         mirror.cluster.observe(self._backlog)
 
@@ -94,6 +103,7 @@ class Scheduler:
         """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
         self._accounts.drop()
         self.mirror.keep_annotations(profile.pod_annotations())
+        self.mirror.cluster.let_devices_serve(profile.devices_serve())
         self.profile = profile
         self.engine = self._make_engine(self.mirror.cluster)
         for job in self.mirror.cluster.jobs.values():

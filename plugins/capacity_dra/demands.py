@@ -9,7 +9,9 @@ from fractions import Fraction
 from plugins.capacity_dra.charges import of_spec
 from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.quota import Amount, Amounts
+from volsched.framework.dra.extended import from_devices
 from volsched.model.cluster import Cluster
+from volsched.model.devices import unmade_uid
 from volsched.model.job import JobInfo
 from volsched.model.task import TaskInfo
 
@@ -21,6 +23,7 @@ class Demands:
     """Lower bounds of what jobs will hold."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, *, with_admin: bool) -> None:
+        self._cluster = cluster
         self._devices = cluster.devices
         self._ledger = ledger
         self._with_admin = with_admin
@@ -33,14 +36,25 @@ class Demands:
             spec = self._devices.templates.get(f"{task.namespace}/{use.template}") if use.template else None
             if spec is not None and use.name not in made:
                 wanted[f"{task.uid}/{use.name}"] = of_spec(spec, with_admin=self._with_admin)
+        if task.uid not in self._ledger.seated:
+            wanted.update(self._of_extended(task))
         return wanted
+
+    def _of_extended(self, task: TaskInfo) -> Wanted:
+        """Return what a pod's extended resources count for where only devices have them: no node offers any itself."""
+        columns, totals = self._cluster.columns, self._cluster.totals
+        amounts: dict[Amount, Fraction] = {}
+        for resource, device_class in from_devices(task.template, self._devices):
+            if not totals[columns.column(resource)]:
+                _add(amounts, {Amount(device_class): Fraction(task.template.request[resource], 1000)})
+        return {unmade_uid(task.uid): amounts} if amounts else {}
 
     def minimum(self, job: JobInfo, without: Iterable[str] = ()) -> Amounts:
         """Return what a job holds at least once it starts, claims left out that are counted already.
 
         A claim that several pods use counts once, if the job cannot start without any of them.
         """
-        tasks = [task for task in job.tasks.values() if task.template.resource_claims]
+        tasks = [task for task in job.tasks.values() if self._ledger.concerns(task)]
         if not tasks:
             return {}
         gone = frozenset(without)

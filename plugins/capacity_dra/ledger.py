@@ -15,7 +15,11 @@ from typing import Final
 
 from plugins.capacity_dra.charges import of_results, of_spec
 from plugins.capacity_dra.quota import Amount, Amounts
+from volsched.framework.dra.extended import from_devices
 from volsched.model.cluster import Cluster, Observer
+from volsched.model.device import ClaimSpec
+from volsched.model.devices import unmade_uid
+from volsched.model.dra import Allocation
 from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.status import IS_ALLOCATED, TaskStatus
@@ -53,7 +57,8 @@ class Ledger(Observer):
         self._with_admin = with_admin
         self._accounts: dict[str, Account] = {}
         self._own: dict[str, Account] = {}
-        self._seats: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self.seated: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        """Pods that count, with the queues and the claims that they count in and for."""
         self._charges: dict[str, Amounts] = {}
         self._holders: Counter[str] = Counter()
         self._seen = cluster.devices.log_end
@@ -62,9 +67,8 @@ class Ledger(Observer):
         self.admitted: dict[str, JobInfo] = {}
         """Jobs that are admitted and have pods with claims."""
         self.version = 0
-        for job in cluster.jobs.values():
-            self.job_changed(job, gone=False)
-        self._rebuild()
+        self._classes_version = -1
+        self._read_classes()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -89,7 +93,15 @@ class Ledger(Observer):
         """Return the keys of a pod's claims, each once; those that are not made yet are left out."""
         names = dict(task.claim_names)
         found = (use.claim or names.get(use.name) for use in task.template.resource_claims)
-        return tuple(dict.fromkeys(f"{task.namespace}/{name}" for name in found if name))
+        keys = dict.fromkeys(f"{task.namespace}/{name}" for name in found if name)
+        if from_devices(task.template, self._cluster.devices):
+            made = self._cluster.devices.extended_claim_of(task.uid)
+            keys[made.key if made is not None else unmade_uid(task.uid)] = None
+        return tuple(keys)
+
+    def concerns(self, task: TaskInfo) -> bool:
+        """Say whether a pod has claims, or asks for extended resources that a DeviceClass stands for."""
+        return bool(task.template.resource_claims or from_devices(task.template, self._cluster.devices))
 
     def charge(self, key: str) -> Amounts:
         """Return what a claim counts for; one that is gone while it is held counts for what it did."""
@@ -99,33 +111,37 @@ class Ledger(Observer):
         devices = self._cluster.devices
         claim = devices.claims.get(key)
         if claim is None:
-            return {}
+            chosen = devices.in_flight.get(key)
+            return self._of(chosen.spec, chosen.allocation) if chosen is not None else {}
         allocation = devices.allocation_of(claim)
         if allocation is None:
             return of_spec(claim.spec, with_admin=self._with_admin)
-        return of_results(claim.spec, allocation.devices.results, with_admin=self._with_admin)
+        return self._of(claim.spec, allocation)
+
+    def _of(self, spec: ClaimSpec, allocation: Allocation) -> Amounts:
+        return of_results(spec, allocation.devices.results, with_admin=self._with_admin)
 
     def held_by(self, job: JobInfo) -> frozenset[str]:
         """Return the claims that placed pods of a job use."""
-        return frozenset(key for uid in job.tasks if uid in self._seats for key in self._seats[uid][1])
+        return frozenset(key for uid in job.tasks if uid in self.seated for key in self.seated[uid][1])
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def follows(self, template: TaskTemplate) -> bool:
-        """Say whether pods of this template have claims."""
-        return bool(template.resource_claims)
+        """Say whether pods of this template may have claims."""
+        return bool(template.resource_claims or template.container_amounts)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Charge and uncharge."""
         counts = COUNTS[task.status] and task.job is not None
-        if counts and task.uid not in self._seats:
+        if counts and task.uid not in self.seated:
             self._sit(task)
         elif not counts:
             self._rise(task.uid)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Follow a job into another queue, and into and out of admission."""
-        waits = job.phase == INQUEUE and any(task.template.resource_claims for task in job.tasks.values())
+        waits = job.phase == INQUEUE and any(self.concerns(task) for task in job.tasks.values())
         if waits and not gone:
             self.admitted[job.key] = job
         else:
@@ -135,13 +151,16 @@ class Ledger(Observer):
         elif self._job_queues.setdefault(job.key, job.queue) != job.queue:
             self._job_queues[job.key] = job.queue
             for task in job.tasks.values():
-                if task.uid in self._seats:
+                if task.uid in self.seated:
                     self._rise(task.uid)
                     self._sit(task)
 
     def catch_up(self) -> None:
         """Take in what became of queues and claims."""
         tree = tuple((name, queue.parent) for name, queue in self._cluster.queues.items())
+        if self._classes_version != self._cluster.devices.classes_version:
+            self._read_classes()
+            return
         if tree != self._tree:
             self._rebuild()
             return
@@ -149,21 +168,37 @@ class Ledger(Observer):
         changed = devices.changed_since(self._seen)
         self._seen = devices.log_end
         for key in changed if changed is not None else list(self._charges):
+            self._move_to_made(key)
             self._recharge(key)
+
+    def _read_classes(self) -> None:
+        """Find out anew which pods want devices, as other extended resources may come from these."""
+        self._classes_version = self._cluster.devices.classes_version
+        for job in self._cluster.jobs.values():
+            self.job_changed(job, gone=False)
+        self._rebuild()
 
     def _rebuild(self) -> None:
         """Count everything anew, as the tree of queues is another one."""
         self._tree = tuple((name, queue.parent) for name, queue in self._cluster.queues.items())
         self._seen = self._cluster.devices.log_end
-        for kept in (self._accounts, self._own, self._seats, self._charges, self._holders):
+        for kept in (self._accounts, self._own, self.seated, self._charges, self._holders):
             kept.clear()
         for task in self._cluster.tasks.values():
-            if task.template.resource_claims and COUNTS[task.status] and task.job is not None:
+            if self.follows(task.template) and COUNTS[task.status] and task.job is not None:
                 self._sit(task)
 
+    def _move_to_made(self, key: str) -> None:
+        """Let a pod's claim for extended resources count under its own name, once it is made."""
+        claim = self._cluster.devices.claims.get(key)
+        if claim is None or not claim.extended or unmade_uid(claim.owner) not in self._charges:
+            return
+        self._rise(claim.owner)
+        self._sit(self._cluster.tasks[claim.owner])
+
     def _recharge(self, key: str) -> None:
-        before = self._charges.get(key)
-        if before is None or key not in self._cluster.devices.claims:
+        before, devices = self._charges.get(key), self._cluster.devices
+        if before is None or not (key in devices.claims or key in devices.in_flight):
             return
         after = self._charges[key] = self._read(key)
         if after == before:
@@ -182,7 +217,7 @@ class Ledger(Observer):
         queue = task.job.queue if task.job is not None else ""
         keys = self.claims_of(task)
         levels = self.levels(queue)
-        self._seats[task.uid] = levels, keys
+        self.seated[task.uid] = levels, keys
         for key in keys:
             self._holders[key] += 1
             if key not in self._charges:
@@ -190,7 +225,7 @@ class Ledger(Observer):
         self._count(queue, levels, keys, 1)
 
     def _rise(self, uid: str) -> None:
-        levels, keys = self._seats.pop(uid, ((), ()))
+        levels, keys = self.seated.pop(uid, ((), ()))
         if not levels:
             return
         self._count(levels[0], levels, keys, -1)

@@ -146,7 +146,7 @@ class Books:
 
     def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims would take its queue above its quota, as far as is known before devices are."""
-        if not task.template.resource_claims:
+        if not self.ledger.concerns(task):
             return None
         if self._has_children(queue.name):
             return self._told_group(task, _not_a_leaf(queue.name, Step.ALLOCATABLE))
@@ -177,7 +177,7 @@ class Books:
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod that was just placed and was given devices which take its queue above its quota."""
-        if not task.template.resource_claims or task.status not in PLACED_NOW or task.job is None:
+        if not self.ledger.concerns(task) or task.status not in PLACED_NOW or task.job is None:
             return None
         self.ledger.catch_up()
         keys = self.ledger.claims_of(task)
@@ -195,7 +195,7 @@ class Books:
 
     def vote(self, job: JobInfo) -> Ballot:
         """Reject a job whose smallest number of pods would not fit beside what is held and promised."""
-        if not any(task.template.resource_claims for task in job.tasks.values()):
+        if not any(self.ledger.concerns(task) for task in job.tasks.values()):
             return ABSTAIN
         if self._has_children(job.queue):
             return Ballot(Vote.REJECT, _not_a_leaf(job.queue, Step.ENQUEUE))

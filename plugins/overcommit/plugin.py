@@ -66,6 +66,8 @@ class _Ledger:
 
     def _shortfall(self, name: str, amount: int) -> Shortfall | None:
         cluster = self._cluster
+        if cluster.is_left_to_devices(name):
+            return None
         column = cluster.columns.find(name)
         known = column is not None and column < len(cluster.totals)
         total = cluster.totals[column] if known and column is not None else 0

@@ -6,10 +6,11 @@ wait. It is taken back with the pod.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
-from plugins.predicates.resource_claims import Needs, can_be_released, needs_of, unserved
+from plugins.predicates.resource_claims import Needs, can_be_released, left_over, needs_of
 from plugins.predicates.verdicts import node_refusal, pod_refusal
+from volsched.framework.dra.extended import Pairs, from_devices
 from volsched.framework.dra.pools import Pools
 from volsched.framework.dra.results import allocation_of
 from volsched.framework.dra.search import Choice, Impossible, Limits, Unfit, choose
@@ -27,6 +28,7 @@ from volsched.model.verdict import Scope, Verdict
 
 UNREACHED = node_refusal("resourceclaim not available on the node", resolvable=False)
 TOO_HARD = node_refusal("too many combinations of devices to try", resolvable=False)
+MOST_KEPT = 1 << 16
 MOST_TRIES = 3
 """Nodes on which the search for devices may come to its limit before it is given up for all."""
 BEYOND_LIMITS = -1e6
@@ -50,6 +52,8 @@ class DeviceRules(Observer):
         self._selectors = Selectors()
         self._needs: dict[str, tuple[object, Needs]] = {}
         self._needs_version = -1
+        self._from_devices: dict[int, Pairs] = {}
+        self._classes_version = -1
         self._session: Session | None = None
         self._given_up: dict[Hashable, int] = {}
         self._given_up_version = -1
@@ -64,17 +68,32 @@ class DeviceRules(Observer):
 
     @staticmethod
     def applies(task: TaskInfo) -> bool:
-        """Whether a pod has any ResourceClaim."""
-        return bool(task.template.resource_claims)
+        """Whether a pod has any ResourceClaim, or asks for extended resources, which devices might serve."""
+        return bool(task.template.resource_claims or task.template.container_amounts)
+
+    def _concerns(self, task: TaskInfo) -> bool:
+        """Whether a pod wants devices: by claims of its own, or by extended resources that a class stands for."""
+        template = task.template
+        if template.resource_claims:
+            return True
+        if not template.container_amounts:
+            return False
+        if self._classes_version != self._devices.classes_version or len(self._from_devices) > MOST_KEPT:
+            self._classes_version = self._devices.classes_version
+            self._from_devices.clear()
+        found = self._from_devices.get(template.id)
+        if found is None:
+            found = self._from_devices[template.id] = from_devices(template, self._devices)
+        return bool(found) or left_over(task, self._devices) is not None
 
     def refuse_pod(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims are not ready for it."""
-        fault = self._needs_of(task).fault if task.template.resource_claims else unserved(task, self._cluster)
+        fault = self._needs_of(task).fault if self._concerns(task) else ""
         return pod_refusal(fault) if fault else None
 
     def key(self, task: TaskInfo) -> Hashable | None:
-        """Tell what the pod's claims ask for, None when it has none."""
-        return self._needs_of(task).key if task.template.resource_claims else None
+        """Tell what the pod wants of devices, None when it wants nothing."""
+        return self._needs_of(task).key if self._concerns(task) else None
 
     def version(self, _: TaskInfo) -> int:
         """Tell when answers may have changed for nodes that did not change themselves."""
@@ -82,22 +101,23 @@ class DeviceRules(Observer):
 
     def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Ask about one node."""
-        if not task.template.resource_claims:
+        if not self._concerns(task):
             return None
-        found = self._choose(self._needs_of(task), node)
+        needs = self._needs_of(task)
+        found = self._choose(needs, _wanted(needs, task, node), node)
         return found if isinstance(found, Verdict) else None
 
-    def _choose(self, needs: Needs, node: NodeInfo) -> Choice | Verdict:
-        """Return the devices that a pod's claims would get on a node, or why they get none."""
+    def _choose(self, needs: Needs, claims: Sequence[Claim], node: NodeInfo) -> Choice | Verdict:
+        """Return the devices that these claims of a pod would get on a node, or why they get none."""
         if any(selector is not None and not selects(selector, node) for _, selector in needs.given):
             return UNREACHED
-        if not needs.open:
+        if not claims:
             return []
         if self._hopeless(needs.key):
             return TOO_HARD
-        found = self._search(needs, node, needs.limits)
+        found = self._search(claims, node, needs.limits)
         if isinstance(found, Unfit) and needs.limits:
-            found = self._search(needs, node, {})
+            found = self._search(claims, node, {})
         if isinstance(found, Unfit) and found.gave_up:
             self._given_up[needs.key] = self._given_up.get(needs.key, 0) + 1
         faults = self._faults_of(needs.key)
@@ -107,9 +127,9 @@ class DeviceRules(Observer):
             return node_refusal(found.message, resolvable=False)
         return node_refusal(found.reason, resolvable=False) if isinstance(found, Unfit) else found
 
-    def _search(self, needs: Needs, node: NodeInfo, limits: Limits) -> Choice | Unfit | Impossible:
+    def _search(self, claims: Sequence[Claim], node: NodeInfo, limits: Limits) -> Choice | Unfit | Impossible:
         devices, pools = self._devices, self._pools.of(node)
-        return choose(needs.open, pools, devices.classes, devices.ledger, self._selectors, limits=limits)
+        return choose(claims, pools, devices.classes, devices.ledger, self._selectors, limits=limits)
 
     def _hopeless(self, key: Hashable) -> bool:
         """Say whether claims like these were too hard on so many nodes that others are not tried for now."""
@@ -153,13 +173,14 @@ class DeviceRules(Observer):
         """Score how early the alternatives are that a node would serve, of all requests that have some."""
         if self.preference_key(task) is None:
             return 0.0
-        found = self._choose(self._needs_of(task), node)
+        needs = self._needs_of(task)
+        claims = _wanted(needs, task, node)
+        found = self._choose(needs, claims, node)
         if isinstance(found, Verdict):
             return 0.0
-        needs = self._needs_of(task)
-        if needs.limits and isinstance(self._search(needs, node, needs.limits), Unfit):
+        if needs.limits and isinstance(self._search(claims, node, needs.limits), Unfit):
             return BEYOND_LIMITS
-        room = 0.0 if all(node.idle_of(name) >= amount for name, amount in needs.company) else TOO_SMALL
+        room = 0.0 if all(self._has_room(node, name, amount) for name, amount in needs.company) else TOO_SMALL
         picked = {
             (number, one.request.name): MOST_ALTERNATIVES - one.request.alternatives.index(one.ask)
             for number, chosen in enumerate(found)
@@ -168,16 +189,21 @@ class DeviceRules(Observer):
         }
         return room + WEIGHT * 100.0 * sum(picked.values()) / (MOST_ALTERNATIVES * max(1, len(picked)))
 
+    def _has_room(self, node: NodeInfo, resource: str, amount: int) -> bool:
+        by_devices = self._cluster.is_left_to_devices(resource) and not node.allocatable_of(resource)
+        return by_devices or node.idle_of(resource) >= amount
+
     # -- what placed pods have ----------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
         """Give a pod that was just placed its devices; one that comes back from an eviction has them still."""
-        if not task.template.resource_claims or task.node is None or task.status not in PLACED_NOW:
+        if not self._concerns(task) or task.node is None or task.status not in PLACED_NOW:
             return None
         needs = self._needs_of(task)
         if needs.fault:
             return pod_refusal(needs.fault)
-        found = self._choose(needs, task.node)
+        claims, unmade = _wanted(needs, task, task.node), needs.unmade_on(task, task.node)
+        found = self._choose(needs, claims, task.node)
         if isinstance(found, Verdict):
             return pod_refusal(f'claims of pod "{task.key}" on node "{task.node.name}": {found.message}')
         fault = next(iter(self._faults_of(needs.key).values()), "")
@@ -185,10 +211,12 @@ class DeviceRules(Observer):
             return pod_refusal(fault)
         job = task.job.key if task.job is not None else task.uid
         writes = [self._share(task, claim) for claim, _ in needs.given if not _is_reserved(claim, task.uid)]
-        for claim, chosen in zip(needs.open, found, strict=True):
+        for claim, chosen in zip(claims, found, strict=True):
             allocation = allocation_of(claim, chosen, self._devices.classes, task.node.name)
             self._devices.assume(claim, allocation, job, task.uid)
-            writes.append(ClaimWrite(claim.key, claim.uid, allocation))
+            made = unmade.made if unmade is not None and claim is unmade.claim else None
+            key = f"{task.namespace}/{made.name}" if made is not None else claim.key
+            writes.append(ClaimWrite(key, claim.uid, allocation, made))
         task.bind_claims = tuple(writes)
         return None
 
@@ -211,8 +239,8 @@ class DeviceRules(Observer):
         task.bind_claims = ()
 
     def follows(self, template: TaskTemplate) -> bool:
-        """Say whether pods of this template have claims."""
-        return bool(template.resource_claims)
+        """Say whether pods of this template may have claims."""
+        return bool(template.resource_claims or template.container_amounts)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Take back what a pod would have had that has no node any more (its binding failed, or it is gone)."""
@@ -224,6 +252,7 @@ class DeviceRules(Observer):
     def release_useless(self, session: Session) -> None:
         """Have one claim released for each pod that no node takes, if nobody else uses it and it rules nodes out."""
         for task in sorted(session.refused.values(), key=lambda waiting: waiting.key):
+            self._release_left_over(session, task)
             refusal = task.refusal
             if refusal is None or refusal.scope is not Scope.NODE or task.status is not TaskStatus.PENDING:
                 continue
@@ -232,9 +261,20 @@ class DeviceRules(Observer):
             for claim, selector in self._needs_of(task).given:
                 rules_out = selector is not None and any(not selects(selector, n) for n in session.cluster.rows)
                 if rules_out and can_be_released(claim, task.uid, self._devices):
-                    namespace, _, name = claim.key.partition("/")
-                    session.submit([ReleaseClaim(claim.uid, namespace, name, task.uid)])
+                    session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.uid)])
                     break
+
+    def _release_left_over(self, session: Session, task: TaskInfo) -> None:
+        """Have the claim deleted that an attempt made which came to nothing: the next one makes its own."""
+        claim = left_over(task, self._devices)
+        if claim is not None and not claim.deleting and task.status is TaskStatus.PENDING:
+            session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.uid, delete=True)])
+
+
+def _wanted(needs: Needs, task: TaskInfo, node: NodeInfo) -> list[Claim]:
+    """Return the claims that have to be served on a node, that for extended resources last."""
+    unmade = needs.unmade_on(task, node)
+    return needs.open if unmade is None else [*needs.open, unmade.claim]
 
 
 def _is_reserved(claim: Claim, pod: str) -> bool:

@@ -42,7 +42,7 @@ ARGUMENTS: tuple[Argument, ...] = (
     _switch("VolumeZoneEnable", "the zone labels of old PersistentVolumes"),
     _switch("PodTopologySpreadEnable", "topology spreading"),
     _switch("VolumeBindingEnable", "where PersistentVolumeClaims are, or can be, bound"),
-    _switch("DynamicResourceAllocationEnable", "the allocation of ResourceClaims"),
+    _switch("DynamicResourceAllocationEnable", "ResourceClaims, and extended resources from devices"),
     Argument("predicate.CacheEnable", "bool", False, "Taken from Volcano; answers are always kept here."),
     Argument("predicate.ProportionalEnable", "bool", False, "Taken from Volcano; not supported, must be false."),
     Argument("predicate.resources", "names", (), "Taken from Volcano; belongs to predicate.ProportionalEnable."),
@@ -89,6 +89,11 @@ class PredicatesPlugin:
 
     def __init__(self, arguments: PredicatesArguments) -> None:
         self._arguments = arguments
+
+    @property
+    def serves_devices(self) -> bool:
+        """Whether it gives out devices for extended resources that a DeviceClass stands for."""
+        return self._arguments.dynamic_resource_allocation
 
     def on_session_open(self, session: Session) -> None:
         """Register the rules."""

@@ -6,18 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from volsched.framework.dra.extended import MOST_REQUESTS, Pairs, Unmade, from_devices, unmade_claim
 from volsched.framework.dra.search import no_class
 from volsched.model import dra
-from volsched.model.cluster import Cluster
 from volsched.model.device import Claim, ClaimSpec
 from volsched.model.devices import Devices
 from volsched.model.errors import FieldError
+from volsched.model.node import NodeInfo
 from volsched.model.resources import Resources
 from volsched.model.selectors import NodeSelector
 from volsched.model.task import TaskInfo
-
-IMPLICIT = "deviceclass.resource.kubernetes.io/"
-"""Begins the name of the extended resource that every class stands for."""
+from volsched.model.template import ContainerAmounts
 
 NOWHERE = NodeSelector(terms=())
 
@@ -37,6 +36,13 @@ class Needs:
     limits: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
     """How many devices the pod should be given at most, where its claims leave a choice."""
 
+    extended: Pairs = ()
+    """What of the pod devices may serve, on nodes that do not offer it themselves."""
+    amounts: tuple[ContainerAmounts, ...] = ()
+    """Which container wants how much of it."""
+    unmade: dict[Pairs, Unmade] = field(default_factory=dict)
+    """The claims that were thought of for that, by what they serve."""
+
     company: tuple[tuple[str, int], ...] = ()
     """What the pod and all that wait with it for one of the same open claims request together; empty for one alone."""
 
@@ -53,12 +59,26 @@ class Needs:
     def key(self) -> tuple[object, ...]:
         """What answers about nodes depend on: pods whose claims agree in it share them."""
         limits = tuple(sorted(self.limits.items()))
-        return tuple(selector for _, selector in self.given), tuple(claim.spec for claim in self.open), limits
+        given, wanted = tuple(selector for _, selector in self.given), tuple(claim.spec for claim in self.open)
+        return given, wanted, limits, self.extended, self.amounts
+
+    def unmade_on(self, task: TaskInfo, node: NodeInfo) -> Unmade | None:
+        """Return the claim that would be made for the pod's extended resources on a node; None when it needs none."""
+        pairs = tuple(pair for pair in self.extended if not node.allocatable_of(pair[0]))
+        if not pairs:
+            return None
+        found = self.unmade.get(pairs)
+        if found is None:
+            found = self.unmade[pairs] = unmade_claim(task, pairs)
+        return found
 
 
 def needs_of(task: TaskInfo, devices: Devices) -> Needs:
     """Find out what a pod's claims need."""
-    needs = Needs()
+    needs = Needs(extended=from_devices(task.template, devices))
+    fault = _extended_fault(task, needs, devices)
+    if fault:
+        return Needs(fault)
     job = task.job.key if task.job is not None else task.uid
     for claim in _claims_of(task, devices):
         fault = claim if isinstance(claim, str) else _fault(task, claim, devices, job)
@@ -71,6 +91,30 @@ def needs_of(task: TaskInfo, devices: Devices) -> Needs:
             needs.given.append((claim, _reach(allocation)))
     needs.company = _company(task, {claim.key for claim in needs.open})
     return needs
+
+
+def left_over(task: TaskInfo, devices: Devices) -> Claim | None:
+    """Return the claim that was made for a waiting pod's extended resources in an attempt that came to nothing."""
+    return devices.extended_claim_of(task.uid) if task.template.container_amounts else None
+
+
+def _extended_fault(task: TaskInfo, needs: Needs, devices: Devices) -> str:
+    """Say why a pod's extended resources keep it waiting, and note what wants them; empty when they do not."""
+    known = left_over(task, devices)
+    if known is not None:
+        return f'waiting for resourceclaim "{known.name}" of an earlier attempt to be deleted'
+    if not needs.extended:
+        return ""
+    needs.amounts = task.template.container_amounts
+    needs.unmade[needs.extended] = unmade_claim(task, needs.extended)
+    requests = needs.unmade[needs.extended].made.requests
+    if len(requests) > MOST_REQUESTS:
+        resources = ", ".join(f'"{name}"' for name, _ in needs.extended)
+        return f"containers ask for {resources} in {len(requests)} requests, one ResourceClaim may have {MOST_REQUESTS}"
+    for resource, name in needs.extended:
+        if devices.classes[name].fault:
+            return f'extended resource "{resource}": DeviceClass "{name}": {devices.classes[name].fault}'
+    return ""
 
 
 def _company(task: TaskInfo, claims: set[str]) -> tuple[tuple[str, int], ...]:
@@ -115,7 +159,7 @@ def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
 
 def _fault(task: TaskInfo, claim: Claim, devices: Devices, job: str) -> str:
     """Say why a claim keeps its pod waiting; empty when it does not."""
-    name = claim.key.partition("/")[2]
+    name = claim.name
     if claim.deleting:
         return f'resourceclaim "{name}" is being deleted'
     chosen = devices.in_flight.get(claim.uid)
@@ -128,22 +172,6 @@ def _fault(task: TaskInfo, claim: Claim, devices: Devices, job: str) -> str:
         return ""
     fault = claim.spec.fault or _class_fault(claim.spec, devices)
     return f'resourceclaim "{name}": {fault}' if fault else ""
-
-
-def unserved(task: TaskInfo, cluster: Cluster) -> str:
-    """Say which extended resource of a pod only devices could serve, by a class that stands for it; empty for none."""
-    classes = cluster.devices.classes
-    if not classes:
-        return ""
-    named = {found.extended_resource: name for name, found in classes.items() if found.extended_resource}
-    for resource in task.template.request:
-        name = resource.removeprefix(IMPLICIT) if resource.startswith(IMPLICIT) else named.get(resource)
-        if name in classes and not cluster.totals[cluster.columns.column(resource)]:
-            return (
-                f'no node offers "{resource}" itself, and volsched does not serve it from devices of DeviceClass '
-                f'"{name}"; use a ResourceClaim of that class'
-            )
-    return ""
 
 
 def _class_fault(spec: ClaimSpec, devices: Devices) -> str:

@@ -18,7 +18,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.quantity import in_base_units
 from volsched.model.queue import QueueInfo
-from volsched.model.resources import Resources
+from volsched.model.resources import MAX_AMOUNT, Resources
 from volsched.model.series import Numbers, Series
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
@@ -62,7 +62,7 @@ class LastClaims:
         """Share the cluster out anew if something has changed."""
         demands, cluster = demand.queues(), self._cluster
         queues = tuple((name, queue.version) for name, queue in cluster.queues.items())
-        made_from = (demand.version, tuple(cluster.totals), queues)
+        made_from = (demand.version, tuple(cluster.totals), queues, cluster.columns.left_to_devices)
         if made_from != self._made_from:
             self._claims, self._made_from = _claims(cluster, demands), made_from
             self._fair_shares = {
@@ -155,6 +155,8 @@ class Books:
         for name, amount in sorted(least.items()):
             taken = max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0))
             most = limit.get(name, 0)
+            if self._cluster.is_left_to_devices(name):
+                most = queue.capability.get(name, MAX_AMOUNT)
             if taken + amount > most:
                 short.append(Shortfall(name, amount, taken, most))
         return Ballot(Vote.REJECT, _not_admitted(queue, tuple(short))) if short else PERMIT
@@ -222,8 +224,10 @@ def _claims(cluster: Cluster, demands: Mapping[str, QueueDemand]) -> dict[str, C
 
 
 def _total(cluster: Cluster) -> dict[str, int]:
-    names = cluster.columns.names
-    return {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0 and names[c] != "pods"}
+    """Return what there is of each resource; of what devices serve there is enough, as nobody can tell how much."""
+    names, by_devices = cluster.columns.names, cluster.columns.left_to_devices
+    there = {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0 and names[c] != "pods"}
+    return {**there, **{names[column]: MAX_AMOUNT for column in sorted(by_devices)}}
 
 
 def _guaranteed(cluster: Cluster) -> dict[str, int]:

@@ -287,3 +287,105 @@ def test_a_queue_holds_no_more_devices_than_its_quota(
 
     installed.api.wait_for(f"/api/v1/namespaces/{namespace}/pods/second", lambda pod: "nodeName" in pod["spec"])
     installed.api.delete(f"{GROUPS}/queues/{queue}")
+
+
+class Mapped(Fleet):
+    """The same, with an extended resource that the class stands for."""
+
+    def __init__(self, control_plane: ControlPlane, namespace: str, make_nodes: MakeNodes) -> None:
+        super().__init__(control_plane, namespace, make_nodes)
+        self.resource = f"{self.name}/card"
+        body = {"spec": {"extendedResourceName": self.resource}}
+        self.api.patch(f"{DEVICES}/deviceclasses/{self.name}", body)
+
+
+@pytest.fixture
+def mapped(control_plane: ControlPlane, namespace: str, make_nodes: MakeNodes) -> Iterator[Mapped]:
+    made = Mapped(control_plane, namespace, make_nodes)
+    yield made
+    made.close()
+
+
+def pod_with(installed: Installed, name: str, resource: str, count: int) -> Json:
+    amounts = {resource: str(count)}
+    container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+    return installed.pod(name, spec={"containers": [container]})
+
+
+def test_extended_resources_come_from_devices_by_a_claim_that_is_made_for_the_pod(
+    installed: Installed, namespace: str, mapped: Mapped
+) -> None:
+    installed.start(*DIRECT).wait_leading()
+
+    wanted = {"p0": mapped.resource, "p1": f"deviceclass.resource.kubernetes.io/{mapped.name}", "p2": mapped.resource}
+    installed.make_pods(namespace, [pod_with(installed, name, of, 2) for name, of in wanted.items()])
+    bound = installed.wait_bound(namespace, 2)
+
+    pods = installed.pods(namespace)
+    assert len(mapped.api.items(mapped.claims)) == 2
+    for name, node in bound.items():
+        said = pods[name]["status"]["extendedResourceClaimStatus"]
+        [mapping] = said["requestMappings"]
+        assert (mapping["containerName"], mapping["resourceName"]) == ("main", wanted[name])
+        found = mapped.get(said["resourceClaimName"])
+        assert [request["name"] for request in found["spec"]["devices"]["requests"]] == [mapping["requestName"]]
+        assert found["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+        [owner] = found["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"]) == (pods[name]["metadata"]["uid"], True)
+        assert devices_of(found) == [f"{node}/d0", f"{node}/d1"]
+        assert reserved_for(found) == [name]
+    [waiting] = set(pods) - set(bound)
+    eventually(lambda: "cannot allocate all claims" in installed.condition(namespace, waiting).get("message", ""))
+
+    mapped.api.delete(f"/api/v1/namespaces/{namespace}/pods/{next(iter(bound))}", grace_seconds=0)
+
+    mapped.api.wait_for(f"/api/v1/namespaces/{namespace}/pods/{waiting}", lambda pod: "nodeName" in pod["spec"])
+
+
+@pytest.mark.parametrize("trouble", [server_error(), Reset(after=True)], ids=["500", "reset, yet done"])
+def test_a_claim_for_extended_resources_is_made_once_whatever_the_trouble(
+    installed: Installed, namespace: str, mapped: Mapped, fault_proxy: FaultProxy, trouble: Fault
+) -> None:
+    fault_proxy.inject(trouble, method="POST", path="/resourceclaims$", times=1)
+    fault_proxy.inject(trouble, method="PATCH", path="/pods/p0/status$", times=1)
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+
+    installed.make_pods(namespace, [pod_with(installed, "p0", mapped.resource, 1)])
+    installed.wait_bound(namespace, 1)
+
+    assert len(mapped.api.items(mapped.claims)) == 1
+    assert "extendedResourceClaimStatus" in installed.pods(namespace)["p0"]["status"]
+
+
+def test_a_claim_for_extended_resources_goes_when_its_pod_is_not_bound(
+    installed: Installed, namespace: str, mapped: Mapped, fault_proxy: FaultProxy
+) -> None:
+    denied = Respond(422, '{"kind":"Status","reason":"Invalid","message":"denied by a policy"}')
+    rule = fault_proxy.inject(denied, method="POST", path="/pods/bad/binding$")
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+
+    installed.make_pods(namespace, [pod_with(installed, "bad", mapped.resource, 2)])
+    rule.wait()
+    eventually(lambda: mapped.api.items(mapped.claims) == [], what="the claim is gone")
+    installed.make_pods(namespace, [pod_with(installed, f"p{n}", mapped.resource, 2) for n in range(2)])
+
+    installed.wait_bound(namespace, 2)
+
+
+def test_a_claim_for_extended_resources_that_nobody_came_to_use_is_made_anew(
+    installed: Installed, namespace: str, mapped: Mapped, fault_proxy: FaultProxy
+) -> None:
+    first = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
+    rule = fault_proxy.inject(BlackHole(), method="POST", path="/binding$")
+    installed.make_pods(namespace, [pod_with(installed, "p0", mapped.resource, 2)])
+    rule.wait()
+    [before] = mapped.api.items(mapped.claims)
+    first.kill()
+    rule.remove()
+
+    installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
+    bound = installed.wait_bound(namespace, 1)
+
+    [after] = mapped.api.items(mapped.claims)
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert devices_of(after) == [f"{bound['p0']}/d0", f"{bound['p0']}/d1"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.framework.dra.worlds import device, device_class, part
 from tests.simulation.clusters import (
     LEAN,
     Manifest,
@@ -257,6 +258,18 @@ def test_claims_are_shown_as_their_status_says() -> None:
     assert result(node("n1"), claim)["resourceClaims"] == {
         "default/c1": {"devices": ["gpu.example.com/pool/d1"], "reservedFor": ["default/a-0"]}
     }
+
+
+def test_the_claim_that_is_made_for_extended_resources_is_shown() -> None:
+    found = device_class("gpu", extendedResourceName="example.com/gpu")
+    requests = {"resources": {"requests": {"cpu": "1", "example.com/gpu": "1"}}}
+    wanting = pod("a", in_group="g", containers=[{"name": "main", **requests}])
+    shown = result(node("n1"), found, part("s1", [device("d1")]), group("g"), wanting)
+
+    assert placed(shown) == {"a": "n1"}
+    [(name, claim)] = shown["resourceClaims"].items()
+    assert name.startswith("default/a-extended-resources-")
+    assert claim == {"devices": ["gpu.example.com/p1/d1"], "reservedFor": ["default/a"]}
 
 
 # --- for people -----------------------------------------------------------------------------------------------------

@@ -51,8 +51,8 @@ def shared(texts: dict[str, str]) -> dict[str, str]:
 
 
 def container_names(pod: api.Pod) -> tuple[str, ...]:
-    """The names of a pod's containers, one copy of each list in memory."""
-    return _same_names(tuple(container.name for container in pod.spec.containers))
+    """The names of a pod's containers, then of its init containers, one copy of each list in memory."""
+    return _same_names(tuple(item.name for item in (*pod.spec.containers, *pod.spec.init_containers)))
 
 
 @lru_cache(maxsize=4096)

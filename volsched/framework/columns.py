@@ -76,10 +76,18 @@ class NodeColumns:
         unsettled = bool(self.cluster.unsettled)
         for column, amount in charge:
             idle = self.allocatable[column][rows] - self.used[column][rows]
-            fits &= idle >= amount
+            enough = idle >= amount
             if unsettled:
-                fits &= idle + self.releasing[column][rows] - self.pipelined[column][rows] >= amount
+                enough &= idle + self.releasing[column][rows] - self.pipelined[column][rows] >= amount
+            fits &= enough | self.left_to_devices(column, rows)
         return fits
+
+    def left_to_devices(self, column: int, rows: Rows) -> npt.NDArray[np.bool_] | np.bool_:
+        """Which rows leave an extended resource to their devices."""
+        if column not in self.cluster.columns.left_to_devices:
+            return np.False_
+        left: npt.NDArray[np.bool_] = self.allocatable[column][rows] == 0
+        return left
 
     def future_idle(self, column: int, rows: Rows) -> Amounts:
         """What will be free of one resource: idle + releasing - pipelined."""

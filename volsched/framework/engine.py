@@ -328,7 +328,8 @@ class FastEngine:
         self.columns.refresh()
         large_enough = entry.static_ok.copy()
         for column, amount in entry.charge:
-            large_enough &= self.columns.allocatable[column] >= amount
+            enough = self.columns.allocatable[column] >= amount
+            large_enough &= enough | self.columns.left_to_devices(column, self.columns.all_rows)
         nodes = self.cluster.rows
         hopeless = [
             row for row in np.flatnonzero(large_enough & ~entry.ok) if not self._could_go(task, entry, nodes[row])
@@ -525,7 +526,9 @@ class FastEngine:
             worth = [
                 row
                 for row in worth
-                if (node := nodes[row]).allocatable[column] - node.used[column] >= least or node.unsettled
+                if (node := nodes[row]).allocatable[column] - node.used[column] >= least
+                or node.unsettled
+                or node.leaves_to_devices(column)
             ]
         entry.total[rows] = _NEVER
         entry.ok[rows] = False
@@ -610,7 +613,8 @@ class FastEngine:
                 count(task, predicate, undecided, found)
         rows = np.flatnonzero(undecided)
         for column, amount in self.cluster.columns.request(task.template):
-            short = int(np.count_nonzero(self.columns.future_idle(column, rows) < amount))
+            lacks = self.columns.future_idle(column, rows) < amount
+            short = int(np.count_nonzero(lacks & ~self.columns.left_to_devices(column, rows)))
             if short:
                 found.add(f"Insufficient {self.cluster.columns.names[column]}", short)
         return found
@@ -729,7 +733,7 @@ def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals
     nodes = [
         node
         for node in cluster.rows
-        if all(node.allocatable[column] >= amount for column, amount in request)
+        if all(node.allocatable[c] >= amount or node.leaves_to_devices(c) for c, amount in request)
         and all(_leaves_hope(predicate, task, node) for predicate in callbacks.predicates)
     ]
     scored = sorted(zip(totals(task, nodes), range(len(nodes)), strict=True), key=lambda pair: (-pair[0], pair[1]))

@@ -5,6 +5,9 @@ its status; only then may the pod be bound. Pods that share a claim take turns: 
 others find it and add their reservation. What fails later takes back this pod's reservation and nothing else: an
 allocation stays, the next attempt uses it, and Kubernetes' own controller clears it when its pod is gone.
 
+A claim for a pod's extended resources is made before that, and told in the pod's status after it. It goes again when
+the pod is not bound, as another node may serve these resources in another way.
+
 Rules: kube-scheduler's dynamicresources (PreBind, Unreserve) of Kubernetes 1.36. The API server refuses a status with
 another allocation than the one it has, and a reservation without any.
 """
@@ -21,13 +24,14 @@ import structlog
 
 from volsched.kube.backoff import Backoff
 from volsched.kube.binder import PrebindError
-from volsched.kube.client import MERGE_PATCH, STRATEGIC_PATCH, Api, parsed, path_segment
+from volsched.kube.client import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api, parsed, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.views import Views
 from volsched.model import api, dra
 from volsched.model.changes import Change, Put
-from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
+from volsched.model.errors import FieldError
+from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, ReleaseClaim
 
 ATTEMPTS: Final = 5
 IN_FLIGHT: Final = 32
@@ -62,12 +66,17 @@ class ResourceClaims:
         for write in step.claims:
             async with self._turns.setdefault(write.claim, asyncio.Lock()), self._slots:
                 await self._persistently(write, step)
+                if write.made is not None:
+                    await self._tell_pod(write.made, step)
             self._drop_turn(write.claim)
 
     async def withdraw(self, step: Bind) -> None:
         """Take this pod's reservations back; what cannot be taken back is left to Kubernetes' own controller."""
         for write in step.claims:
             claim = self._views.resource_claims.get(write.claim)
+            if write.made is not None:
+                await self._delete(write.claim, step.uid)
+                continue
             if claim is not None and not _is_reserved(claim, step.uid):
                 continue
             gone = {"$patch": "delete", "uid": step.uid}
@@ -103,6 +112,8 @@ class ResourceClaims:
         claim = self._views.resource_claims.get(write.claim)
         while True:
             try:
+                if write.made is not None:
+                    claim = await self._made(write, write.made, step)
                 claim = claim or await self._get(write.claim)
                 await self._write(claim, write, step)
             except ApiError as error:
@@ -115,7 +126,7 @@ class ResourceClaims:
 
     async def _write(self, claim: dra.ResourceClaim, write: ClaimWrite, step: Bind) -> None:
         """Write finalizer and status of a claim, as far as they are missing; raises PrebindError when it may not be."""
-        if claim.metadata.uid != write.uid:
+        if write.made is None and claim.metadata.uid != write.uid:
             raise PrebindError(f"resourceclaim {write.claim} was deleted and made again")
         has = claim.status.allocation
         if has is not None and write.allocation is not None and _devices(has) != _devices(write.allocation):
@@ -136,8 +147,65 @@ class ResourceClaims:
             status["allocation"] = {**msgspec.to_builtins(write.allocation), "allocationTimestamp": now}
         self._heard(await self._patch(write.claim, "/status", {**_changed(claim), "status": status}))
 
+    async def _made(self, write: ClaimWrite, made: ExtendedClaim, step: Bind) -> dra.ResourceClaim:
+        """Make the claim for a pod's extended resources, or find the one that an earlier try has made."""
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": step.name, "uid": step.uid, "controller": True}
+        meta = {
+            "name": made.name,
+            "annotations": {dra.EXTENDED_CLAIM: "true"},
+            "ownerReferences": [owner],
+            "finalizers": [dra.FINALIZER],
+        }
+        body = {"metadata": meta, "spec": {"devices": {"requests": msgspec.to_builtins(made.requests)}}}
+        try:
+            return self._heard(await self._send("POST", _path(f"{step.namespace}/"), "resourceclaims", body))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        claim = await self._get(write.claim)
+        if not (_is_made_for(claim, step.uid) and _asks_for(claim, made)):
+            raise PrebindError(f"resourceclaim {write.claim} is there already, and was not made for this attempt")
+        return claim
+
+    async def _tell_pod(self, made: ExtendedClaim, step: Bind) -> None:
+        """Say in the pod's status which request of the claim serves which container: the kubelet reads it there."""
+        mappings = [
+            {"containerName": container, "resourceName": resource, "requestName": request}
+            for container, resource, request in made.mappings
+        ]
+        told = {"resourceClaimName": made.name, "requestMappings": mappings}
+        body = {"metadata": {"uid": step.uid}, "status": {"extendedResourceClaimStatus": told}}
+        pod = f"/api/v1/namespaces/{path_segment(step.namespace)}/pods/{path_segment(step.name)}/status"
+        backoff = Backoff(0.05, 5.0)
+        while True:
+            try:
+                await self._send("PATCH", pod, "pods/status", body)
+            except ApiError as error:
+                if error.is_gone or not error.is_transient or backoff.failures >= ATTEMPTS:
+                    raise PrebindError(f"status of pod {step.namespace}/{step.name}: {error.message}") from error
+                await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+            else:
+                return
+
+    async def _delete(self, key: str, pod: str) -> None:
+        """Delete the claim for a pod's extended resources; one that cannot be deleted now, the scheduler has later."""
+        try:
+            claim = await self._get(key)
+            if not _is_made_for(claim, pod):
+                return
+            rest = [name for name in claim.metadata.finalizers if name != dra.FINALIZER]
+            await self._patch(key, "", _changed(claim, finalizers=rest))
+            gone = {"preconditions": {"uid": claim.metadata.uid}}
+            await self._send("DELETE", _path(key), "resourceclaims", gone)
+        except (ApiError, FenceError) as error:
+            if not (isinstance(error, ApiError) and error.is_gone):
+                _log.warning("a claim could not be deleted", claim=key, error=str(error))
+
     async def _release(self, step: ReleaseClaim) -> None:
         key = f"{step.namespace}/{step.name}"
+        if step.delete:
+            await self._delete(key, step.pod)
+            return
         try:
             claim = await self._get(key)
             if claim.metadata.uid != step.uid or any(c.uid != step.pod for c in claim.status.reserved_for):
@@ -154,13 +222,16 @@ class ResourceClaims:
         return api.decode_as(dra.ResourceClaim, found)
 
     async def _patch(self, key: str, subresource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
+        return await self._send("PATCH", _path(key) + subresource, f"resourceclaims{subresource}", body, kind)
+
+    async def _send(self, method: str, path: str, resource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
         self._fence.check()
         answer = await self._api.request(
-            "PATCH",
-            _path(key) + subresource,
-            f"resourceclaims{subresource}",
+            method,
+            path,
+            resource,
             body=msgspec.json.encode(body),
-            content_type=kind,
+            content_type=kind if method == "PATCH" else JSON,
             within=self._fence.limit(_WRITE_TIMEOUT_SECONDS),
         )
         return parsed(answer)
@@ -180,6 +251,18 @@ def _changed(claim: dra.ResourceClaim, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, **metadata}}
 
 
+def _is_made_for(claim: dra.ResourceClaim, pod: str) -> bool:
+    owner = claim.metadata.controller
+    return owner is not None and owner.uid == pod and claim.metadata.annotations.get(dra.EXTENDED_CLAIM) == "true"
+
+
+def _asks_for(claim: dra.ResourceClaim, made: ExtendedClaim) -> bool:
+    try:
+        return dra.parsed(claim.spec, dra.ResourceClaimSpec).devices.requests == made.requests
+    except FieldError:
+        return False
+
+
 def _is_reserved(claim: dra.ResourceClaim, pod: str) -> bool:
     return any(consumer.uid == pod for consumer in claim.status.reserved_for)
 
@@ -190,4 +273,5 @@ def _devices(allocation: dra.Allocation) -> set[tuple[str, ...]]:
 
 def _path(key: str) -> str:
     namespace, _, name = key.partition("/")
-    return f"/apis/{dra.GROUP_VERSION}/namespaces/{path_segment(namespace)}/resourceclaims/{path_segment(name)}"
+    claims = f"/apis/{dra.GROUP_VERSION}/namespaces/{path_segment(namespace)}/resourceclaims"
+    return f"{claims}/{path_segment(name)}" if name else claims

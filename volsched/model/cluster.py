@@ -107,7 +107,7 @@ class Cluster:
     """
 
     def __init__(self) -> None:
-        self.columns = ResourceColumns()
+        self.columns = ResourceColumns(self.is_left_to_devices)
         self.nodes: dict[str, NodeInfo] = {}
         self.rows: list[NodeInfo] = []
         self.tasks: dict[str, TaskInfo] = {}
@@ -117,7 +117,8 @@ class Cluster:
         self.priority_classes: dict[str, int] = {}
         self.default_priority = 0
         self.storage = Storage()
-        self.devices = Devices(self._touch_named)
+        self.devices = Devices(self._touch_named, self._ask_devices_again)
+        self._devices_serve = False
         self.budgets: dict[str, Budget] = {}
         self.usage_log = RowLog()
         self.facts_log = RowLog()
@@ -238,6 +239,23 @@ class Cluster:
         for node in self.nodes.values():
             for amounts in (node.allocatable, node.used, node.releasing, node.pipelined):
                 amounts.extend([0] * (size - len(amounts)))
+
+    def let_devices_serve(self, serve: bool) -> None:
+        """Say whether whoever decides gives out devices for extended resources; without, a node must offer them."""
+        if serve != self._devices_serve:
+            self._devices_serve = serve
+            self._ask_devices_again()
+
+    def is_left_to_devices(self, resource: str) -> bool:
+        """Whether nodes that offer none of an extended resource leave it to devices: nobody knows how much there is."""
+        return self._devices_serve and self.devices.class_for(resource) is not None
+
+    def _ask_devices_again(self) -> None:
+        """Have every node asked again when other resources are left to devices."""
+        if self.columns.ask_again():
+            for node in self.rows:
+                self.touch(node)
+            self.relief += 1
 
     def _touch_named(self, name: str) -> None:
         if name in self.nodes:

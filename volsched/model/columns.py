@@ -7,6 +7,8 @@ scores of a node never need a scan of its pods.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from volsched.model.template import TaskTemplate
 
 CPU, MEMORY, PODS, NONZERO_CPU, NONZERO_MEMORY = range(5)
@@ -17,9 +19,13 @@ _FIXED = ("cpu", "memory", "pods", "<nonzero cpu>", "<nonzero memory>")
 class ResourceColumns:
     """The interning table of one cluster; a name keeps its column for the life of the cluster."""
 
-    __slots__ = ("_charges", "_columns", "_requests", "names")
+    __slots__ = ("_charges", "_columns", "_is_left", "_requests", "left_to_devices", "names")
 
-    def __init__(self) -> None:
+    def __init__(self, is_left_to_devices: Callable[[str], bool] = lambda _: False) -> None:
+        self._is_left = is_left_to_devices
+        self.left_to_devices: frozenset[int] = frozenset()
+        """Columns of extended resources that a DeviceClass stands for: a node that offers nothing of one has room for
+        any amount of it, as far as amounts tell, and its devices decide."""
         self.names: list[str] = list(_FIXED)
         self._columns: dict[str, int] = {name: column for column, name in enumerate(_FIXED)}
         self._charges: dict[int, tuple[tuple[int, int], ...]] = {}
@@ -38,7 +44,15 @@ class ResourceColumns:
         if found is None:
             found = self._columns[resource] = len(self.names)
             self.names.append(resource)
+            if self._is_left(resource):
+                self.left_to_devices |= {found}
         return found
+
+    def ask_again(self) -> bool:
+        """Find out anew which resources are left to devices; whether these are others."""
+        before = self.left_to_devices
+        self.left_to_devices = frozenset(c for c, name in enumerate(self.names) if self._is_left(name))
+        return self.left_to_devices != before
 
     def request(self, template: TaskTemplate) -> tuple[tuple[int, int], ...]:
         """What a task asks for, pod slots aside: ``(column, amount)`` pairs in order of columns."""

@@ -183,6 +183,8 @@ class ClassSpec:
     selectors: tuple[str, ...] = ()
     config: tuple[dra.DeviceConfiguration, ...] = ()
     extended_resource: str = ""
+    created: str = ""
+    """When, as the API server wrote it: of several classes for one extended resource the newest counts."""
     fault: str = ""
 
 
@@ -199,3 +201,10 @@ class Claim:
     deleting: bool
     allocation: dra.Allocation | None
     reserved_for: tuple[dra.Consumer, ...]
+    extended: bool = False
+    """Whether a scheduler made it for the extended resources of its owner."""
+
+    @property
+    def name(self) -> str:
+        """Its name, without the namespace."""
+        return self.key.partition("/")[2]

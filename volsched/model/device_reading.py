@@ -109,12 +109,13 @@ def _quantity(text: QuantityText, path: str) -> Fraction:
 
 def class_of(found: dra.DeviceClass) -> ClassSpec:
     """Read a class; what cannot be understood becomes its fault."""
-    name = found.metadata.name
+    name, created = found.metadata.name, found.metadata.creation_timestamp or ""
     try:
         spec = dra.parsed(found.spec, dra.DeviceClassSpec)
-        return ClassSpec(name, _expressions(spec.selectors, "spec"), spec.config, spec.extended_resource_name or "")
+        resource = spec.extended_resource_name or ""
+        return ClassSpec(name, _expressions(spec.selectors, "spec"), spec.config, resource, created)
     except FieldError as error:
-        return ClassSpec(name, fault=str(error))
+        return ClassSpec(name, created=created, fault=str(error))
 
 
 def slice_of(found: dra.ResourceSlice) -> Slice:

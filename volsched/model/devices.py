@@ -31,6 +31,7 @@ class InFlight:
     """The claim's ``namespace/name``."""
     allocation: dra.Allocation
     job: str
+    spec: ClaimSpec
     pods: dict[str, None] = field(default_factory=dict)
 
 
@@ -90,12 +91,15 @@ class Devices:
     """Slices, classes, claims and templates, by name or by ``namespace/name``, and the ledger.
 
     `touch` is told the name of a node whose own devices changed. `version` changes with everything else that an
-    answer about a node may be made from, `claims_version` with every claim, class and template.
+    answer about a node may be made from, `claims_version` with every claim, class and template, `classes_version` with
+    every class.
     """
 
     KEPT: ClassVar[int] = 1 << 16
 
-    def __init__(self, touch: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, touch: Callable[[str], None] = lambda _: None, classes_changed: Callable[[], None] = lambda: None
+    ) -> None:
         self.slices: dict[str, Slice] = {}
         self.classes: dict[str, ClassSpec] = {}
         self.claims: dict[str, Claim] = {}
@@ -105,7 +109,11 @@ class Devices:
         self.ledger = Ledger()
         self.version = 0
         self.claims_version = 0
+        self.classes_version = 0
         self._touch = touch
+        self._classes_changed = classes_changed
+        self._stand_for: dict[str, str] = {}
+        self._extended: dict[str, str] = {}
         self._pools: dict[PoolId, dict[str, Slice]] = {}
         self._local: dict[str, dict[PoolId, int]] = {}
         self._wide: dict[PoolId, int] = {}
@@ -135,6 +143,20 @@ class Devices:
         chosen = self.in_flight.get(claim.uid)
         return chosen.allocation if chosen is not None else None
 
+    def class_for(self, resource: str) -> str | None:
+        """Return the DeviceClass whose devices stand for an extended resource (KEP 5004); None when there is none.
+
+        Of several classes that name it, the newest, then the first by name. A class stands for its implicit name, too.
+        """
+        if resource.startswith(dra.IMPLICIT):
+            name = resource.removeprefix(dra.IMPLICIT)
+            return name if name in self.classes else None
+        return self._stand_for.get(resource)
+
+    def extended_claim_of(self, pod: str) -> Claim | None:
+        """Return the claim that was made for the extended resources of the pod of this uid."""
+        return self.claims.get(self._extended.get(pod, ""))
+
     @property
     def log_end(self) -> int:
         """The position after the newest change of a claim."""
@@ -158,7 +180,7 @@ class Devices:
         """Let a claim have what was chosen for it, for the pod of this uid."""
         chosen = self.in_flight.get(claim.uid)
         if chosen is None:
-            chosen = self.in_flight[claim.uid] = InFlight(claim.key, allocation, job)
+            chosen = self.in_flight[claim.uid] = InFlight(claim.key, allocation, job, claim.spec)
             self._hold(claim.uid, allocation)
             self._changed(claim.key)
         chosen.pods[pod] = None
@@ -188,7 +210,7 @@ class Devices:
                 self._put_slice(slice_of(found))
             case dra.DeviceClass():
                 self.classes[found.metadata.name] = class_of(found)
-                self._all_changed()
+                self._read_classes()
             case dra.ResourceClaimTemplate():
                 spec = found.spec.get("spec") if isinstance(found.spec, Mapping) else found.spec
                 self.templates[found.key] = self._one(claim_spec(spec, "spec.spec"))
@@ -204,6 +226,8 @@ class Devices:
             case "ResourceClaim":
                 claim = self.claims.pop(key, None)
                 if claim is not None:
+                    if self._extended.get(claim.owner) == key:
+                        del self._extended[claim.owner]
                     self._settle(claim.uid)
                     self._hold(claim.uid, None)
                 self._changed(key)
@@ -211,7 +235,7 @@ class Devices:
                 self._drop_slice(name)
             case "DeviceClass":
                 self.classes.pop(name, None)
-                self._all_changed()
+                self._read_classes()
             case "ResourceClaimTemplate":
                 self.templates.pop(key, None)
                 self.claims_version += 1
@@ -219,9 +243,14 @@ class Devices:
                 return False
         return True
 
-    def _all_changed(self) -> None:
+    def _read_classes(self) -> None:
+        """Find out anew which class stands for which extended resource."""
+        by_age = sorted(sorted(self.classes.values(), key=lambda c: c.name, reverse=True), key=lambda c: c.created)
+        self._stand_for = {found.extended_resource: found.name for found in by_age if found.extended_resource}
         self.version += 1
         self.claims_version += 1
+        self.classes_version += 1
+        self._classes_changed()
 
     def _put_claim(self, found: dra.ResourceClaim) -> None:
         meta, known = found.metadata, self.claims.get(found.key)
@@ -240,11 +269,23 @@ class Devices:
             meta.deletion_timestamp is not None,
             found.status.allocation,
             found.status.reserved_for,
+            meta.annotations.get(dra.EXTENDED_CLAIM) == "true",
         )
+        if claim.extended and claim.owner:
+            self._extended[claim.owner] = claim.key
         if claim.allocation is not None:
             self._settle(claim.uid)
+            if claim.extended:
+                self._replaced(unmade_uid(claim.owner))
         self._hold(claim.uid, self.allocation_of(claim))
         self._changed(claim.key)
+
+    def _replaced(self, uid: str) -> None:
+        """Let go of what was in flight for a claim that was still to be made: it is there, with the same devices."""
+        chosen = self.in_flight.pop(uid, None)
+        if chosen is not None:
+            self._hold(uid, None)
+            self._changed(chosen.key)
 
     def _hold(self, uid: str, allocation: dra.Allocation | None) -> None:
         results = allocation.devices.results if allocation is not None else ()
@@ -286,6 +327,11 @@ class Devices:
 
     def _one(self, spec: ClaimSpec) -> ClaimSpec:
         return self._specs.setdefault(msgspec.json.encode(spec, enc_hook=str, order="deterministic"), spec)
+
+
+def unmade_uid(pod: str) -> str:
+    """Return the uid that stands for a pod's claim for extended resources as long as it is not made."""
+    return f"{pod}/extended-resources"
 
 
 def _add(counts: dict, key: object, by: int) -> None:  # type: ignore[type-arg]  # keys of any one kind

@@ -21,6 +21,11 @@ EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+"""The annotation, "true", of a claim that a scheduler made for a pod's extended resources (KEP 5004)."""
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+"""Begins the name of the extended resource that every class stands for."""
+
 MOST_RESULTS: Final = 32
 """Devices that one claim may have."""
 MOST_CONSUMERS: Final = 256

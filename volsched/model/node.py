@@ -133,15 +133,22 @@ class NodeInfo:
     def fits_idle(self, charge: tuple[tuple[int, int], ...]) -> bool:
         """Whether every requested amount is free now."""
         allocatable, used = self.allocatable, self.used
-        for column, amount in charge:  # noqa: SIM110 - asked for every placement; a generator costs twice as much
-            if allocatable[column] - used[column] < amount:
+        for column, amount in charge:
+            if allocatable[column] - used[column] < amount and not self.leaves_to_devices(column):
                 return False
         return True
 
     def fits_future(self, charge: tuple[tuple[int, int], ...]) -> bool:
         """Whether every requested amount is free once what is being released has gone."""
         allocatable, used, releasing, pipelined = self.allocatable, self.used, self.releasing, self.pipelined
-        return all(allocatable[c] - used[c] + releasing[c] - pipelined[c] >= amount for c, amount in charge)
+        return all(
+            allocatable[c] - used[c] + releasing[c] - pipelined[c] >= amount or self.leaves_to_devices(c)
+            for c, amount in charge
+        )
+
+    def leaves_to_devices(self, column: int) -> bool:
+        """Whether an extended resource comes from the node's devices, as the node itself offers none (KEP 5004)."""
+        return column in self._columns.left_to_devices and not self.allocatable[column]
 
     def __repr__(self) -> str:
         return f"<Node {self.name}>"

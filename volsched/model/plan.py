@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from volsched.model.dra import Allocation
+from volsched.model.dra import Allocation, DeviceRequest
 from volsched.model.job import Condition
 
 
@@ -33,17 +33,30 @@ class VolumeWrite(msgspec.Struct, frozen=True, gc=False):
     """Seconds in which the claim must become bound."""
 
 
+class ExtendedClaim(msgspec.Struct, frozen=True, gc=False):
+    """The ResourceClaim that has to be made for a pod's extended resources (KEP 5004), and who uses what of it.
+
+    ``mappings`` are (container, resource, request) for ``status.extendedResourceClaimStatus`` of the pod.
+    """
+
+    name: str
+    requests: tuple[DeviceRequest, ...]
+    mappings: tuple[tuple[str, str, str], ...]
+
+
 class ClaimWrite(msgspec.Struct, frozen=True, gc=False):
     """What must be written about a ResourceClaim before a pod that uses it is bound.
 
     The claim is reserved for the pod. With an ``allocation`` it gets that too, unless another pod of the same job has
-    written it already; without one it must have one.
+    written it already; without one it must have one. With ``made`` the claim is made first, and ``uid`` only stands for
+    it until then.
     """
 
     claim: str
     """``namespace/name``"""
     uid: str
     allocation: Allocation | None = None
+    made: ExtendedClaim | None = None
 
 
 class Bind(msgspec.Struct, frozen=True, gc=False):
@@ -68,13 +81,15 @@ class Bind(msgspec.Struct, frozen=True, gc=False):
 class ReleaseClaim(msgspec.Struct, frozen=True, gc=False):
     """Take from a ResourceClaim what it was given: no node that has room for its pod can use that.
 
-    It is left alone when it is by now reserved for anybody but ``pod`` (a uid).
+    It is left alone when it is by now reserved for anybody but ``pod`` (a uid). ``delete``: it was made for extended
+    resources of that pod, in an attempt that came to nothing, and goes altogether.
     """
 
     uid: str
     namespace: str
     name: str
     pod: str
+    delete: bool = False
 
 
 class LiftGate(msgspec.Struct, frozen=True, gc=False):

@@ -41,6 +41,7 @@ __all__ = [
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
 
+INIT: Final = "initContainers"
 MAIN: Final = "containers"
 """The field of a pod's spec that has the containers that are no init containers."""
 
@@ -166,22 +167,24 @@ class ContainerAmounts(msgspec.Struct, frozen=True, gc=False):
 
     What is limited counts, else what is requested; `differing` names the resources where both are there and not equal,
     which the API server refuses. Amounts that cannot be read are left out: they are among the template's `refusals`.
-    `kind` is the field of the pod's spec that has the container, `place` its place there.
+    `kind` is the field of the pod's spec that has the container, `place` its place there; a `sidecar` is an init
+    container that goes on running.
     """
 
     kind: str
     place: int
     amounts: tuple[tuple[str, int], ...] = ()
     differing: tuple[str, ...] = ()
+    sidecar: bool = False
 
 
 def container_amounts(spec: api.PodSpec) -> tuple[ContainerAmounts, ...]:
     """Return what each container asks for of extended resources; nothing when none asks for any."""
     found = tuple(
-        _amounts_of(kind, place, item.resources)
+        _amounts_of(kind, place, item)
         for kind, containers in (
             (MAIN, spec.containers),
-            ("initContainers", spec.init_containers),
+            (INIT, spec.init_containers),
             ("ephemeralContainers", spec.ephemeral_containers),
         )
         for place, item in enumerate(containers)
@@ -189,13 +192,14 @@ def container_amounts(spec: api.PodSpec) -> tuple[ContainerAmounts, ...]:
     return found if any(item.amounts for item in found) else ()
 
 
-def _amounts_of(kind: str, place: int, resources: api.ResourceRequirements) -> ContainerAmounts:
-    requested, limited = _extended(resources.requests), _extended(resources.limits)
+def _amounts_of(kind: str, place: int, item: api.Container) -> ContainerAmounts:
+    requested, limited = _extended(item.resources.requests), _extended(item.resources.limits)
     return ContainerAmounts(
         kind,
         place,
         tuple(sorted({**requested, **limited}.items())),
         tuple(sorted(name for name, amount in limited.items() if requested.get(name, amount) != amount)),
+        kind == INIT and item.is_sidecar,
     )
 
 

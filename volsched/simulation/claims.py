@@ -13,7 +13,7 @@ import msgspec
 
 from volsched.controllers.owners import controller_uid, owner_reference
 from volsched.model import api, dra
-from volsched.model.plan import ClaimWrite
+from volsched.model.plan import ClaimWrite, ExtendedClaim
 from volsched.simulation.manifests import completed
 
 ENTRY = "resource.kubernetes.io/pod-claim-name"
@@ -55,6 +55,18 @@ def _made(pod: api.Pod, entry: str, template: Any) -> dra.ResourceClaim:
     return completed(
         dra.ResourceClaim(metadata=meta, spec=template.get("spec") if isinstance(template, Mapping) else None)
     )
+
+
+def made_for_extended_resources(pod: api.Pod, made: ExtendedClaim) -> dra.ResourceClaim:
+    """Return the claim by which a pod has extended resources from devices."""
+    meta = api.ObjectMeta(
+        name=made.name,
+        namespace=pod.metadata.namespace,
+        annotations={dra.EXTENDED_CLAIM: "true"},
+        owner_references=(owner_reference(pod),),
+    )
+    requests = msgspec.to_builtins(made.requests)
+    return completed(dra.ResourceClaim(metadata=meta, spec={"devices": {"requests": requests}}))
 
 
 def reserved(claim: dra.ResourceClaim, write: ClaimWrite, pod: api.Pod) -> dra.ResourceClaim:

@@ -175,6 +175,8 @@ class World:
 
     def _reserve_claim(self, write: ClaimWrite, pod: api.Pod) -> None:
         claim = self.resource_claims.get(write.claim)
+        if write.made is not None:
+            claim = claims.made_for_extended_resources(pod, write.made)
         if claim is not None:
             self.put_resource_claim(claims.reserved(claim, write, pod))
 

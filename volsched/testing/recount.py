@@ -33,12 +33,14 @@ def faults(cluster: Cluster) -> list[str]:
 
 
 def _devices(cluster: Cluster) -> Iterator[str]:
-    """Who has which device, counted again from the claims."""
+    """Who has which device, counted again from the claims and from what is in flight."""
     devices, again = cluster.devices, Ledger()
     for claim in devices.claims.values():
         allocation = devices.allocation_of(claim)
         if allocation is not None:
             again.hold(claim.uid, allocation.devices.results)
+    for uid, chosen in devices.in_flight.items():
+        again.hold(uid, chosen.allocation.devices.results)
     for account in ("taken", "shares", "consumed", "pools", "held"):
         yield from _compare(f"devices {account}", getattr(devices.ledger, account), getattr(again, account))
     for uid, chosen in devices.in_flight.items():

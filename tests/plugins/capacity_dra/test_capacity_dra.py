@@ -365,3 +365,51 @@ def test_a_node_within_the_quota_is_taken_before_one_that_is_not() -> None:
 
     assert rig.cycle().bindings == {"p": "n2"}
     assert used(rig, "q") == {"deviceclass/gpu": 2}
+
+
+EXTENDED = "example.com/gpu"
+
+
+def with_extended_resource(own: int = 0) -> ClusterBuilder:
+    """One node with twelve devices, of which two may be held, and one that offers so many of the resource itself."""
+    cluster = a_world().queue("q", **quota(gpu=2)).node("n2", **({EXTENDED: own} if own else {}))
+    found = device_class("gpu", driver="gpu.example.com", extendedResourceName=EXTENDED)
+    return cluster.add({**found, "metadata": {"name": "gpu"}})
+
+
+def test_devices_for_extended_resources_count_under_their_class() -> None:
+    cluster = with_extended_resource()
+    for name in "abc":
+        cluster.group(name, "q").pod(name, name, cpu="1", **{EXTENDED: 1})
+    rig = a_rig(cluster, configuration())
+
+    decision = rig.cycle()
+
+    assert len(decision.bindings) == 2
+    assert used(rig, "q") == {"deviceclass/gpu": 2}
+    assert "requested 1, used 2, total would be 3, but capability is 2" in next(iter(decision.waiting.values()))
+    failed = next(iter(decision.bindings))
+    rig.mirror.apply([BindFailed(f"pod-default-{failed}", "n1", "no", rig.clock.now() + 60)])
+    assert used(rig, "q") == {"deviceclass/gpu": 1}
+
+
+def test_extended_resources_that_nodes_offer_themselves_are_no_devices() -> None:
+    cluster = with_extended_resource(own=3).group("a", "q", 3)
+    for number in range(3):
+        cluster.pod(
+            f"a-{number}", "a", cpu="1", spec={"nodeSelector": {"kubernetes.io/hostname": "n2"}}, **{EXTENDED: 1}
+        )
+    rig = a_rig(cluster, configuration())
+
+    assert len(rig.cycle().bindings) == 3
+    assert used(rig, "q") == {}
+
+
+def test_a_gang_with_extended_resources_beyond_its_quota_is_not_admitted() -> None:
+    cluster = with_extended_resource().group("a", "q", 3, "Pending")
+    for number in range(3):
+        cluster.pod(f"a-{number}", "a", cpu="1", **{EXTENDED: 1})
+    rig = a_rig(cluster, configuration())
+
+    assert rig.cycle().bindings == {}
+    assert rig.cluster.jobs["default/a"].phase == "Pending"

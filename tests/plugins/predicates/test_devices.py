@@ -372,15 +372,6 @@ def test_a_shared_claim_goes_where_all_that_wait_for_it_have_room(engine: Any) -
     assert set(a_rig(cluster, CONFIGURATION, engine).cycle().bindings.values()) == {"n2"}
 
 
-@pytest.mark.parametrize("name", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
-def test_an_extended_resource_that_only_devices_could_serve_is_named(name: str) -> None:
-    cluster = a_cluster().node("n1").add(device_class(extendedResourceName="example.com/gpu")).add(cards("n1", "d1"))
-    cluster.job("a", cpu="1", **{name: 1})
-
-    said = f'no node offers "{name}" itself, and volsched does not serve it from devices of DeviceClass "gpu"'
-    assert said in a_rig(cluster, CONFIGURATION).cycle().waiting["a-0"]
-
-
 def test_an_extended_resource_that_nodes_offer_is_theirs() -> None:
     cluster = a_cluster().node("n1", **{"example.com/gpu": 1})
     cluster.add(device_class(extendedResourceName="example.com/gpu")).job("a", cpu="1", **{"example.com/gpu": 1})
