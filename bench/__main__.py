@@ -12,6 +12,7 @@ NAMES = {
     "sharing": "the best cards of a node for all containers of a pod",
     "latency": "from a pod's creation to its binding, on a real control plane",
     "controllers": "from a pod's creation to its PodGroup, for a burst of pods on a real control plane",
+    "dra": "pods with a ResourceClaim each, on a real control plane",
     "race": "a backlog on a real control plane: a bare binder, kube-scheduler and volsched",
 }
 
