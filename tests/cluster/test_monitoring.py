@@ -8,6 +8,7 @@ of plugins for what comes after it.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import math
@@ -20,12 +21,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import trustme
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import (
     CONFIGMAP,
     GROUPS,
+    MANIFESTS,
     SYSTEM,
     Installed,
     SchedulerProcess,
@@ -48,6 +51,7 @@ pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
 SCHEDULER: Final = "volsched-scheduler"
 CONTROLLERS: Final = "volsched-controllers"
+HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 KEY: Final = "volsched.conf"
 CARD: Final = "nvidia.com/gpu"
 MODEL: Final = "NVIDIA-A100"
@@ -108,6 +112,8 @@ class Run:
     follower: SchedulerProcess
     controllers: VolschedProcess
     prometheus: Prometheus
+    authority: trustme.CA
+    """Signed the certificate of the controllers' webhooks."""
     begun: float = field(default_factory=time.time)
     plugins: set[str] = field(default_factory=set)
     seen: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
@@ -164,24 +170,36 @@ def run(
     leader = installed.start(*flags, proxy=fault_proxy).wait_leading()
     follower = installed.start(*flags)
     follower.wait_for("everything is listed")
-    controllers = controllers_of(installed, fault_proxy)
+    rights = str(MANIFESTS / "rbac/webhooks")
+    installed.control_plane.kubectl("apply", "-k", rights)
+    authority = trustme.CA()
+    controllers = controllers_of(installed, fault_proxy, *webhook_flags(authority, tmp_path))
     targets = {
         SCHEDULER: [*addresses(leader), *addresses(follower)],
         CONTROLLERS: addresses(controllers),
     }
     with Prometheus(tmp_path / "prometheus", targets, rules=RULES, programs=programs) as prometheus:
-        yield Run(installed, town, fault_proxy, leader, follower, controllers, prometheus)
+        yield Run(installed, town, fault_proxy, leader, follower, controllers, prometheus, authority)
     controllers.close()
+    installed.control_plane.kubectl("delete", "-k", rights)
     town.clean()
 
 
-def controllers_of(installed: Installed, proxy: FaultProxy) -> VolschedProcess:
+def webhook_flags(authority: trustme.CA, folder: Path) -> tuple[str, ...]:
+    certificate, key = folder / "tls.crt", folder / "tls.key"
+    made = authority.issue_cert("127.0.0.1")
+    certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
+    key.write_bytes(made.private_key_pem.bytes())
+    return "--webhook-address=127.0.0.1:0", f"--webhook-certificate={certificate}", f"--webhook-key={key}"
+
+
+def controllers_of(installed: Installed, proxy: FaultProxy, *flags: str) -> VolschedProcess:
     installed.api.delete(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/{CONTROLLERS}")
     kubeconfig = proxy.kubeconfig_for(CONTROLLERS, SYSTEM)
     process = VolschedProcess(
         *(installed.folder / "controllers.log", "controllers", "--kubeconfig", str(kubeconfig)),
         *("--listen-address", "127.0.0.1:0", "--healthz-address", "", "--leader-elect-resource-namespace", SYSTEM),
-        *("--scheduler-name", installed.name, "--log-format", "json", "--log-level", "debug"),
+        *("--scheduler-name", installed.name, "--log-format", "json", "--log-level", "debug", *flags),
     )
     process.wait_for("at work", 30.0)
     return process
@@ -320,6 +338,36 @@ def cpu_pods_use_up_their_quota(run: Run) -> None:
     run.wait_shown('sum(volsched_crossquota_refusals_total{resource="cpu"}) > 0')
 
 
+def admission_is_asked(run: Run) -> None:
+    api, name = run.installed.api, f"asked-{run.town.suffix}"
+    (address,) = run.controllers.wait_for("serving webhooks")["addresses"]
+    trusted = base64.b64encode(run.authority.cert_pem.bytes()).decode()
+    rule = {"apiGroups": ["scheduling.volcano.sh"], "apiVersions": ["v1beta1"], "resources": ["queues"]}
+    hook = {
+        "name": "queues.story.volsched.io",
+        "clientConfig": {"url": f"https://{address}/validate", "caBundle": trusted},
+        "rules": [{**rule, "operations": ["CREATE"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": 3,
+    }
+    api.create(HOOKS, {"metadata": {"name": name}, "webhooks": [hook]})
+    try:
+        eventually(lambda: was_asked(run, name), 30.0, "the API server asks")
+    finally:
+        api.delete(f"{HOOKS}/{name}")
+    run.wait_shown("sum(volsched_admission_reviews_total) > 0")
+
+
+def was_asked(run: Run, name: str) -> bool:
+    """Make a queue, as a new one, and say whether that was reviewed."""
+    api = run.installed.api
+    api.create(QUEUES, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}})
+    api.delete(f"{QUEUES}/{name}")
+    return "volsched_admission_reviews_total{" in run.controllers.page("/metrics")[1]
+
+
 STORY: Final[tuple[Callable[[Run], None], ...]] = (
     queues_have_limits,
     gangs_are_placed,
@@ -332,6 +380,7 @@ STORY: Final[tuple[Callable[[Run], None], ...]] = (
     a_job_is_scaled_beyond_its_quota_and_back,
     cards_are_shared,
     cpu_pods_use_up_their_quota,
+    admission_is_asked,
 )
 
 
