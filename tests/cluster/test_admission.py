@@ -428,6 +428,17 @@ def test_without_the_webhooks_there_is_nothing_to_certify(admitting: Admitting) 
     assert admitting.controlled.api.find(SECRET) is None
 
 
+def test_without_its_rights_admission_does_not_hold_up_the_controllers(admitting: Admitting) -> None:
+    admitting.make_certificates()
+    admitting.control_plane.kubectl("delete", "-k", str(MANIFESTS / "rbac/webhooks"))
+    files = ("--webhook-certificate", str(admitting.certificate), "--webhook-key", str(admitting.key))
+
+    process = admitting.controlled.control("--webhook-address", "127.0.0.1:0", *files)
+
+    process.wait_for(AT_WORK, 30)
+    assert process.page("/readyz") == (503, "not listed yet: nodes\n")
+
+
 def test_a_replica_waits_for_its_certificate_and_is_not_ready_before(admitting: Admitting) -> None:
     port = free_port()
     files = ("--webhook-certificate", str(admitting.certificate), "--webhook-key", str(admitting.key))

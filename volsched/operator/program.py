@@ -71,6 +71,8 @@ class Program(Process):
         self._options = options
         self._metrics = Metrics()
         self._informers: list[Informer] = []
+        self._needed: list[Informer] = []
+        """Those that the controllers work from; admission alone does not hold them up."""
         self._volcano = VolcanoWatch(options.volcano_grace, time.monotonic)
         self._leading = False
         self._sign: str | None = None
@@ -123,14 +125,15 @@ class Program(Process):
 
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):
-            self._follow(resource, self._engine.observe)
+            self._needed.append(self._follow(resource, self._engine.observe))
         for resource in (volcano.LEASES, volcano.PODS):
-            self._follow(resource, self._observe_volcano)
+            self._needed.append(self._follow(resource, self._observe_volcano))
 
-    def _follow(self, resource: Resource, sink: Sink) -> None:
+    def _follow(self, resource: Resource, sink: Sink) -> Informer:
         informer = Informer(self._api, resource, sink, silence=self._options.watch_silence, on_listed=self._look.set)
         self._informers.append(informer)
         self._spawn(informer.run())
+        return informer
 
     def _start_admission(self) -> None:
         """Answer reviews from now on, whoever leads; cards are known from the Nodes."""
@@ -153,7 +156,7 @@ class Program(Process):
     async def _begin_leading(self, elector: Elector) -> None:
         """Begin to lead, once what the leader before has done was seen."""
         if elector.previous_holder:
-            await asyncio.gather(*(informer.catch_up() for informer in self._informers))
+            await asyncio.gather(*(informer.catch_up() for informer in self._needed))
             _log.info("caught up with the leader before")
         self._leading = True
         self._look.set()
@@ -216,16 +219,13 @@ class Program(Process):
     # -- what is shown --------------------------------------------------------------------------------------------
 
     def _ready_problem(self) -> str:
-        missing = [informer.resource.plural for informer in self._informers if not informer.listed]
-        if missing or not self._informers:
-            return f"not listed yet: {', '.join(dict.fromkeys(missing)) or 'anything'}"
-        if not self._kopf.is_ready:
-            return "not listed yet: queues"
-        return ""
+        """Say what the controllers wait for before they work; empty when they can."""
+        return _unlisted(self._needed) or ("" if self._kopf.is_ready else "not listed yet: queues")
 
     def _serving_problem(self) -> str:
-        """Say why no requests should come here: what `_ready_problem` says, or that reviews cannot be answered."""
-        return self._ready_problem() or (self._admission.problem if self._admission is not None else "")
+        """Say why no requests should come here: something is not listed, or reviews cannot be answered."""
+        problem = self._ready_problem() or _unlisted(self._informers)
+        return problem or (self._admission.problem if self._admission is not None else "")
 
     def _configz(self) -> dict[str, Any]:
         return {
@@ -236,6 +236,13 @@ class Program(Process):
             "standingAside": self._sign or "",
             "logLevel": logs.level_name(),
         }
+
+
+def _unlisted(informers: Sequence[Informer]) -> str:
+    missing = [informer.resource.plural for informer in informers if not informer.listed]
+    if missing or not informers:
+        return f"not listed yet: {', '.join(dict.fromkeys(missing)) or 'anything'}"
+    return ""
 
 
 def run(options: Options) -> int:
