@@ -230,7 +230,7 @@ def test_nothing_is_written_while_nothing_happens(
     controlled.workload(namespace, "Deployment", "web", 2)
     controlled.wait_bound(namespace, 2)
     everywhere = f"{GROUPS}/podgroups"
-    controlled.api.wait_for(everywhere, lambda found: len(found["items"]) == 1, 60)  # those of earlier tests are gone
+    controlled.api.wait_for(everywhere, lambda found: len(found["items"]) == 1, 240)  # those of earlier tests are gone
     used = {"cpu": "2", "memory": "0", "pods": "2"}
     controlled.wait_queue("default", running=1, pending=0, inqueue=0, allocated=used)
     controlled.wait_queue("root", allocated=used)

@@ -103,8 +103,10 @@ async def harness(control_plane: ControlPlane, namespace: str, fault_proxy: Faul
 
 
 @pytest.fixture
-def node(make_nodes: MakeNodes) -> str:
+async def node(harness: Harness, make_nodes: MakeNodes) -> str:
+    """A node that the executor knows of."""
     [name] = make_nodes(1)
+    await harness.until(lambda: harness.views.node_exists(name))
     return name
 
 
