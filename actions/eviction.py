@@ -7,14 +7,14 @@ A task for which room was made is promised that room: it is pipelined, and nomin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import Any
 
 import msgspec
 
-from actions.harm import FEWEST_COMPARED, SHARE_COMPARED, Harm, harm_of, needed
+from actions.harm import FEWEST_COMPARED, SHARE_COMPARED, Plan, least_harm_first, needed
 from actions.job_order import considered
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import NodeOrder, Predicate
@@ -96,8 +96,8 @@ class Hunt:
         passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
         for keeping in passes:
             self.failures = NodeRefusals()
-            tried = self._least_harm_first(worth_a_try, keeping=keeping) if self.least_harm else worth_a_try
-            if any(self._make_room(node, keeping=keeping) for node in tried):
+            plans = (self._plan(node, keeping=keeping) for node in worth_a_try)
+            if any(self._make_room(plan) for plan in self._in_order(plans)):
                 return True
             if len(worth_a_try) < len(nodes):
                 self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
@@ -126,43 +126,33 @@ class Hunt:
             return False
         return node.unsettled > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
 
-    def _least_harm_first(self, nodes: list[NodeInfo], *, keeping: bool) -> list[NodeInfo]:
-        """The nodes by how much their victims matter, as far as amounts tell; those not compared come last."""
-        most = max(FEWEST_COMPARED, len(self.session.cluster.rows) // SHARE_COMPARED)
-        compared: dict[str, tuple[Harm, NodeInfo]] = {}
-        for node in nodes:
-            chosen = self._needed(node, self._tried(node, keeping=keeping)[2])
-            if chosen is not None:
-                compared[node.name] = (harm_of(chosen), node)
-                if len(compared) == most:
-                    break
-        best = [node for _, node in sorted(compared.values(), key=lambda found: found[0])]
-        return [*best, *(node for node in nodes if node.name not in compared)]
+    def _in_order(self, plans: Iterator[Plan]) -> Iterator[Plan]:
+        if not self.least_harm:
+            return plans
+        return least_harm_first(plans, max(FEWEST_COMPARED, len(self.session.cluster.rows) // SHARE_COMPARED))
 
-    def _tried(self, node: NodeInfo, *, keeping: bool) -> tuple[list[TaskInfo], list[TaskInfo], list[TaskInfo]]:
-        """Candidates on a node, whom of them the plugins let go, and whom of these to try, in order of victims."""
+    def _plan(self, node: NodeInfo, *, keeping: bool) -> Plan:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
         victims = self._victims(candidates)
         orderly, broken = _by_budget(self.session, in_order_of_victims(self.session, self.task, victims))
-        return candidates, victims, orderly if keeping else [*orderly, *broken]
-
-    def _needed(self, node: NodeInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo] | None:
+        tried = orderly if keeping else [*orderly, *broken]
         weaker = [other for other in node.tasks.values() if self._is_weaker(other)]
-        return needed(node, self.session.cluster.columns.request(self.task.template), weaker, victims)
+        request = self.session.cluster.columns.request(self.task.template)
+        return Plan(node, candidates, victims, tried, needed(node, request, weaker, tried))
 
-    def _make_room(self, node: NodeInfo, *, keeping: bool) -> bool:
-        candidates, victims, tried = self._tried(node, keeping=keeping)
-        if self.needs_candidates and not candidates:
+    def _make_room(self, plan: Plan) -> bool:
+        node = plan.node
+        if self.needs_candidates and not plan.candidates:
             return self._fail(NOBODY)
-        if self._needed(node, tried) is None:
-            return self._fail(_why_not(candidates, victims, tried, enough=False))
+        if plan.needed is None:
+            return self._fail(_why_not(plan, enough=False))
         before = self.statement.checkpoint()
         self._displace_weaker(node)
         start = self.statement.checkpoint()
-        chosen = self._evict_until_enough(node, tried)
+        chosen = self._evict_until_enough(node, plan.tried)
         if not self._suffices(node):
             self.statement.rollback(before)
-            return self._fail(_why_not(candidates, victims, tried, enough=True))
+            return self._fail(_why_not(plan, enough=True))
         self._spare(node, start, chosen)
         self.statement.settle_evictions(start)
         if self.statement.pipeline(self.task, node) is not None:
@@ -295,15 +285,13 @@ def _left(session: Session, budget: Budget) -> int:
     return budget.allowed - _departures(session).count(budget)
 
 
-def _why_not(
-    candidates: Sequence[TaskInfo], victims: Sequence[TaskInfo], tried: Sequence[TaskInfo], *, enough: bool
-) -> str:
+def _why_not(plan: Plan, *, enough: bool) -> str:
     """Why a node cannot be made to take the task, in kube-scheduler's words where it has some."""
-    if not candidates:
+    if not plan.candidates:
         return NOBODY
-    if not victims:
+    if not plan.victims:
         return PROTECTED
-    if len(tried) < len(victims):
+    if len(plan.tried) < len(plan.victims):
         return BUDGETS
     return NO_USE if enough else TOO_SMALL
 

@@ -6,7 +6,8 @@ node whose victims matter least. Actions can be told either.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from volsched.model.node import NodeInfo
@@ -21,6 +22,36 @@ FEWEST_COMPARED: Final = 100
 SHARE_COMPARED: Final = 10
 """Compared are a hundred nodes where room can be made, in clusters of more than a thousand one in ten of all: those
 with the highest scores (kube-scheduler's `minCandidateNodesAbsolute` and `minCandidateNodesPercentage`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Room on one node: who could go there, whom of them the plugins let go, and whom of these to try, in order.
+
+    ``needed`` are those of the tried that have to go as far as amounts tell; None when all of them are too few.
+    """
+
+    node: NodeInfo
+    candidates: Sequence[TaskInfo]
+    victims: Sequence[TaskInfo]
+    tried: Sequence[TaskInfo]
+    needed: Sequence[TaskInfo] | None
+
+
+def least_harm_first(plans: Iterator[Plan], most: int) -> Iterator[Plan]:
+    """Put plans in order of harm, so many of those that can do compared, and all others behind them."""
+    compared: list[tuple[Harm, Plan]] = []
+    others: list[Plan] = []
+    for plan in plans:
+        if plan.needed is None:
+            others.append(plan)
+            continue
+        compared.append((harm_of(plan.needed), plan))
+        if len(compared) == most:
+            break
+    yield from (plan for _, plan in sorted(compared, key=lambda found: found[0]))
+    yield from others
+    yield from plans
 
 
 def harm_of(victims: Sequence[TaskInfo]) -> Harm:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import pytest
 
-from actions.harm import NONE, harm_of, needed
+from actions.harm import NONE, Plan, harm_of, least_harm_first, needed
 from tests.actions.evictions import PREEMPT, World, nominations
 from tests.actions.rigs import decide, rig
 from volsched.model.task import TaskInfo
@@ -117,3 +118,26 @@ def test_one_that_is_not_needed_after_all_is_spared() -> None:
     found = needed(cluster.nodes["n1"], request, [], [by_name["small-0"], by_name["large-0"]])
 
     assert found == [by_name["large-0"]]
+
+
+def test_so_many_are_compared_and_the_others_come_behind_in_their_order() -> None:
+    node = rig(two_nodes("low", "low"), PREEMPT).cluster.nodes["n1"]
+    looked_at: list[str] = []
+
+    def plans() -> Iterator[Plan]:
+        for name, priority in (("a", 3), ("hopeless", None), ("b", 1), ("c", 0), ("d", 2)):
+            looked_at.append(name)
+            victims = None if priority is None else [a_task(name, priority)]
+            yield Plan(node, victims or [], victims or [], victims or [], victims)
+
+    ordered = least_harm_first(plans(), most=2)
+    first = next(ordered)
+
+    assert looked_at == ["a", "hopeless", "b"]
+    assert [plan.tried[0].name if plan.tried else "hopeless" for plan in (first, *ordered)] == [
+        "b",
+        "a",
+        "hopeless",
+        "c",
+        "d",
+    ]

@@ -136,6 +136,10 @@ class Run:
     def wait_shown(self, expr: str) -> None:
         eventually(lambda: self.shows(expr), 30.0, expr)
 
+    def wait_phase(self, group: str, phase: str) -> None:
+        path = f"{GROUPS}/namespaces/{self.town.namespace}/podgroups/{group}"
+        eventually(lambda: self.installed.api.get(path).get("status", {}).get("phase") == phase, 30.0, group)
+
     def look_at_pages(self) -> None:
         """Remember what is on the pages now."""
         pages = [process.page("/metrics")[1] for process in self.processes]
@@ -294,6 +298,8 @@ def quotas_by_card_are_used_up(run: Run) -> None:
     api.patch(f"{GROUPS}/namespaces/{town.namespace}/podgroups/reserves", wanted)
     for group, size in (("fits", 2), ("exceeds", 3)):
         town.gang(group, 0, "high", minimum=size)
+        # with its pods there, the larger one would be refused before it is let in
+        run.wait_phase(group, "Inqueue")
         make_cards(run, group, range(size))
     run.wait_shown("max(volcano_queue_card_allocated) == 2")
     run.wait_shown("sum(volsched_queue_card_refusals_total) > 0")
