@@ -200,7 +200,9 @@ def test_scheduler_names_replace_the_usual_ones(tmp_path: Path) -> None:
 
 
 def test_the_example_cluster_shows_every_way_to_wait() -> None:
-    result = json.loads(call("simulate", "-f", EXAMPLES, "-o", "json").stdout)
+    text = call("simulate", "-f", EXAMPLES, "-o", "json").stdout
+    result = json.loads(text)
+    assert text == json.dumps(result, indent=2, sort_keys=True) + "\n"
     assert result["settled"] is True
     assert {entry["step"] for entry in result["pending"]} >= {
         "enqueue",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.simulation.clusters import LEAN, Manifest, group, node, pod, queue, volcano_job, workload
 from volsched import registry
 from volsched.simulation.manifests import Document, InputError, Inventory, read_documents, subject_of, take_stock
-from volsched.simulation.result import result_of, to_text
+from volsched.simulation.result import result_of
 from volsched.simulation.runner import Settings, simulate
 from volsched.validation.objects import problems_of
 
@@ -113,7 +114,7 @@ def test_any_change_of_a_world_is_simulated_or_refused_with_a_reason(world: list
     list(problems_of(inventory.objects, subject_of))
     profile, _ = registry.load_profile(LEAN)
     result = result_of(simulate(inventory, profile, Settings(cycles=4)))
-    assert to_text(result)
+    assert json.dumps(result)
     waiting = {entry["pod"] for entry in result["pending"]}
     bound = {bind["pod"] for bind in result["binds"]}
     assert not waiting & bound

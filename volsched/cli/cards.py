@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,7 +9,8 @@ import click
 
 from plugins.capacity_card.amounts import whole
 from plugins.capacity_card.stock import Stock, stock_of
-from volsched.cli.output import as_yaml, refuse, width
+from volsched.cli.flags import output_flag
+from volsched.cli.output import print_result, refuse, width
 from volsched.cli.sources import check_source, read_cluster, source_flags
 from volsched.model import api
 from volsched.simulation.manifests import InputError, read_documents, take_stock
@@ -19,14 +19,7 @@ from volsched.simulation.table import section
 
 @click.command()
 @source_flags
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="Tables for people, or all of it for programs.",
-)
+@output_flag("table", "Tables for people, or all of it for programs.")
 def cards(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     """Show which accelerator cards the nodes of a cluster offer, by the names that capacity-card knows them by: those
     are what to write into volcano.sh/card.quota, card.request and card.name.
@@ -52,8 +45,7 @@ def cards(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     if output == "table":
         click.echo(_page(stock), nl=False)
     else:
-        found = _result(stock)
-        click.echo(json.dumps(found, indent=2, sort_keys=True) if output == "json" else as_yaml(found).rstrip())
+        print_result(_result(stock), output)
 
 
 def _nodes(paths: Sequence[str], flags: dict[str, Any]) -> Iterable[api.Node]:

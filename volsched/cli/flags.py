@@ -30,7 +30,7 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Make one decorator of several, in the order in which `--help` shows them."""
 
     def decorate(command: Command) -> Command:
@@ -43,7 +43,7 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
 
 def leader_flags(lease: str, namespace: str, what: str) -> Callable[[Command], Command]:
     """Return the flags of the election; `lease` and `namespace` say in words which Lease is the default."""
-    return _together(
+    return together(
         click.option(
             "--leader-elect",
             type=bool,
@@ -80,7 +80,19 @@ def files_flag(text: str = FILES_HELP, *, required: bool = True) -> Callable[[Co
     return click.option("-f", "--filename", "paths", multiple=True, required=required, metavar="PATH", help=text)
 
 
-connection_flags: Final = _together(
+def output_flag(people: str, text: str) -> Callable[[Command], Command]:
+    """Return the flag for the form of an answer; `people` is the form for them, `text` says what comes."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice([people, "json", "yaml"]),
+        default=people,
+        show_default=True,
+        help=text,
+    )
+
+
+connection_flags: Final = together(
     click.option("--kubeconfig", default="", metavar="FILE", help="A kubeconfig file; in a cluster none is needed."),
     click.option("--context", "kube_context", default="", metavar="NAME", help="A context of the kubeconfig file."),
     click.option(
@@ -88,7 +100,7 @@ connection_flags: Final = _together(
     ),
 )
 
-server_flags: Final = _together(
+server_flags: Final = together(
     click.option(
         "--listen-address", default=":8080", metavar="ADDRESS", help="Serve metrics and probes here; empty: do not."
     ),
@@ -102,7 +114,7 @@ watch_flag: Final = click.option(
     "--watch-silence", type=Duration(), default="75s", help="A watch that says nothing this long is renewed."
 )
 
-log_flags: Final = _together(
+log_flags: Final = together(
     click.option(
         "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", help="Log level."
     ),

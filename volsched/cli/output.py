@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Iterable
@@ -44,8 +45,16 @@ def width() -> int:
     return shutil.get_terminal_size((140, 24)).columns if sys.stdout.isatty() else 140
 
 
-def as_yaml(result: Any) -> str:
-    """Return a result as YAML, keys sorted."""
+def print_result(result: Any, form: str) -> None:
+    """Print a result for programs, as `json` or `yaml`, the same for the same result to the byte."""
+    click.echo(_as_json(result) if form == "json" else _as_yaml(result), nl=False)
+
+
+def _as_json(result: Any) -> str:
+    return json.dumps(result, indent=2, sort_keys=True) + "\n"
+
+
+def _as_yaml(result: Any) -> str:
     import yaml  # noqa: PLC0415 - only for this form
 
     text: str = yaml.safe_dump(result, sort_keys=True, allow_unicode=True, width=120)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
@@ -14,8 +13,8 @@ from plugins.capacity_card.usage import Usage, usage_of
 from volsched import registry
 from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.cli import queue_view
-from volsched.cli.flags import SETTINGS
-from volsched.cli.output import as_yaml, refuse, say, width
+from volsched.cli.flags import SETTINGS, output_flag, together
+from volsched.cli.output import print_result, refuse, say, width
 from volsched.cli.sources import check_source, read_cluster, read_config_map, source_flags
 from volsched.framework.arguments import nearest
 from volsched.framework.loading import find_in_data
@@ -31,43 +30,32 @@ EXIT_NOT_FOUND: Final = 1
 _KINDS: Final = ("Node", "Queue", "PodGroup", "Pod")
 
 
-def _flags(command: Any) -> Any:
-    """Add the flags of all verbs about queues."""
-    for option in reversed(
-        (
-            click.option(
-                "--config",
-                metavar="FILE",
-                help="The scheduler configuration, whose arguments of capacity-card decide what counts. Otherwise a "
-                "ConfigMap among the manifests; else the plugin's defaults.",
-            ),
-            click.option(
-                "--scheduler-configmap",
-                default="",
-                metavar="NAMESPACE/NAME",
-                help="The scheduler configuration: a ConfigMap object of the cluster, as `volsched run` is given it.",
-            ),
-            click.option(
-                "--scheduler-name",
-                "scheduler_names",
-                multiple=True,
-                default=SCHEDULER_NAMES,
-                show_default=True,
-                help="The schedulerName of pods that count. May be repeated.",
-            ),
-            click.option("--default-queue", default="default", show_default=True, help="The queue of what names none."),
-            click.option(
-                "-o",
-                "--output",
-                type=click.Choice(["table", "json", "yaml"]),
-                default="table",
-                show_default=True,
-                help="Tables for people, or all of it for programs.",
-            ),
-        )
-    ):
-        command = option(command)
-    return source_flags(command)
+_flags: Final = together(
+    source_flags,
+    click.option(
+        "--config",
+        metavar="FILE",
+        help="The scheduler configuration, whose arguments of capacity-card decide what counts. Otherwise a "
+        "ConfigMap among the manifests; else the plugin's defaults.",
+    ),
+    click.option(
+        "--scheduler-configmap",
+        default="",
+        metavar="NAMESPACE/NAME",
+        help="The scheduler configuration: a ConfigMap object of the cluster, as `volsched run` is given it.",
+    ),
+    click.option(
+        "--scheduler-name",
+        "scheduler_names",
+        multiple=True,
+        default=SCHEDULER_NAMES,
+        show_default=True,
+        help="The schedulerName of pods that count. May be repeated.",
+    ),
+    click.option("--default-queue", default="default", show_default=True, help="The queue of what names none."),
+    output_flag("table", "Tables for people, or all of it for programs."),
+)
+"""The flags of all verbs about queues."""
 
 
 @click.group(context_settings=SETTINGS)
@@ -109,7 +97,7 @@ def list_(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     if output == "table":
         click.echo(queue_view.list_page(state.usage, state.origin, width()), nl=False)
     else:
-        _print(queue_view.listed(state.usage, state.arguments), output)
+        print_result(queue_view.listed(state.usage, state.arguments), output)
 
 
 @queue.command()
@@ -140,11 +128,7 @@ def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, **flag
         click.echo("\n".join(pages), nl=False)
     else:
         problems = {name: state.problems(name) for name in names}
-        _print(queue_view.described(state.usage, state.arguments, problems), output)
-
-
-def _print(found: Any, output: str) -> None:
-    click.echo(json.dumps(found, indent=2, sort_keys=True) if output == "json" else as_yaml(found).rstrip())
+        print_result(queue_view.described(state.usage, state.arguments, problems), output)
 
 
 def _not_found(name: str, usage: Usage) -> NoReturn:

@@ -9,8 +9,8 @@ from typing import Final
 import click
 
 from volsched import registry
-from volsched.cli.flags import files_flag
-from volsched.cli.output import as_yaml, refuse, say, width
+from volsched.cli.flags import files_flag, output_flag
+from volsched.cli.output import print_result, refuse, say, width
 from volsched.framework.loading import DEFAULT_CONFIGURATION
 from volsched.model.errors import ConfigError
 from volsched.ports import CycleReport
@@ -35,14 +35,7 @@ _LONG: Final = 2.0
     "else the built-in default.",
 )
 @click.option("--cycles", type=click.IntRange(1), default=10, show_default=True, help="How many cycles at most.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="A page for people, or the whole result for programs.",
-)
+@output_flag("table", "A page for people, or the whole result for programs.")
 @click.option("--scores", is_flag=True, help="Add what each plugin gave each feasible node (json and yaml).")
 @click.option("--fail-on-pending", is_flag=True, help="Exit with 1 when a pod is left without a node.")
 @click.option(
@@ -93,7 +86,7 @@ def simulate(
     if output == "table":
         click.echo(table.render(simulation, result, width()), nl=False)
     else:
-        click.echo(results.to_text(result) if output == "json" else as_yaml(result), nl=False)
+        print_result(result, output)
     sys.exit(EXIT_PENDING if fail_on_pending and result["pending"] else 0)
 
 

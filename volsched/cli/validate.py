@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -10,8 +9,8 @@ from typing import Final
 
 import click
 
-from volsched.cli.flags import files_flag
-from volsched.cli.output import as_yaml, refuse
+from volsched.cli.flags import files_flag, output_flag
+from volsched.cli.output import print_result, refuse
 from volsched.framework.arguments import nearest
 from volsched.framework.loading import is_bare_configuration
 from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE
@@ -40,14 +39,7 @@ EXIT_PROBLEMS: Final = 1
 
 @click.command()
 @files_flag()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "yaml"]),
-    default="text",
-    show_default=True,
-    help="A line for each problem, or all of them for programs.",
-)
+@output_flag("text", "A line for each problem, or all of them for programs.")
 def validate(paths: tuple[str, ...], output: str) -> None:
     """Say everything that is wrong with a scheduler configuration, or with Queues, PodGroups, Jobs, pods and the pods
     inside workloads. Nothing outside is touched.
@@ -72,9 +64,7 @@ def validate(paths: tuple[str, ...], output: str) -> None:
         for problem in problems:
             click.echo(f"{problem.severity}: {problem} [{problem.code}]")
     else:
-        found = {"problems": [asdict(problem) for problem in problems]}
-        text = json.dumps(found, indent=2, sort_keys=True) + "\n"
-        click.echo(text if output == "json" else as_yaml(found), nl=False)
+        print_result({"problems": [asdict(problem) for problem in problems]}, output)
     sys.exit(EXIT_PROBLEMS if any(problem.severity == "error" for problem in problems) else 0)
 
 

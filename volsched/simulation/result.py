@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
@@ -28,11 +27,6 @@ Json: TypeAlias = dict[str, Any]
 
 _ROOT: Final = "root"
 _WAITING: Final = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
-
-
-def to_text(result: Json) -> str:
-    """Return the JSON text, the same for the same result to the byte."""
-    return json.dumps(result, indent=2, sort_keys=True) + "\n"
 
 
 def result_of(simulation: Simulation) -> Json:
