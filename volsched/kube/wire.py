@@ -134,6 +134,41 @@ class Body:
             self._in_trailer = self._left == 0
 
 
+class _Reading:
+    """An answer that is coming in: its head first, then its body in parts. Raises ValueError for what is not HTTP."""
+
+    __slots__ = ("_body", "_head", "answer")
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._body: Body | None = None
+        self.answer: Answer | None = None
+        """The answer as soon as its head is there, without its body."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the parts of the body that some more bytes bring; none while the head is not complete."""
+        if self._body is None:
+            found = read_head(self._head + data if self._head else data)
+            if found is None:
+                self._head += data
+                return []
+            self.answer, data = found
+            self._body = Body(self.answer)
+        return self._body.feed(data)
+
+    def whole(self, *, at_end: bool = False) -> Answer | None:
+        """Return the answer if it is complete, or is when the connection ends here."""
+        if self._body is None or not (self._body.is_whole_at_end() if at_end else self._body.done):
+            return None
+        return self.answer
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the connection must not be used again: more came than the answer, or the server closes it."""
+        closes = self.answer is not None and self.answer.headers.get("connection", "").lower() == "close"
+        return closes or (self._body is not None and bool(self._body.rest))
+
+
 def read_head(data: bytes) -> tuple[Answer, bytes] | None:
     """Return an answer without its body and the bytes after its head; None while the head is not complete."""
     while True:
@@ -179,9 +214,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._transport: asyncio.Transport | None = None
-        self._head = b""
-        self._answer: Answer | None = None
-        self._body: Body | None = None
+        self._reading = _Reading()
         self._parts: list[bytes] = []
         self._waiter: asyncio.Future[Answer] | None = None
         self.idle_since = time.monotonic()
@@ -209,8 +242,9 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Fail what was under way: the server may have got it."""
         self.is_open = False
-        if self._body is not None and self._answer is not None and self._body.is_whole_at_end():
-            self._finish(self._answer)
+        answer = self._reading.whole(at_end=True)
+        if answer is not None:
+            self._finish(answer)
         self._fail(WireError(f"the connection was lost: {error or 'closed by the server'}", sent=True))
         self._wire.lost(self)
 
@@ -240,23 +274,15 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _advance(self, data: bytes) -> None:
-        if self._body is None:
-            found = read_head(self._head + data if self._head else data)
-            if found is None:
-                self._head += data
-                return
-            self._head = b""
-            self._answer, data = found
-            self._body = Body(self._answer)
-        self._parts += self._body.feed(data)
-        if self._body.done and self._answer is not None:
-            if self._body.rest or self._answer.headers.get("connection", "").lower() == "close":
-                self.is_open = False
-            self._finish(self._answer)
+        self._parts += self._reading.feed(data)
+        answer = self._reading.whole()
+        if answer is not None:
+            self.is_open = self.is_open and not self._reading.is_last
+            self._finish(answer)
 
     def _finish(self, answer: Answer) -> None:
         answer.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self._answer, self._body, self._parts = None, None, []
+        self._reading, self._parts = _Reading(), []
         if not self.is_open:
             self.close()
         if self._waiter is not None and not self._waiter.done():
@@ -272,14 +298,12 @@ class Stream(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._head = b""
-        self._body: Body | None = None
+        self._reading = _Reading()
         self._unread: list[bytes] = []
         self._unread_size = 0
         self._paused = False
         self._ended = False
         self._error: WireError | None = None
-        self._answer: Answer | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -300,7 +324,7 @@ class Stream(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """End; that is no error if the body was complete."""
-        if self._body is not None and self._body.is_whole_at_end():
+        if self._reading.whole(at_end=True) is not None:
             self._ended = True
         self._stop(WireError(f"the connection was lost: {error or 'closed by the server'}", sent=True))
         self._wake()
@@ -311,9 +335,8 @@ class Stream(asyncio.Protocol):
             raise WireError("the connection is closed", sent=False)
         self._transport.write(request)
         deadline = time.monotonic() + within
-        while self._answer is None:
+        while (answer := self._reading.answer) is None:
             await self._wait(deadline - time.monotonic())
-        answer = self._answer
         if answer.status != 200:
             answer.body = await self._rest(deadline)
         return answer
@@ -346,18 +369,11 @@ class Stream(asyncio.Protocol):
         return parts
 
     def _advance(self, data: bytes) -> None:
-        if self._body is None:
-            found = read_head(self._head + data if self._head else data)
-            if found is None:
-                self._head += data
-                return
-            self._answer, data = found
-            self._body = Body(self._answer)
-        for part in self._body.feed(data):
+        for part in self._reading.feed(data):
             if part:
                 self._unread.append(part)
                 self._unread_size += len(part)
-        if self._body.done:
+        if self._reading.whole() is not None:
             self._ended = True
         elif self._unread_size > UNREAD_LIMIT and not self._paused and self._transport is not None:
             self._paused = True
