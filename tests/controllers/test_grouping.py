@@ -1,4 +1,4 @@
-"""PodGroups of pods that name none, case by case after section 5.1 of the framework reference."""
+"""PodGroups of pods that name none, case by case after Volcano's pkg/controllers/podgroup."""
 
 from __future__ import annotations
 

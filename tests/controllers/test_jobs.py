@@ -1,4 +1,4 @@
-"""The life of a Volcano Job, case by case after section 5.3 of the framework reference."""
+"""The life of a Volcano Job, case by case after Volcano's pkg/controllers/job."""
 
 from __future__ import annotations
 

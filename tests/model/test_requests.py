@@ -1,4 +1,4 @@
-"""Cases 35 to 38 of the reference, and those of `resource.PodRequests` that differ from them in kind."""
+"""Requests of pods, case by case after `PodRequests` of k8s.io/component-helpers/resource."""
 
 from typing import Any
 

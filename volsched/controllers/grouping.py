@@ -1,8 +1,9 @@
-"""PodGroups for pods that name none: which one, and what it says (section 5.1 of the framework reference).
+"""PodGroups for pods that name none: which one, and what it says.
 
-A pod that has one of our scheduler names and no group-name annotation gets the PodGroup of its controlling owner, so
-that all pods of one ReplicaSet, StatefulSet, DaemonSet or Job share one; a pod without an owner gets its own. What the
-PodGroup needs of a pod is its `Seed`: pods of one template have equal ones, and only that is kept of each.
+After Volcano's pkg/controllers/podgroup. A pod that has one of our scheduler names and no group-name annotation gets
+the PodGroup of its controlling owner, so that all pods of one ReplicaSet, StatefulSet, DaemonSet or Job share one; a
+pod without an owner gets its own. What the PodGroup needs of a pod is its `Seed`: pods of one template have equal ones,
+and only that is kept of each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Volcano Jobs: what their PodGroup and their pods say (section 5.3 of the framework reference)."""
+"""Volcano Jobs: what their PodGroup and their pods say.
+
+After Volcano's pkg/controllers/job; what a Job leaves out after its pkg/webhooks/admission/jobs/mutate.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The life of a Volcano Job: which phase comes next, and what its policies ask for (section 5.3 of the reference).
+"""The life of a Volcano Job: which phase comes next, and what its policies ask for.
+
+Phases, events and actions are those of Volcano's pkg/controllers/job and docs/user-guide/how_to_use_job_policy.md.
 
 A Job is judged by how things stand, not by what was heard on the way, so that a restart of the controllers loses
 nothing: a failed pod of the Job's current version has a policy that applies to it, or has none. Whatever a policy

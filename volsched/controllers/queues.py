@@ -1,8 +1,9 @@
-"""Queues: their state, and what is counted about them (section 5.2 of the framework reference).
+"""Queues: their state, and what is counted about them.
 
-A queue is opened and closed by `spec.state`, by a Command, or by writing `status.state`; one that is being closed is
-Closing while it has PodGroups and Closed when it has none. Closing one closes those below it, which are annotated, so
-that they open again with it and those that somebody closed himself do not.
+After Volcano's pkg/controllers/queue. A queue is opened and closed by `spec.state`, by a Command, or by writing
+`status.state`; one that is being closed is Closing while it has PodGroups and Closed when it has none. Closing one
+closes those below it, which are annotated, so that they open again with it and those that somebody closed himself do
+not.
 """
 
 from __future__ import annotations
