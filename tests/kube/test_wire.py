@@ -191,6 +191,33 @@ async def test_a_server_that_closes_after_each_answer_is_no_trouble() -> None:
             assert (await wire.request("GET", "/", "", None, 5.0)).body == b"x"
 
 
+async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
+        await writer.drain()
+
+    async with serving(endless) as wire:
+        assert (await wire.request("GET", "/", "", None, 5.0)).body == b"all of it"
+        _, stream = await wire.stream("/watch", "", 5.0)
+        assert [await stream.read(5.0), await stream.read(5.0)] == [b"all of it", b""]
+
+
+async def test_a_connection_on_which_more_came_than_the_answer_is_not_used_again() -> None:
+    connections: list[int] = []
+
+    async def chatty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        while True:
+            await request_of(reader)
+            writer.write(answer(b"%d" % len(connections)) + answer(b"not asked for"))
+
+    async with serving(chatty) as wire:
+        found = [(await wire.request("GET", "/", "", None, 5.0)).body for _ in range(3)]
+
+    assert found == [b"1", b"2", b"3"]
+
+
 async def test_nobody_there_is_unreachable() -> None:
     wire = Wire("http://127.0.0.1:1", None, None, 1)
     with pytest.raises(WireError) as caught:
