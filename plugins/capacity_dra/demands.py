@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from plugins.capacity_dra.charges import of_spec
 from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.quota import Amount, Amounts
+from volsched.framework.dra.amounts import Amount, Amounts
+from volsched.framework.dra.charges import of_spec
 from volsched.framework.dra.extended import from_devices
 from volsched.model.cluster import Cluster
 from volsched.model.devices import unmade_uid

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from plugins.capacity_dra.charges import of_results, of_spec
-from plugins.capacity_dra.quota import Amount, Amounts
+from volsched.framework.dra.amounts import Amount, Amounts
+from volsched.framework.dra.charges import of_results, of_spec
 from volsched.framework.dra.extended import from_devices
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.device import ClaimSpec

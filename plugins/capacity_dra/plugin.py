@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Literal
 
-from plugins.capacity_dra.charges import named_as
 from plugins.capacity_dra.demands import Demands
 from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.quota import COUNT, Amount, Amounts, Quota, in_words, milli, read_quota
+from plugins.capacity_dra.quota import Quota, read_quota
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import ABSTAIN, Ballot, QueueAmounts, Vote
+from volsched.framework.dra.amounts import COUNT, Amount, Amounts, in_words, milli
+from volsched.framework.dra.charges import named_as
 from volsched.framework.reporter import about_group, about_queue
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster

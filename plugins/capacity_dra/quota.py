@@ -13,36 +13,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from volsched.framework.dra.amounts import COUNT, FLAT, Amount, Amounts, in_words
 from volsched.model.errors import QuantityError
-from volsched.model.quantity import format_amount, parse
+from volsched.model.quantity import parse
 from volsched.model.queue import QueueInfo
 
-COUNT: Final = ""
-FLAT: Final = "deviceclass/"
 SMALLER: Final = "the smaller counts"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-class Amount(NamedTuple):
-    """What is counted: devices of a class, or a dimension of their capacity."""
-
-    device_class: str
-    dimension: str = COUNT
-
-    @property
-    def key(self) -> str:
-        """The name that Volcano gives it among resources."""
-        return f"{self.dimension}.{FLAT}{self.device_class}" if self.dimension else f"{FLAT}{self.device_class}"
-
-    def said(self) -> str:
-        """Return it for people."""
-        what = f"DeviceClass {self.device_class}"
-        return f"{what} {self.dimension}" if self.dimension else what
-
-
-Amounts = Mapping[Amount, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +152,3 @@ def _both(
             said = f"{path}[{amount.key}] is {in_words(flat[amount])} and spec.dra says {in_words(block[amount])}"
             faults.append(f"{said}; {SMALLER}")
     return found
-
-
-def in_words(value: Fraction) -> str:
-    """Return an amount as a canonical quantity."""
-    return format_amount("memory", int(value)) if value.denominator == 1 else format_amount("", milli(value))
-
-
-def milli(value: Fraction) -> int:
-    """Return an amount in thousandths, rounded up."""
-    return ceil(value * 1000)

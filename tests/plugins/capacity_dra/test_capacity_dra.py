@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.plugin import Books
-from plugins.capacity_dra.quota import Amount
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using
+from volsched.framework.dra.amounts import Amount
 from volsched.model.changes import BindFailed, Gone
 from volsched.model.job import INQUEUE
 from volsched.model.plan import Tell

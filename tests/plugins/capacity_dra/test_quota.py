@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_dra.quota import LAST_APPLIED, Amount, amount_of_key, read_quota
+from plugins.capacity_dra.quota import LAST_APPLIED, amount_of_key, read_quota
 from volsched.cache.reading import queue_info
+from volsched.framework.dra.amounts import Amount
 from volsched.model import api
 from volsched.model.queue import QueueInfo
 

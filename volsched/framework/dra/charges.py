@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from plugins.capacity_dra.quota import Amount, Amounts
+from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.model.device import Ask, ClaimSpec, Request
 from volsched.model.device_reading import amount
 from volsched.model.dra import DeviceResult
