@@ -322,6 +322,15 @@ def test_groups_are_needed_unless_pods_are_scheduled_by_themselves() -> None:
     assert not any(r.optional for r in watched(need_groups=True) if r.plural in ("podgroups", "queues"))
 
 
+def test_a_kind_that_needs_a_restart_of_the_server_is_looked_for_less_often() -> None:
+    by_kind = {resource.kind: resource for resource in watched(need_groups=True)}
+    rules = by_kind["DeviceTaintRule"]
+
+    assert rules.path == "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+    assert rules.optional
+    assert rules.look_again > by_kind["ResourceSlice"].look_again
+
+
 def test_finished_pods_are_of_interest_only_in_a_group() -> None:
     member = msgspec.structs.replace(
         a_pod("1", phase="Succeeded"),

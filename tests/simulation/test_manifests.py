@@ -187,6 +187,7 @@ def test_every_kind_of_the_contract_is_understood() -> None:
         "apps/v1": "Deployment ReplicaSet StatefulSet",
         "batch/v1": "Job",
         "resource.k8s.io/v1": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
+        "resource.k8s.io/v1beta2": "DeviceTaintRule",
         "storage.k8s.io/v1": "StorageClass",
     }
     manifests = [
@@ -195,5 +196,5 @@ def test_every_kind_of_the_contract_is_understood() -> None:
         for kind in listed.split()
     ]
     found = stock(*manifests).objects
-    assert len(found) == 19
+    assert len(found) == 20
     assert all(isinstance(item, api.ApiObject) for item in found)

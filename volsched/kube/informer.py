@@ -41,8 +41,8 @@ LONGEST_PAUSE_SECONDS: Final = 5.0
 """Between two tries after failures; a dozen watches that knock so often burden nobody, and an outage ends for us soon
 after it ends."""
 
-ABSENT_PAUSE_SECONDS: Final = 10.0
-"""How often to look whether the server has a kind by now."""
+MISSING_PAUSE_SECONDS: Final = 2.0
+"""How often to look whether the server has a kind by now without which nothing goes on."""
 
 SHORT_WATCH_SECONDS: Final = 1.0
 """A watch that ended sooner than this and brought nothing counts as a failure, or the loop would run hot."""
@@ -197,7 +197,7 @@ class Informer:
             self.restarts["expired"] += 1
             self._version = ""
             await asyncio.sleep(min(1.0, self._backoff.next()))
-        elif error.status == 404:
+        elif error.status == 404 or (error.status == 403 and await self._is_absent()):
             await self._wait_for_kind()
         else:
             wait = max(self._backoff.next(), error.retry_after or 0.0)
@@ -211,6 +211,16 @@ class Informer:
             _log.error("not allowed to watch; see manifests/rbac", resource=plural, error=str(error), retry_in=wait)
         elif self._backoff.failures == 2 or self._backoff.failures % 10 == 0:
             _log.warning("watch failed", resource=plural, error=str(error), retry_in=round(wait, 2))
+
+    async def _is_absent(self) -> bool:
+        """Say whether an optional kind that may not be read is not there anyway: the server looks at rights first."""
+        if not self.resource.optional:
+            return False
+        try:
+            listed = await self._api.get(self.resource.discovery_path, "discovery")
+        except ApiError as error:
+            return error.status == 404
+        return all(entry.get("name") != self.resource.plural for entry in listed.get("resources") or ())
 
     async def _wait_for_kind(self) -> None:
         """Go on without a kind that the server does not have (any more), or say what is missing."""
@@ -230,7 +240,7 @@ class Informer:
                 resource=resource.plural,
                 group_version=resource.group_version,
             )
-        await asyncio.sleep(ABSENT_PAUSE_SECONDS if resource.optional else ABSENT_PAUSE_SECONDS / 5)
+        await asyncio.sleep(resource.look_again if resource.optional else MISSING_PAUSE_SECONDS)
 
     # -- list -----------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,12 @@ from volsched.model import api, dra
 GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 
+SOON_SECONDS: Final = 10.0
+"""How often to look whether the server has an optional kind by now that may be installed at any time."""
+
+AFTER_RESTART_SECONDS: Final = 60.0
+"""The same for a kind that the server only has when it was started so."""
+
 
 def _everything(_: api.ApiObject) -> bool:
     return True
@@ -21,8 +27,9 @@ def _everything(_: api.ApiObject) -> bool:
 class Resource:
     """One kind to watch.
 
-    An `optional` one is skipped while the server does not have it. `keep` says which objects are of interest; one that
-    stops being so counts as gone. `namespace`, `field_selector` and `label_selector` narrow what the server sends.
+    An `optional` one is skipped while the server does not have it, and looked for every `look_again` seconds. `keep`
+    says which objects are of interest; one that stops being so counts as gone. `namespace`, `field_selector` and
+    `label_selector` narrow what the server sends.
     """
 
     kind: str
@@ -30,17 +37,22 @@ class Resource:
     plural: str
     struct: type[api.ApiObject]
     optional: bool = False
+    look_again: float = SOON_SECONDS
     keep: Callable[[api.ApiObject], bool] = _everything
     namespace: str = ""
     field_selector: str = ""
     label_selector: str = ""
 
     @property
+    def discovery_path(self) -> str:
+        """The path that lists the kinds of this group and version; everybody may read it."""
+        return f"{'/api/' if '/' not in self.group_version else '/apis/'}{self.group_version}"
+
+    @property
     def path(self) -> str:
         """The path of the collection."""
-        root = "/api/" if "/" not in self.group_version else "/apis/"
         inside = f"/namespaces/{self.namespace}" if self.namespace else ""
-        return f"{root}{self.group_version}{inside}/{self.plural}"
+        return f"{self.discovery_path}{inside}/{self.plural}"
 
     def query(self, **parameters: str) -> str:
         """Return path and query with these parameters."""
@@ -68,6 +80,7 @@ def keep_pod(pod: api.ApiObject) -> bool:
 def watched(*, need_groups: bool) -> tuple[Resource, ...]:
     """Return everything that a scheduler has to know; PodGroups and Queues may be absent unless they are needed."""
     storage, devices = "storage.k8s.io/v1", dra.GROUP_VERSION
+    rules = ("DeviceTaintRule", dra.RULES_VERSION, "devicetaintrules", dra.DeviceTaintRule)
     return (
         Resource("Node", "v1", "nodes", api.Node),
         Resource("Namespace", "v1", "namespaces", api.Namespace),
@@ -83,6 +96,7 @@ def watched(*, need_groups: bool) -> tuple[Resource, ...]:
         Resource("VolumeAttachment", storage, "volumeattachments", api.VolumeAttachment),
         Resource("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", api.PodDisruptionBudget, optional=True),
         Resource("DeviceClass", devices, "deviceclasses", dra.DeviceClass, optional=True),
+        Resource(*rules, optional=True, look_again=AFTER_RESTART_SECONDS),
         Resource("ResourceSlice", devices, "resourceslices", dra.ResourceSlice, optional=True),
         Resource("ResourceClaimTemplate", devices, "resourceclaimtemplates", dra.ResourceClaimTemplate, optional=True),
         Resource("ResourceClaim", devices, "resourceclaims", dra.ResourceClaim, optional=True),

@@ -135,6 +135,26 @@ class Slice:
         return self.place.node if self.place is not None and not self.counter_sets else ""
 
 
+@dataclass(frozen=True, slots=True)
+class TaintRule:
+    """A taint for the devices of this driver, pool and name, None for any. `fault`: what of it cannot be understood."""
+
+    name: str
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    taint: dra.DeviceTaint | None = None
+    fault: str = ""
+
+    def selects_of(self, pool: PoolId) -> bool:
+        """Say whether devices of this pool may be meant."""
+        return self.driver in (None, pool.driver) and self.pool in (None, pool.pool)
+
+    def selects(self, device: DeviceId) -> bool:
+        """Say whether a device is meant."""
+        return self.selects_of(device.pool_id) and self.device in (None, device.device)
+
+
 class Ask(msgspec.Struct, frozen=True):
     """Devices of one class: a request, or one alternative of it."""
 

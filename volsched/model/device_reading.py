@@ -22,6 +22,7 @@ from volsched.model.device import (
     PoolId,
     Request,
     Slice,
+    TaintRule,
     Value,
     Version,
 )
@@ -116,6 +117,24 @@ def class_of(found: dra.DeviceClass) -> ClassSpec:
         return ClassSpec(name, _expressions(spec.selectors, "spec"), spec.config, resource, created)
     except FieldError as error:
         return ClassSpec(name, created=created, fault=str(error))
+
+
+def taint_rule_of(found: dra.DeviceTaintRule) -> TaintRule:
+    """Read a rule; what cannot be understood becomes its fault, as far as it can be told which devices it means.
+
+    A rule without a selector taints every device, as in kube-scheduler (resourceslice/tracker of Kubernetes 1.36). The
+    API's own text says none; devices are rather held back than given out against somebody's will.
+    """
+    name = found.metadata.name
+    try:
+        spec = dra.parsed(found.spec, dra.DeviceTaintRuleSpec)
+    except FieldError as error:
+        raw = found.spec.get("deviceSelector") if isinstance(found.spec, Mapping) else None
+        said = raw if isinstance(raw, Mapping) else {}
+        parts = {key: said[key] for key in ("driver", "pool", "device") if isinstance(said.get(key), str)}
+        return TaintRule(name, **parts, fault=str(error))
+    selector = spec.device_selector or dra.DeviceTaintSelector()
+    return TaintRule(name, selector.driver, selector.pool, selector.device, spec.taint)
 
 
 def slice_of(found: dra.ResourceSlice) -> Slice:

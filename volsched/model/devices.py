@@ -10,7 +10,7 @@ touches that node; every other change raises `Devices.version`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
@@ -19,8 +19,9 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from volsched.model import api, dra
-from volsched.model.device import Claim, ClaimSpec, ClassSpec, DeviceId, PoolId, Slice
-from volsched.model.device_reading import amount, claim_spec, class_of, slice_of
+from volsched.model.device import Claim, ClaimSpec, ClassSpec, DeviceId, PoolId, Slice, TaintRule
+from volsched.model.device_reading import amount, claim_spec, class_of, slice_of, taint_rule_of
+from volsched.model.device_taints import TaintRules, concerned_by, tainted
 
 
 @dataclass(slots=True)
@@ -90,6 +91,8 @@ class Ledger:
 class Devices:
     """Slices, classes, claims and templates, by name or by ``namespace/name``, and the ledger.
 
+    `slices` have the taints of DeviceTaintRules beside those that they say themselves.
+
     `touch` is told the name of a node whose own devices changed. `version` changes with everything else that an
     answer about a node may be made from, `claims_version` with every claim, class and template, `classes_version` with
     every class.
@@ -114,6 +117,8 @@ class Devices:
         self._classes_changed = classes_changed
         self._stand_for: dict[str, str] = {}
         self._extended: dict[str, str] = {}
+        self._rules = TaintRules()
+        self._as_written: dict[str, Slice] = {}
         self._pools: dict[PoolId, dict[str, Slice]] = {}
         self._local: dict[str, dict[PoolId, int]] = {}
         self._wide: dict[PoolId, int] = {}
@@ -208,6 +213,8 @@ class Devices:
                 self._put_claim(found)
             case dra.ResourceSlice():
                 self._put_slice(slice_of(found))
+            case dra.DeviceTaintRule():
+                self._taint(self._rules.put(taint_rule_of(found)))
             case dra.DeviceClass():
                 self.classes[found.metadata.name] = class_of(found)
                 self._read_classes()
@@ -233,6 +240,8 @@ class Devices:
                 self._changed(key)
             case "ResourceSlice":
                 self._drop_slice(name)
+            case "DeviceTaintRule":
+                self._taint(self._rules.drop(name))
             case "DeviceClass":
                 self.classes.pop(name, None)
                 self._read_classes()
@@ -294,7 +303,8 @@ class Devices:
 
     def _put_slice(self, new: Slice) -> None:
         self._drop_slice(new.name)
-        self.slices[new.name] = new
+        self._as_written[new.name] = new
+        self.slices[new.name] = new = tainted(new, self._rules.about(new.pool_id))
         pool = self._pools.setdefault(new.pool_id, {})
         pool[new.name] = new
         _add(self._local.setdefault(new.only_node, {}) if new.only_node else self._wide, new.pool_id, 1)
@@ -304,6 +314,7 @@ class Devices:
         old = self.slices.pop(name, None)
         if old is None:
             return
+        del self._as_written[name]
         del self._pools[old.pool_id][name]
         _add(self._local[old.only_node] if old.only_node else self._wide, old.pool_id, -1)
         self._slices_changed(old.pool_id)
@@ -311,6 +322,22 @@ class Devices:
             self._touch(old.only_node)
         if not self._pools[old.pool_id]:
             del self._pools[old.pool_id]
+
+    def _taint(self, changed: Sequence[TaintRule]) -> None:
+        """Let slices say anew which taints their devices have, where rules that changed mean any of them."""
+        for pool in sorted({pool for rule in changed for pool in self._pools_of(rule)}):
+            slices, rules = self._pools[pool], self._rules.about(pool)
+            concerned = [name for name in slices if concerned_by(changed, slices[name])]
+            for name in concerned:
+                self.slices[name] = slices[name] = tainted(self._as_written[name], rules)
+            if concerned:
+                self._slices_changed(pool)
+
+    def _pools_of(self, rule: TaintRule) -> Iterable[PoolId]:
+        """Return the pools of which a rule may mean devices."""
+        if rule.driver is None or rule.pool is None:
+            return filter(rule.selects_of, self._pools)
+        return {PoolId(rule.driver, rule.pool)} & self._pools.keys()
 
     def _slices_changed(self, pool: PoolId) -> None:
         self._pool_versions[pool] = self._pool_versions.get(pool, 0) + 1

@@ -4,7 +4,8 @@ A field that is not understood must stop whoever would use it: a toleration, a c
 over gives one device to two pods. So specs are read strictly, and late (`parsed`): the object itself can always be
 kept, and what is wrong with it becomes a fault that refuses the pods that need it.
 
-Source: resource.k8s.io/v1 of Kubernetes 1.36. v1beta2 has the same shape, v1beta1 is turned into it.
+Source: resource.k8s.io/v1 of Kubernetes 1.36. v1beta2 has the same shape, v1beta1 is turned into it. DeviceTaintRules
+are of v1beta2, which a cluster serves when its API server was told to (`--runtime-config`); v1alpha3 of them is alike.
 """
 
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from volsched.model.errors import FieldError
 from volsched.model.quantity import QuantityText
 
 GROUP_VERSION: Final = "resource.k8s.io/v1"
+RULES_VERSION: Final = "resource.k8s.io/v1beta2"
+"""The version by which DeviceTaintRules are watched: in Kubernetes 1.36 the one that kube-scheduler watches."""
 EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"
 
@@ -244,6 +247,24 @@ class ResourceSliceSpec(Strict, frozen=True):
     shared_counters: tuple[CounterSet, ...] = ()
 
 
+# --- which devices are tainted beside what their slices say -----------------------------------------------------------
+
+
+class DeviceTaintSelector(Strict, frozen=True):
+    """Devices of a driver, of a pool, of a name; what is absent may be any."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Strict, frozen=True):
+    """A taint, and the devices that have it as if their slice said so."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
 # --- what a claim was given ------------------------------------------------------------------------------------------
 
 
@@ -329,16 +350,26 @@ class DeviceClass(api.ApiObject, frozen=True):
     spec: Any = None
 
 
+class DeviceTaintRule(api.ApiObject, frozen=True):
+    """resource.k8s.io DeviceTaintRule; its spec is read by `parsed`."""
+
+    spec: Any = None
+
+
 KINDS: Final[Mapping[str, type[api.ApiObject]]] = {
     "ResourceClaim": ResourceClaim,
     "ResourceClaimTemplate": ResourceClaimTemplate,
     "ResourceSlice": ResourceSlice,
     "DeviceClass": DeviceClass,
+    "DeviceTaintRule": DeviceTaintRule,
 }
 """What each of these kinds is decoded into."""
 
-VERSIONS: Final = (GROUP_VERSION, "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
-"""The versions that are understood."""
+VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(KINDS, (GROUP_VERSION, "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")),
+    "DeviceTaintRule": (RULES_VERSION, "resource.k8s.io/v1alpha3"),
+}
+"""The versions of each kind that are understood."""
 
 
 def parsed(spec: Any, kind: type[Spec], path: str = "spec") -> Spec:

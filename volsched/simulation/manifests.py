@@ -36,6 +36,7 @@ CLUSTER_SCOPED: Final = frozenset(
         "CSIDriver",
         "CSINode",
         "DeviceClass",
+        "DeviceTaintRule",
         "Namespace",
         "Node",
         "PersistentVolume",
@@ -50,7 +51,7 @@ CLUSTER_SCOPED: Final = frozenset(
 
 
 def _versions() -> dict[str, tuple[str, ...]]:
-    versions: dict[str, tuple[str, ...]] = dict.fromkeys(dra.KINDS, dra.VERSIONS)
+    versions: dict[str, tuple[str, ...]] = dict(dra.VERSIONS)
     for version, kind in api.KINDS:
         versions[kind] = (*versions.get(kind, ()), version)
     return versions
@@ -306,8 +307,10 @@ def _decoded(document: Document, problems: list[InputProblem]) -> api.ApiObject 
 
 def decode(raw: Mapping[str, Any]) -> api.ApiObject:
     """Return the struct of an object of any kind that is understood; ObjectError otherwise."""
-    kind = dra.KINDS.get(raw.get("kind", "")) if raw.get("apiVersion") in dra.VERSIONS else None
-    return api.decode_as(kind, raw) if kind is not None else api.decode_object(raw)
+    kind = raw.get("kind", "")
+    if raw.get("apiVersion") in dra.VERSIONS.get(kind, ()):
+        return api.decode_as(dra.KINDS[kind], raw)
+    return api.decode_object(raw)
 
 
 def unknown_kind(raw: Mapping[str, Any]) -> str | None:

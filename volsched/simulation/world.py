@@ -48,6 +48,7 @@ _TOLD_FIRST: Final = (
     api.PersistentVolume,
     api.PersistentVolumeClaim,
     dra.DeviceClass,
+    dra.DeviceTaintRule,
     dra.ResourceSlice,
     dra.ResourceClaimTemplate,
     dra.ResourceClaim,

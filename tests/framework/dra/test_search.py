@@ -263,10 +263,24 @@ def test_taints_of_devices(effect: str, toleration: Any, is_served: bool) -> Non
     world = devices_of(device_class(), tainted, claim("c", exactly(**tolerations)))
 
     if not is_served:
-        assert given(world, "c") == Unfit()
+        said = "cannot allocate all claims, leaving out devices with untolerated taint {example.com/hot: yes}"
+        assert given(world, "c") == Unfit(said)
         return
     (allocation,) = allocate(world, "c")
     assert len(allocation.devices.results[0].tolerations) == len(tolerations)
+
+
+def test_only_taints_of_devices_that_would_have_done_are_named_and_no_more_than_three() -> None:
+    def tainted(name: str, key: str, **more: Any) -> dict[str, Any]:
+        return device(name, more={"taints": [{**TAINT, "key": key}]}, **more)
+
+    devices = [tainted(f"d{n}", f"k{n % 4}", numa=0) for n in range(8)]
+    cold = part("s", [*devices, tainted("d9", "a", numa=1), device("d10", numa=1)])
+    zero = f'device.attributes["{DRIVER}"].numa == 0'
+    world = devices_of(device_class(), cold, claim("c", exactly("r0", zero)))
+
+    said = "cannot allocate all claims, leaving out devices with untolerated taint {k0: yes}, {k1: yes}, {k2: yes}"
+    assert given(world, "c") == Unfit(said)
 
 
 def partition(name: str, size: int) -> dict[str, Any]:

@@ -49,6 +49,14 @@ def part(
     return {"apiVersion": dra.GROUP_VERSION, "kind": "ResourceSlice", "metadata": {"name": name}, "spec": body}
 
 
+def taint_rule(
+    name: str, *, effect: str = "NoSchedule", key: str = "example.com/broken", value: str = "yes", **selector: str
+) -> dict[str, Any]:
+    """A DeviceTaintRule for devices of this driver, pool, device; of none of these, for all."""
+    spec = {"deviceSelector": selector, "taint": {"key": key, "value": value, "effect": effect}}
+    return {"apiVersion": dra.RULES_VERSION, "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": spec}
+
+
 def device_class(name: str = "gpu", *expressions: str, driver: str = DRIVER, **spec: Any) -> dict[str, Any]:
     """A DeviceClass of the devices of a driver."""
     rules = [f'device.driver == "{driver}"', *expressions]

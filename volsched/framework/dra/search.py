@@ -35,6 +35,9 @@ BLOCKING: Final = ("NoSchedule", "NoExecute")
 
 NO_DEVICES: Final = "cannot allocate all claims"
 
+MOST_TAINTS_NAMED: Final = 3
+"""Taints that a node names when devices were left out for them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
@@ -128,7 +131,7 @@ def choose(
     except _TooManyError:
         return Unfit()
     invalid = next((pool for pool in pools if pool.invalid), None)
-    return Unfit(f"invalid resource pool {invalid.id}: {invalid.invalid}") if invalid is not None else Unfit()
+    return Unfit(f"invalid resource pool {invalid.id}: {invalid.invalid}") if invalid is not None else search.unfit()
 
 
 class _Search:
@@ -156,7 +159,14 @@ class _Search:
         self._parts: dict[DeviceId, list[Mapping[str, Fraction]]] = {}
         """Devices that are shared, and what each part takes."""
         self._left: dict[PoolId, dict[tuple[str, str], Fraction]] = {}
+        self._taints: set[str] = set()
+        """Those for which devices were left out that are meant otherwise."""
         self.open: list[_Open] = []
+
+    def unfit(self) -> Unfit:
+        """Say that there are not enough devices, and which taints have a part in that."""
+        named = ", ".join(sorted(self._taints)[:MOST_TAINTS_NAMED])
+        return Unfit(f"{NO_DEVICES}, leaving out devices with untolerated taint {named}" if named else NO_DEVICES)
 
     # -- what is asked for --------------------------------------------------------------------------------------------
 
@@ -313,7 +323,11 @@ class _Search:
     def _take(self, index: int, want: _Want, pool: Pool, part: Slice, device: Device, *, must: bool = False) -> bool:
         """Choose a device, if its counters, its taints and the claim's constraints allow it."""
         taken = self._taken_of(want, device)
-        if taken is None or (_is_tainted(device, want.ask.tolerations)) or not self._has_counters(pool, device):
+        if taken is None or not self._has_counters(pool, device):
+            return False
+        taint = _untolerated(device, want.ask.tolerations)
+        if taint is not None:
+            self._taints.add(f"{{{taint.key}: {taint.value}}}")
             return False
         if not self._is_allowed(want, taken, device):
             return False
@@ -416,8 +430,10 @@ def _impossible(message: str) -> _StopError:
     return _StopError(Impossible(message))
 
 
-def _is_tainted(device: Device, tolerations: Iterable[DeviceToleration]) -> bool:
-    return any(t.effect in BLOCKING and not any(tolerates(x, t) for x in tolerations) for t in device.taints)
+def _untolerated(device: Device, tolerations: Iterable[DeviceToleration]) -> DeviceTaint | None:
+    """Return the first taint of a device that keeps it from being given out to somebody with these tolerations."""
+    blocking = (taint for taint in device.taints if taint.effect in BLOCKING)
+    return next((taint for taint in blocking if not any(tolerates(x, taint) for x in tolerations)), None)
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
