@@ -32,7 +32,7 @@ class Demands:
         """Return what a pod's claims count for, those included that are still to be made from templates."""
         wanted = {key: self._ledger.charge(key) for key in self._ledger.claims_of(task)}
         made = {name for name, _ in task.claim_names}
-        for use in task.template.resource_claims:
+        for use in task.resource_claims:
             spec = self._devices.templates.get(f"{task.namespace}/{use.template}") if use.template else None
             if spec is not None and use.name not in made:
                 wanted[f"{task.uid}/{use.name}"] = of_spec(spec, with_admin=self._with_admin)

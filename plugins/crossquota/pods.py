@@ -48,7 +48,7 @@ class CpuPods:
         return found[1]
 
     def _work_out(self, template: TaskTemplate) -> Amounts | None:
-        if not self._devices or (self._exempt_claims and template.resource_claims):
+        if not self._devices or (self._exempt_claims and template.has_resource_claims):
             return None
         asked = template.request
         if any(n not in NEVER_DEVICES and a > NEGLIGIBLE and self._devices.include(n) for n, a in asked.items()):

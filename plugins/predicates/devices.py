@@ -69,12 +69,12 @@ class DeviceRules(Observer):
     @staticmethod
     def applies(task: TaskInfo) -> bool:
         """Whether a pod has any ResourceClaim, or asks for extended resources, which devices might serve."""
-        return bool(task.template.resource_claims or task.template.container_amounts)
+        return bool(task.template.has_resource_claims or task.template.container_amounts)
 
     def _concerns(self, task: TaskInfo) -> bool:
         """Whether a pod wants devices: by claims of its own, or by extended resources that a class stands for."""
         template = task.template
-        if template.resource_claims:
+        if template.has_resource_claims:
             return True
         if not template.container_amounts:
             return False
@@ -149,7 +149,7 @@ class DeviceRules(Observer):
         if self._needs_version != self._devices.claims_version:
             self._needs_version = self._devices.claims_version
             self._needs.clear()
-        stamp = (task.claim_names, task.template, task.job)
+        stamp = (task.resource_claims, task.claim_names, task.template, task.job)
         known = self._needs.get(task.uid)
         if known is None or known[0] != stamp:
             known = self._needs[task.uid] = stamp, needs_of(task, self._devices)
@@ -162,7 +162,7 @@ class DeviceRules(Observer):
 
     def preference_key(self, task: TaskInfo) -> Hashable | None:
         """Tell what the pod's claims ask for, None when they leave nothing to prefer."""
-        if not task.template.resource_claims:
+        if not task.template.has_resource_claims:
             return None
         needs = self._needs_of(task)
         if not needs.limits and not needs.company and not any(_is_prioritised(claim) for claim in needs.open):
@@ -240,7 +240,7 @@ class DeviceRules(Observer):
 
     def follows(self, template: TaskTemplate) -> bool:
         """Say whether pods of this template may have claims."""
-        return bool(template.resource_claims or template.container_amounts)
+        return bool(template.has_resource_claims or template.container_amounts)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Take back what a pod would have had that has no node any more (its binding failed, or it is gone)."""
@@ -256,7 +256,7 @@ class DeviceRules(Observer):
             refusal = task.refusal
             if refusal is None or refusal.scope is not Scope.NODE or task.status is not TaskStatus.PENDING:
                 continue
-            if not task.template.resource_claims:
+            if not task.template.has_resource_claims:
                 continue
             for claim, selector in self._needs_of(task).given:
                 rules_out = selector is not None and any(not selects(selector, n) for n in session.cluster.rows)

@@ -131,13 +131,13 @@ def _company(task: TaskInfo, claims: set[str]) -> tuple[tuple[str, int], ...]:
 
 def named_by(task: TaskInfo) -> list[str]:
     """Return the keys of the claims that a pod names itself, and may share."""
-    return [f"{task.namespace}/{use.claim}" for use in task.template.resource_claims if use.claim]
+    return [f"{task.namespace}/{use.claim}" for use in task.resource_claims if use.claim]
 
 
 def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
     """Yield each claim of a pod once; a text says why one is not there."""
     names, seen = dict(task.claim_names), set()
-    for use in task.template.resource_claims:
+    for use in task.resource_claims:
         name: str | None = use.claim
         if not use.claim:
             if use.name not in names:

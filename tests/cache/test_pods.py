@@ -10,6 +10,7 @@ from tests.cache.objects import Believer, gone, group, node, pod, queue
 from volsched.cache.mirror import MirrorSettings
 from volsched.model.changes import BindFailed, Bound, EvictFailed, Gone
 from volsched.model.status import TaskStatus
+from volsched.model.task import ResourceClaimUse
 
 PLAIN = MirrorSettings(plain_pods=True)
 
@@ -467,6 +468,16 @@ def test_an_assumed_pod_that_changes_and_ends_at_once_has_ended(given: dict[str,
     assert (believer.standing("p"), believer.used("n1")) == ((standing, None), 0)
 
 
+def test_a_pod_that_names_another_claim_is_taken_in_anew() -> None:
+    believer = Believer(pod("p", cpu=1, spec={"resourceClaims": [{"name": "a", "resourceClaimName": "c"}]}))
+    before = believer.task("p")
+
+    believer.apply(pod("p", cpu=1, spec={"resourceClaims": [{"name": "a", "resourceClaimName": "d"}]}))
+
+    assert believer.task("p") is not before
+    assert believer.task("p").resource_claims == (ResourceClaimUse("a", claim="d"),)
+
+
 def test_a_pod_keeps_its_age_when_it_changes() -> None:
     believer = Believer(group("g"), pod("a", "g", cpu=1), pod("b", "g", cpu=1))
 
@@ -609,6 +620,12 @@ def test_a_group_that_only_its_pods_name_goes_with_the_last_of_them() -> None:
         ({"status": {"nominatedNodeName": "n1"}}, "nominated", "n1"),
         ({"created": "1970-01-01T00:01:00Z"}, "created", 60.0),
         ({"scheduler": "volcano"}, "ours", True),
+        ({"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "c"}]}}, "resource_claims",
+         (ResourceClaimUse("a", claim="c"),)),
+        ({"spec": {"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "t"}]}}, "resource_claims",
+         (ResourceClaimUse("a", template="t"),)),
+        ({"status": {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": "c"}, {"name": "b"}]}},
+         "claim_names", (("a", "c"), ("b", None))),
     ],
 )  # fmt: skip
 def test_a_task_says_what_its_pod_says(given: dict[str, Any], attribute: str, value: Any) -> None:

@@ -12,7 +12,6 @@ from volsched.model.template import (
     HostPort,
     LegacyDisk,
     PodTerm,
-    ResourceClaimUse,
     SpreadConstraint,
     TaskTemplate,
     TemplateTable,
@@ -433,18 +432,14 @@ def test_disks_of_the_old_kinds_conflict(one: LegacyDisk, other: LegacyDisk, con
     assert one.conflicts_with(other) is other.conflicts_with(one) is conflict
 
 
-def test_resource_claims_are_named_or_made_from_a_template() -> None:
-    found = template(
-        {
-            "resourceClaims": [
-                {"name": "a", "resourceClaimName": "shared"},
-                {"name": "b", "resourceClaimTemplateName": "each"},
-            ]
-        }
-    )
+def test_that_a_pod_has_resource_claims_counts_and_not_which() -> None:
+    table = TemplateTable()
+    named = pod({"resourceClaims": [{"name": "a", "resourceClaimName": "mine"}]}, name="a")
+    others = [{"name": "b", "resourceClaimName": "yours"}, {"name": "c", "resourceClaimTemplateName": "each"}]
 
-    assert found.resource_claims == (ResourceClaimUse("a", claim="shared"), ResourceClaimUse("b", template="each"))
-    assert found.namespace == "default"
+    assert table.intern(pod({"resourceClaims": others}, name="b", namespace="elsewhere")) is table.intern(named)
+    assert table.intern(named).has_resource_claims
+    assert not table.intern(pod({})).has_resource_claims
 
 
 # --- refusals ---------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from volsched.cache import reading
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import FastEngine
 from volsched.framework.session import Accounts, Session
@@ -92,6 +93,7 @@ class Lab:
         meta = pod.metadata
         task = TaskInfo(meta.uid, meta.namespace, meta.name, self.templates.intern(pod))
         task.labels = meta.labels
+        task.resource_claims = reading.resource_claims_of(pod)
         node = self.cluster.nodes[on] if on else None
         job = JobInfo(meta.namespace, meta.name)
         self.cluster.put_job(job)

@@ -236,7 +236,7 @@ class Mirror:
         annotations_before = task.annotations
         gates_before = (task.gated, task.admission_gate, task.claim_names)
         assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
-        if template is not task.template:
+        if template is not task.template or reading.resource_claims_of(pod) != task.resource_claims:
             self._replace(task, pod)
             return
         self._describe(task, pod)
@@ -295,6 +295,7 @@ class Mirror:
         task.gated = reading.gates_of(pod)
         task.admission_gate = reading.has_admission_gate(pod)
         task.terminating = meta.deletion_timestamp is not None
+        task.resource_claims = reading.resource_claims_of(pod)
         task.claim_names = reading.claim_names_of(pod)
         self._hear_nomination(task, pod.status.nominated_node_name)
         task.resource_version = meta.resource_version

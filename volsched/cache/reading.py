@@ -20,7 +20,7 @@ from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import Resources
 from volsched.model.status import TaskStatus
-from volsched.model.task import ADMISSION_GATE
+from volsched.model.task import ADMISSION_GATE, ResourceClaimUse
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 ROLE: Final = "volcano.sh/task-spec"
@@ -136,6 +136,14 @@ def gates_of(pod: api.Pod) -> tuple[str, ...]:
 def has_admission_gate(pod: api.Pod) -> bool:
     """Whether a pod carries the gate that we lift once its queue takes it on."""
     return any(gate.name == ADMISSION_GATE for gate in pod.spec.scheduling_gates)
+
+
+def resource_claims_of(pod: api.Pod) -> tuple[ResourceClaimUse, ...]:
+    """The ResourceClaims that a pod names, and the templates from which it has others made."""
+    return tuple(
+        ResourceClaimUse(use.name, use.resource_claim_name or "", use.resource_claim_template_name or "")
+        for use in pod.spec.resource_claims
+    )
 
 
 def claim_names_of(pod: api.Pod) -> tuple[tuple[str, str | None], ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from volsched.model.status import TaskStatus
 from volsched.model.template import TaskTemplate
 from volsched.model.verdict import Verdict
@@ -20,6 +22,14 @@ ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 _NONE: Mapping[str, str] = {}
 
 
+class ResourceClaimUse(msgspec.Struct, frozen=True, gc=False, order=True):
+    """An entry of `spec.resourceClaims`: the claim it names, or the template from which one is made for each pod."""
+
+    name: str
+    claim: str = ""
+    template: str = ""
+
+
 class TaskInfo:
     """A pod: identity, template, standing. Created by the mirror; moved only by ``Cluster.move``.
 
@@ -28,7 +38,8 @@ class TaskInfo:
     ``admission_gate``: the pod carries Volcano's gate that we lift once its queue takes the task on.
     ``nominated`` is the node where room is being made for the task; ``nomination_sent`` says that we decided so (or
     that it no longer holds) and the API server has not shown it yet.
-    ``claim_names`` are the ResourceClaims that were made from templates: (entry of the pod, name or None for none).
+    ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
+    that were made from templates: (entry of the pod, name or None for none).
     ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     """
@@ -61,6 +72,7 @@ class TaskInfo:
         "priority",
         "priority_class",
         "refusal",
+        "resource_claims",
         "resource_version",
         "role",
         "scheduler",
@@ -112,6 +124,7 @@ class TaskInfo:
         self.bind_annotations: dict[str, str] | None = None
         self.bind_volumes: tuple[VolumeWrite, ...] = ()
         self.bind_claims: tuple[ClaimWrite, ...] = ()
+        self.resource_claims: tuple[ResourceClaimUse, ...] = ()
         self.claim_names: tuple[tuple[str, str | None], ...] = ()
         self.order: tuple[object, ...] = ()
 

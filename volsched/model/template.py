@@ -3,11 +3,12 @@
 Feasibility and scores belong to a template, not to a pod. Two pods share one when everything that decides where they
 may go is equal; names, uids and labels do not matter, except where a rule of the pod itself looks at them:
 
-* its namespace, when it has affinity or spread terms or names claims;
+* its namespace, when it has affinity or spread terms or names PersistentVolumeClaims;
 * those of its labels that its own affinity and spread terms look at (`labels`);
 * its name, when it has an ephemeral volume (the claim is called `<pod>-<volume>`).
 
-Whether other pods' terms match this pod depends on all its labels and is no business of the template.
+Whether other pods' terms match this pod depends on all its labels and is no business of the template. Nor is which
+ResourceClaims it has (`TaskInfo.resource_claims`): what these ask for and were given decides, not what they are called.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -28,7 +29,6 @@ __all__ = [
     "HostPort",
     "LegacyDisk",
     "PodTerm",
-    "ResourceClaimUse",
     "SpreadConstraint",
     "Taint",
     "TaskTemplate",
@@ -154,14 +154,6 @@ class LegacyDisk(msgspec.Struct, frozen=True, gc=False, order=True):
         return self.kind == "aws" or not (self.read_only and other.read_only)
 
 
-class ResourceClaimUse(msgspec.Struct, frozen=True, gc=False, order=True):
-    """An entry of `spec.resourceClaims`: the claim it names, or the template from which one is made for each pod."""
-
-    name: str
-    claim: str = ""
-    template: str = ""
-
-
 class ContainerAmounts(msgspec.Struct, frozen=True, gc=False):
     """What one container asks for of extended resources: (name, thousandths) pairs by name, zeros and less included.
 
@@ -233,7 +225,7 @@ class _Rules(msgspec.Struct, frozen=True):
     images: tuple[str, ...] = ()
     containers: int = 0
     container_amounts: tuple[ContainerAmounts, ...] = ()
-    resource_claims: tuple[ResourceClaimUse, ...] = ()
+    has_resource_claims: bool = False
     features: frozenset[str] = frozenset()
     refusals: tuple[FieldError, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
@@ -249,6 +241,7 @@ class TaskTemplate:
     `claims` are the names of PersistentVolumeClaims in `namespace`, those of ephemeral volumes included;
     `ephemeral_claims` are the latter alone (their owner must be the pod).
     `containers` counts containers and init containers; `images` are their images, then those of image volumes.
+    `has_resource_claims`: which ones, each task says itself.
     `container_amounts` has every container of a pod of which any asks for extended resources, and is empty otherwise;
     the names of the containers are with the task.
     `features` must all be among the node's declared features.
@@ -266,6 +259,7 @@ class TaskTemplate:
         "containers",
         "ephemeral_claims",
         "features",
+        "has_resource_claims",
         "host_ports",
         "id",
         "images",
@@ -280,7 +274,6 @@ class TaskTemplate:
         "refusals",
         "request",
         "required_nodes",
-        "resource_claims",
         "rules",
         "spread",
         "tolerations",
@@ -309,7 +302,7 @@ class TaskTemplate:
         self.images: tuple[str, ...] = rules.images
         self.containers: int = rules.containers
         self.container_amounts: tuple[ContainerAmounts, ...] = rules.container_amounts
-        self.resource_claims: tuple[ResourceClaimUse, ...] = rules.resource_claims
+        self.has_resource_claims: bool = rules.has_resource_claims
         self.features: frozenset[str] = rules.features
         self.refusals: tuple[FieldError, ...] = rules.refusals
         self.annotations: Mapping[str, str] = dict(rules.annotations)
@@ -416,7 +409,7 @@ class TemplateTable:
             if keys is None:
                 keys = self._keys_of_terms[terms] = _label_keys(spec)
             labels = [metadata.labels.get(key) for key in keys]
-        if labels is None and not spec.resource_claims and not any(map(_is_claim, spec.volumes)):
+        if labels is None and not any(map(_is_claim, spec.volumes)):
             return None
         ephemeral = any(volume.ephemeral is not None for volume in spec.volumes)
         return metadata.namespace, labels, metadata.name if ephemeral else None
@@ -444,14 +437,11 @@ def rules_of(pod: api.Pod, annotations: tuple[tuple[str, str], ...] = ()) -> _Ru
         images=_images(spec),
         containers=len(spec.containers) + len(spec.init_containers),
         container_amounts=container_amounts(spec),
-        resource_claims=tuple(
-            ResourceClaimUse(item.name, item.resource_claim_name or "", item.resource_claim_template_name or "")
-            for item in spec.resource_claims
-        ),
+        has_resource_claims=bool(spec.resource_claims),
         features=_features(spec),
         annotations=annotations,
         labels=tuple((key, metadata.labels[key]) for key in keys if key in metadata.labels),
-        namespace=metadata.namespace if keys or _has_terms(spec) or claims or spec.resource_claims else "",
+        namespace=metadata.namespace if keys or _has_terms(spec) or claims else "",
         **terms,
         refusals=tuple(reader.refusals),
     )
@@ -506,7 +496,7 @@ def _counting_parts(pod: api.Pod) -> tuple[Any, ...]:
         spec.host_network,
         spec.host_users,
         volumes,
-        spec.resource_claims,
+        bool(spec.resource_claims),
     )
 
 

@@ -300,6 +300,47 @@ def test_only_the_node_whose_devices_changed_is_asked_again() -> None:
     assert rig.cluster.devices.version == version
 
 
+def test_pods_whose_claims_ask_for_the_same_share_what_is_known_of_nodes() -> None:
+    """Each names a claim of its own. What one more pod costs is the node that the one before it has changed."""
+    names = tuple(f"n{number:03}" for number in range(200))
+    cluster = a_world(
+        *(cards(name, "d1") for name in names), *(claim(f"c{n}", exactly()) for n in range(50)), nodes=names
+    )
+    for number in range(50):
+        cluster.job(f"j{number}", cpu="1", spec=using(f"c{number}"))
+    rig = a_rig(cluster, CONFIGURATION)
+
+    assert len(rig.cycle().bindings) == 50
+    engine = rig.scheduler.engine
+    assert isinstance(engine, FastEngine)
+    assert len(rig.mirror.templates) == 1
+    assert engine.rows_scored <= 200 + 50 * 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_pods_that_differ_in_what_their_claims_say_alone_are_placed_each_for_itself(engine: Any) -> None:
+    given_there = held("given", "d1", pool="n2")
+    node = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+    given_there["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [node]}
+    cluster = a_world(
+        cards("n1", "d1"),
+        cards("n2", "d1", "d2"),
+        cards("n3", "d1", "d2", "d3"),
+        claim("three", exactly(count=3)),
+        claim("two", exactly(count=2)),
+        claim("one", exactly()),
+        given_there,
+        nodes=("n1", "n2", "n3"),
+    )
+    for name in ("given", "three", "two", "one", "missing"):
+        cluster.job(name, cpu="1", spec=using(name))
+
+    decision = a_rig(cluster, CONFIGURATION, engine).cycle()
+
+    assert decision.bindings == {"given-0": "n2", "three-0": "n3", "one-0": "n2"}
+    assert set(decision.waiting) == {"two-0", "missing-0"}
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     devices=st.lists(st.integers(0, 3), min_size=2, max_size=4),
