@@ -1,248 +1,39 @@
-"""What queues hold of devices: claim by claim, each once in a queue and once in every queue above it.
+"""What queues hold of devices, as quotas of devices mind it, and the jobs that are about to hold some.
 
 A pod counts from the moment a node is chosen for it (promised room included) until it is evicted, finishes or is
-undone. A claim counts in a queue while any pod there uses it. What a claim counts for may change while it is held, when
-its devices are chosen or seen: then all accounts that have it follow. All of it is a function of where pods stand and
-what claims have, so accounts that are rebuilt are those that were followed.
+undone.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from typing import Final
 
-from volsched.framework.dra.amounts import Amount, Amounts
-from volsched.framework.dra.charges import of_results, of_spec
-from volsched.framework.dra.extended import from_devices
-from volsched.model.cluster import Cluster, Observer
-from volsched.model.device import ClaimSpec
-from volsched.model.devices import unmade_uid
-from volsched.model.dra import Allocation
+from volsched.framework.dra.accounts import DeviceAccounts
+from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo
-from volsched.model.node import NodeInfo
 from volsched.model.status import IS_ALLOCATED, TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
 
 COUNTS: Final = tuple(IS_ALLOCATED[status] or status is TaskStatus.PIPELINED for status in TaskStatus)
 """Indexed by status: the pod's claims count in its queue."""
 
-ROOT: Final = "root"
 
-
-class Account:
-    """The claims that a queue uses, by how many pods, and what they count for together, without zeros."""
-
-    def __init__(self) -> None:
-        self.users: Counter[str] = Counter()
-        self.used: dict[Amount, Fraction] = {}
-
-    def add(self, amounts: Amounts, by: int) -> None:
-        """Add amounts, or take them off."""
-        for key, value in amounts.items():
-            left = self.used.get(key, Fraction(0)) + by * value
-            if left:
-                self.used[key] = left
-            else:
-                self.used.pop(key, None)
-
-
-class Ledger(Observer):
+class Ledger(DeviceAccounts):
     """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in."""
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:
-        self._cluster = cluster
-        self._with_admin = with_admin
-        self._accounts: dict[str, Account] = {}
-        self._own: dict[str, Account] = {}
-        self.seated: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        """Pods that count, with the queues and the claims that they count in and for."""
-        self._charges: dict[str, Amounts] = {}
-        self._holders: Counter[str] = Counter()
-        self._seen = cluster.devices.log_end
-        self._tree: tuple[tuple[str, str], ...] = ()
-        self._job_queues: dict[str, str] = {}
         self.admitted: dict[str, JobInfo] = {}
         """Jobs that are admitted and have pods with claims."""
-        self.version = 0
-        self._classes_version = -1
-        self._read_classes()
-
-    # -- reading ------------------------------------------------------------------------------------------------------
-
-    def account(self, queue: str) -> Account:
-        """Return what a queue and all queues below it hold."""
-        return self._accounts.get(queue) or Account()
-
-    def own(self, queue: str) -> Account:
-        """Return what the pods of a queue itself hold."""
-        return self._own.get(queue) or Account()
-
-    def levels(self, queue: str) -> tuple[str, ...]:
-        """Return a queue and the queues above it, each once, the root last."""
-        found: dict[str, None] = {}
-        name, queues = queue, self._cluster.queues
-        while name in queues and name not in found:
-            found[name] = None
-            name = queues[name].parent
-        return (*(name for name in found if name != ROOT), ROOT)
-
-    def claims_of(self, task: TaskInfo) -> tuple[str, ...]:
-        """Return the keys of a pod's claims, each once; those that are not made yet are left out."""
-        names = dict(task.claim_names)
-        found = (use.claim or names.get(use.name) for use in task.resource_claims)
-        keys = dict.fromkeys(f"{task.namespace}/{name}" for name in found if name)
-        if from_devices(task.template, self._cluster.devices):
-            made = self._cluster.devices.extended_claim_of(task.uid)
-            keys[made.key if made is not None else unmade_uid(task.uid)] = None
-        return tuple(keys)
-
-    def concerns(self, task: TaskInfo) -> bool:
-        """Say whether a pod has claims, or asks for extended resources that a DeviceClass stands for."""
-        return bool(task.template.has_resource_claims or from_devices(task.template, self._cluster.devices))
-
-    def charge(self, key: str) -> Amounts:
-        """Return what a claim counts for; one that is gone while it is held counts for what it did."""
-        return self._charges[key] if key in self._charges else self._read(key)
-
-    def _read(self, key: str) -> Amounts:
-        devices = self._cluster.devices
-        claim = devices.claims.get(key)
-        if claim is None:
-            chosen = devices.in_flight.get(key)
-            return self._of(chosen.spec, chosen.allocation) if chosen is not None else {}
-        allocation = devices.allocation_of(claim)
-        if allocation is None:
-            return of_spec(claim.spec, with_admin=self._with_admin)
-        return self._of(claim.spec, allocation)
-
-    def _of(self, spec: ClaimSpec, allocation: Allocation) -> Amounts:
-        return of_results(spec, allocation.devices.results, with_admin=self._with_admin)
-
-    def held_by(self, job: JobInfo) -> frozenset[str]:
-        """Return the claims that placed pods of a job use."""
-        return frozenset(key for uid in job.tasks if uid in self.seated for key in self.seated[uid][1])
-
-    # -- changes ------------------------------------------------------------------------------------------------------
-
-    def follows(self, template: TaskTemplate) -> bool:
-        """Say whether pods of this template may have claims."""
-        return bool(template.has_resource_claims or template.container_amounts)
-
-    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
-        """Charge and uncharge."""
-        counts = COUNTS[task.status] and task.job is not None
-        if counts and task.uid not in self.seated:
-            self._sit(task)
-        elif not counts:
-            self._rise(task.uid)
+        super().__init__(cluster, counts=COUNTS, with_admin=with_admin)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Follow a job into another queue, and into and out of admission."""
-        waits = job.phase == INQUEUE and any(self.concerns(task) for task in job.tasks.values())
-        if waits and not gone:
+        super().job_changed(job, gone=gone)
+        if not gone and job.phase == INQUEUE and any(self.concerns(task) for task in job.tasks.values()):
             self.admitted[job.key] = job
         else:
             self.admitted.pop(job.key, None)
-        if gone:
-            self._job_queues.pop(job.key, None)
-        elif self._job_queues.setdefault(job.key, job.queue) != job.queue:
-            self._job_queues[job.key] = job.queue
-            for task in job.tasks.values():
-                if task.uid in self.seated:
-                    self._rise(task.uid)
-                    self._sit(task)
-
-    def catch_up(self) -> None:
-        """Take in what became of queues and claims."""
-        tree = tuple((name, queue.parent) for name, queue in self._cluster.queues.items())
-        if self._classes_version != self._cluster.devices.classes_version:
-            self._read_classes()
-            return
-        if tree != self._tree:
-            self._rebuild()
-            return
-        devices = self._cluster.devices
-        changed = devices.changed_since(self._seen)
-        self._seen = devices.log_end
-        for key in changed if changed is not None else list(self._charges):
-            self._move_to_made(key)
-            self._recharge(key)
 
     def _read_classes(self) -> None:
-        """Find out anew which pods want devices, as other extended resources may come from these."""
-        self._classes_version = self._cluster.devices.classes_version
+        super()._read_classes()
         for job in self._cluster.jobs.values():
             self.job_changed(job, gone=False)
-        self._rebuild()
-
-    def _rebuild(self) -> None:
-        """Count everything anew, as the tree of queues is another one."""
-        self._tree = tuple((name, queue.parent) for name, queue in self._cluster.queues.items())
-        self._seen = self._cluster.devices.log_end
-        for kept in (self._accounts, self._own, self.seated, self._charges, self._holders):
-            kept.clear()
-        for task in self._cluster.tasks.values():
-            if self.follows(task.template) and COUNTS[task.status] and task.job is not None:
-                self._sit(task)
-
-    def _move_to_made(self, key: str) -> None:
-        """Let a pod's claim for extended resources count under its own name, once it is made."""
-        claim = self._cluster.devices.claims.get(key)
-        if claim is None or not claim.extended or unmade_uid(claim.owner) not in self._charges:
-            return
-        self._rise(claim.owner)
-        self._sit(self._cluster.tasks[claim.owner])
-
-    def _recharge(self, key: str) -> None:
-        before, devices = self._charges.get(key), self._cluster.devices
-        if before is None or not (key in devices.claims or key in devices.in_flight):
-            return
-        after = self._charges[key] = self._read(key)
-        if after == before:
-            return
-        self.version += 1
-        for account in self._all_accounts():
-            if key in account.users:
-                account.add(before, -1)
-                account.add(after, 1)
-
-    def _all_accounts(self) -> Iterator[Account]:
-        yield from self._accounts.values()
-        yield from self._own.values()
-
-    def _sit(self, task: TaskInfo) -> None:
-        queue = task.job.queue if task.job is not None else ""
-        keys = self.claims_of(task)
-        levels = self.levels(queue)
-        self.seated[task.uid] = levels, keys
-        for key in keys:
-            self._holders[key] += 1
-            if key not in self._charges:
-                self._charges[key] = self._read(key)
-        self._count(queue, levels, keys, 1)
-
-    def _rise(self, uid: str) -> None:
-        levels, keys = self.seated.pop(uid, ((), ()))
-        if not levels:
-            return
-        self._count(levels[0], levels, keys, -1)
-        for key in keys:
-            self._holders[key] -= 1
-            if not self._holders[key]:
-                del self._holders[key], self._charges[key]
-
-    def _count(self, queue: str, levels: Iterable[str], keys: Iterable[str], by: int) -> None:
-        self.version += 1
-        accounts = [self._accounts.setdefault(name, Account()) for name in levels]
-        accounts.append(self._own.setdefault(queue, Account()))
-        for key in keys:
-            for account in accounts:
-                was = account.users[key]
-                account.users[key] += by
-                if not account.users[key]:
-                    del account.users[key]
-                if not was or not account.users.get(key):
-                    account.add(self._charges[key], by)

@@ -103,6 +103,8 @@ class Cluster:
     ``changes`` only with what a session has committed and what the mirror has heard, not with what is tried and undone.
     ``touched`` are the jobs that changed since a session last wrote their status, ``waiting`` those with pending tasks,
     ``unadmitted`` those in no phase or Pending; all three are kept so that a session need not look at every job.
+    ``charged`` are the names of queues that are new or whose tasks may hold something else since it was last looked;
+    ``queue_tree`` changes when a queue comes, goes, or is put below another one.
     ``nominated`` are the tasks for which room is being made on a node.
     """
 
@@ -132,6 +134,8 @@ class Cluster:
         self.nominated: dict[str, TaskInfo] = {}
         self.waiting: dict[str, JobInfo] = {}
         self.unadmitted: dict[str, JobInfo] = {}
+        self.charged: dict[str, None] = {}
+        self.queue_tree = 0
         self.totals: list[int] = []
         self.total_used: list[int] = []
         self._observers: tuple[Observer, ...] = ()
@@ -374,13 +378,15 @@ class Cluster:
     def _charge_accounts(self, job: JobInfo, task: TaskInfo, by: int) -> None:
         """Put a task's request on the accounts of its job and its queue, or take it off."""
         _add(job.allocated, task.template.request, by)
-        self._charge_queue(job.queue, task.template.request, by)
+        self._charge_queue(job.queue, task.template.request, by, 1)
 
-    def _charge_queue(self, name: str, amounts: Mapping[str, int], by: int) -> None:
+    def _charge_queue(self, name: str, amounts: Mapping[str, int], by: int, tasks: int) -> None:
         queue = self.queues.get(name)
         if queue is not None:
             _add(queue.allocated, amounts, by)
+            queue.placed += by * tasks
             queue.version += 1
+            self.charged[name] = None
 
     # -- jobs and queues --------------------------------------------------------------------------------------------
 
@@ -388,12 +394,15 @@ class Cluster:
         """Add or replace a queue; what its tasks hold is counted anew only when it is new."""
         known = self.queues.get(queue.name)
         self.queues[queue.name] = queue
+        self.charged[queue.name] = None
+        if known is None or known.parent != queue.parent:
+            self.queue_tree += 1
         if known is not None:
-            queue.allocated, queue.version = known.allocated, known.version + 1
+            queue.allocated, queue.placed, queue.version = known.allocated, known.placed, known.version + 1
         else:
             queue.version = self._queue_versions
             for job in self._jobs_in(queue.name):
-                self._charge_queue(queue.name, job.allocated, 1)
+                self._charge_queue(queue.name, job.allocated, 1, job.placed_count)
                 self.touched[job.key] = job
         self.relief += 1
         for observer in self._observers:
@@ -404,6 +413,7 @@ class Cluster:
         queue = self.queues.pop(name, None)
         if queue is not None:  # one that comes back must not be taken for this one
             self._queue_versions = max(self._queue_versions, queue.version + 1)
+            self.queue_tree += 1
         self.touched.update((job.key, job) for job in self._jobs_in(name))
         self.relief += 1
         if queue is not None:
@@ -465,9 +475,9 @@ class Cluster:
         """Let a job count for another queue, with everything that its tasks hold."""
         if job.queue == queue:
             return
-        self._charge_queue(job.queue, job.allocated, -1)
+        self._charge_queue(job.queue, job.allocated, -1, job.placed_count)
         job.queue = queue
-        self._charge_queue(job.queue, job.allocated, 1)
+        self._charge_queue(job.queue, job.allocated, 1, job.placed_count)
         self.relief += 1
         for observer in self._observers:
             observer.job_changed(job, gone=False)

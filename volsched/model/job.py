@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from volsched.model.resources import Resources
-from volsched.model.status import IS_READY, IS_VALID, TaskStatus
+from volsched.model.status import IS_ALLOCATED, IS_READY, IS_VALID, TaskStatus
 from volsched.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -198,6 +198,11 @@ class JobInfo:
     def roles_valid(self) -> bool:
         """Whether every role with a minimum has enough members that can work at all."""
         return not self.judges_roles or self._reach_minima(self._by_role(lambda task: IS_VALID[task.status]))
+
+    @property
+    def placed_count(self) -> int:
+        """Members that are charged to the queue."""
+        return sum(count for count, placed in zip(self.counts, IS_ALLOCATED, strict=True) if placed)
 
     @property
     def valid_count(self) -> int:

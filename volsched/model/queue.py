@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
+
+ROOT: Final = "root"
+"""The queue that all others are below, whether they say so or not."""
 
 
 class QueueInfo:
     """A Queue object's spec as the scheduler reads it.
 
     ``capability``, ``deserved`` and ``guarantee`` are amounts per resource; a resource that is absent from
-    ``capability`` is not limited by it. ``allocated`` is what the queue's placed tasks hold, kept by the cluster.
+    ``capability`` is not limited by it. ``allocated`` is what the queue's placed tasks hold and ``placed`` how many
+    these are, kept by the cluster.
     """
 
     __slots__ = (
@@ -22,6 +27,7 @@ class QueueInfo:
         "guarantee",
         "name",
         "parent",
+        "placed",
         "priority",
         "reclaimable",
         "state",
@@ -45,6 +51,7 @@ class QueueInfo:
         self.dra: object = None
         self.annotations: Mapping[str, str] = {}
         self.allocated: dict[str, int] = {}
+        self.placed = 0
         self.version = 0
 
     @property
@@ -54,3 +61,12 @@ class QueueInfo:
 
     def __repr__(self) -> str:
         return f"<Queue {self.name} {self.state}>"
+
+
+def levels(queues: Mapping[str, QueueInfo], name: str) -> tuple[str, ...]:
+    """Return a queue and the queues above it, each once, the root last; a parent that does not exist ends the way."""
+    found: dict[str, None] = {}
+    while name in queues and name not in found:
+        found[name] = None
+        name = queues[name].parent
+    return (*(name for name in found if name != ROOT), ROOT)

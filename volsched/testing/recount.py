@@ -127,11 +127,14 @@ def _job(job: JobInfo) -> Iterator[str]:
 
 def _queues(cluster: Cluster) -> Iterator[str]:
     counted: dict[str, dict[str, int]] = {name: {} for name in cluster.queues}
+    placed = dict.fromkeys(counted, 0)
     for task in cluster.tasks.values():
         if task.job is not None and IS_ALLOCATED[task.status] and task.job.queue in counted:
             _add(counted[task.job.queue], task)
+            placed[task.job.queue] += 1
     for name, amounts in counted.items():
         yield from _compare(f"queue {name}: allocated", cluster.queues[name].allocated, amounts)
+        yield from _compare(f"queue {name}: placed", cluster.queues[name].placed, placed[name])
 
 
 def _add(amounts: dict[str, int], task: TaskInfo) -> None:

@@ -1,0 +1,249 @@
+"""What queues hold of devices: claim by claim, each once in a queue and once in every queue above it.
+
+A claim counts in a queue while any pod there counts that uses it. What a claim counts for may change while it is held,
+when its devices are chosen or seen: then all accounts that have it follow. All of it is a function of where pods stand
+and what claims have, so accounts that are rebuilt are those that were followed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from volsched.framework.dra.amounts import Amount, Amounts
+from volsched.framework.dra.charges import of_results, of_spec
+from volsched.framework.dra.extended import from_devices
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.device import ClaimSpec
+from volsched.model.devices import unmade_uid
+from volsched.model.dra import Allocation
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.queue import levels
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
+
+
+class Account:
+    """The claims that a queue uses, by how many pods, and what they count for together, without zeros."""
+
+    def __init__(self) -> None:
+        self.users: Counter[str] = Counter()
+        self.used: dict[Amount, Fraction] = {}
+
+    def add(self, amounts: Amounts, by: int) -> None:
+        """Add amounts, or take them off."""
+        for key, value in amounts.items():
+            left = self.used.get(key, Fraction(0)) + by * value
+            if left:
+                self.used[key] = left
+            else:
+                self.used.pop(key, None)
+
+
+class Seat(NamedTuple):
+    """The queues that a pod counts in, and the keys of the claims that it counts for."""
+
+    levels: tuple[str, ...]
+    claims: tuple[str, ...]
+
+
+class DeviceAccounts(Observer):
+    """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in.
+
+    ``counts``: indexed by status, whether a pod that stands so counts. ``with_admin``: devices for administrators,
+    which are shared with their users, count too. ``version`` changes with every account.
+    """
+
+    def __init__(self, cluster: Cluster, *, counts: Sequence[bool], with_admin: bool = False) -> None:
+        self._cluster = cluster
+        self._counts = counts
+        self._with_admin = with_admin
+        self._accounts: dict[str, Account] = {}
+        self.seated: dict[str, Seat] = {}
+        """The pods that count, by uid."""
+        self._charges: dict[str, Amounts] = {}
+        self._holders: Counter[str] = Counter()
+        self._changed: dict[str, None] = {}
+        self._seen = cluster.devices.log_end
+        self._tree = -1
+        self._job_queues: dict[str, str] = {}
+        self.version = 0
+        self._classes_version = -1
+        self._read_classes()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def account(self, queue: str) -> Account:
+        """Return what a queue and all queues below it hold."""
+        return self._accounts.get(queue) or Account()
+
+    def take_changed(self) -> dict[str, None]:
+        """Return the names of queues whose accounts may have changed since this was last asked."""
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def levels(self, queue: str) -> tuple[str, ...]:
+        """Return a queue and the queues above it, each once, the root last."""
+        return levels(self._cluster.queues, queue)
+
+    def claims_of(self, task: TaskInfo) -> tuple[str, ...]:
+        """Return the keys of a pod's claims, each once; those that are not made yet are left out."""
+        names = dict(task.claim_names)
+        found = (use.claim or names.get(use.name) for use in task.template.resource_claims)
+        keys = dict.fromkeys(f"{task.namespace}/{name}" for name in found if name)
+        if from_devices(task.template, self._cluster.devices):
+            made = self._cluster.devices.extended_claim_of(task.uid)
+            keys[made.key if made is not None else unmade_uid(task.uid)] = None
+        return tuple(keys)
+
+    def concerns(self, task: TaskInfo) -> bool:
+        """Say whether a pod has claims, or asks for extended resources that a DeviceClass stands for."""
+        return bool(task.template.resource_claims or from_devices(task.template, self._cluster.devices))
+
+    def charge(self, key: str) -> Amounts:
+        """Return what a claim counts for; one that is gone while it is held counts for what it did."""
+        return self._charges[key] if key in self._charges else self._read(key)
+
+    def _read(self, key: str) -> Amounts:
+        devices = self._cluster.devices
+        claim = devices.claims.get(key)
+        if claim is None:
+            chosen = devices.in_flight.get(key)
+            return self._of(chosen.spec, chosen.allocation) if chosen is not None else {}
+        allocation = devices.allocation_of(claim)
+        if allocation is None:
+            return of_spec(claim.spec, with_admin=self._with_admin)
+        return self._of(claim.spec, allocation)
+
+    def _of(self, spec: ClaimSpec, allocation: Allocation) -> Amounts:
+        return of_results(spec, allocation.devices.results, with_admin=self._with_admin)
+
+    def held_by(self, job: JobInfo) -> frozenset[str]:
+        """Return the claims that placed pods of a job use."""
+        return frozenset(key for uid in job.tasks if uid in self.seated for key in self.seated[uid].claims)
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def follows(self, template: TaskTemplate) -> bool:
+        """Say whether pods of this template may have claims."""
+        return bool(template.resource_claims or template.container_amounts)
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Charge and uncharge."""
+        if not self._is_due(task):
+            self._rise(task.uid)
+        elif task.uid not in self.seated:
+            self._sit(task)
+
+    def _is_due(self, task: TaskInfo) -> bool:
+        return self._counts[task.status] and task.job is not None and self.concerns(task)
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Follow a job into another queue."""
+        before = self._job_queues.get(job.key)
+        if gone:
+            self._job_queues.pop(job.key, None)
+        elif before is not None and before != job.queue:
+            self._job_queues[job.key] = job.queue
+            for task in job.tasks.values():
+                if task.uid in self.seated:
+                    self._rise(task.uid)
+                    self._sit(task)
+
+    def catch_up(self) -> None:
+        """Take in what became of queues and claims."""
+        if self._classes_version != self._cluster.devices.classes_version:
+            self._read_classes()
+            return
+        if self._tree != self._cluster.queue_tree:
+            self._rebuild()
+            return
+        devices = self._cluster.devices
+        if self._seen == devices.log_end:
+            return
+        changed = devices.changed_since(self._seen)
+        self._seen = devices.log_end
+        for key in changed if changed is not None else list(self._charges):
+            self._move_to_made(key)
+            self._recharge(key)
+
+    def _read_classes(self) -> None:
+        """Find out anew which pods want devices, as other extended resources may come from these."""
+        self._classes_version = self._cluster.devices.classes_version
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Count everything anew, as the tree of queues is another one."""
+        self._tree = self._cluster.queue_tree
+        self._seen = self._cluster.devices.log_end
+        self._changed.update(dict.fromkeys(self._accounts))
+        for kept in (self._accounts, self.seated, self._charges, self._holders, self._job_queues):
+            kept.clear()
+        for task in self._cluster.tasks.values():
+            if self.follows(task.template) and self._is_due(task):
+                self._sit(task)
+
+    def _move_to_made(self, key: str) -> None:
+        """Let a pod's claim for extended resources count under its own name, once it is made."""
+        claim = self._cluster.devices.claims.get(key)
+        if claim is None or not claim.extended or unmade_uid(claim.owner) not in self._charges:
+            return
+        self._rise(claim.owner)
+        self._sit(self._cluster.tasks[claim.owner])
+
+    def _recharge(self, key: str) -> None:
+        before, devices = self._charges.get(key), self._cluster.devices
+        if before is None or not (key in devices.claims or key in devices.in_flight):
+            return
+        after = self._charges[key] = self._read(key)
+        if after == before:
+            return
+        self.version += 1
+        for name, account in self._accounts.items():
+            if key in account.users:
+                account.add(before, -1)
+                account.add(after, 1)
+                self._changed[name] = None
+
+    def _sit(self, task: TaskInfo) -> None:
+        job = task.job
+        if job is None:
+            return
+        seat = self.seated[task.uid] = Seat(self.levels(job.queue), self.claims_of(task))
+        self._job_queues[job.key] = job.queue
+        for key in seat.claims:
+            self._holders[key] += 1
+            if key not in self._charges:
+                self._charges[key] = self._read(key)
+        self._count(seat, 1)
+
+    def _rise(self, uid: str) -> None:
+        seat = self.seated.pop(uid, None)
+        if seat is None:
+            return
+        self._count(seat, -1)
+        for key in seat.claims:
+            self._holders[key] -= 1
+            if not self._holders[key]:
+                del self._holders[key], self._charges[key]
+
+    def _count(self, seat: Seat, by: int) -> None:
+        self.version += 1
+        for name in seat.levels:
+            self._changed[name] = None
+            account = self._accounts.setdefault(name, Account())
+            for key in seat.claims:
+                self._use(account, key, by)
+
+    def _use(self, account: Account, key: str, by: int) -> None:
+        """Let one more pod of a queue use a claim, or one less; the first one and the last one change what it holds."""
+        was = account.users[key]
+        account.users[key] += by
+        if not account.users[key]:
+            del account.users[key]
+        if not was or not account.users.get(key):
+            account.add(self._charges[key], by)
