@@ -93,7 +93,7 @@ class DeviceAccounts(Observer):
     def claims_of(self, task: TaskInfo) -> tuple[str, ...]:
         """Return the keys of a pod's claims, each once; those that are not made yet are left out."""
         names = dict(task.claim_names)
-        found = (use.claim or names.get(use.name) for use in task.template.resource_claims)
+        found = (use.claim or names.get(use.name) for use in task.resource_claims)
         keys = dict.fromkeys(f"{task.namespace}/{name}" for name in found if name)
         if from_devices(task.template, self._cluster.devices):
             made = self._cluster.devices.extended_claim_of(task.uid)
@@ -102,7 +102,7 @@ class DeviceAccounts(Observer):
 
     def concerns(self, task: TaskInfo) -> bool:
         """Say whether a pod has claims, or asks for extended resources that a DeviceClass stands for."""
-        return bool(task.template.resource_claims or from_devices(task.template, self._cluster.devices))
+        return bool(task.template.has_resource_claims or from_devices(task.template, self._cluster.devices))
 
     def charge(self, key: str) -> Amounts:
         """Return what a claim counts for; one that is gone while it is held counts for what it did."""
@@ -130,7 +130,7 @@ class DeviceAccounts(Observer):
 
     def follows(self, template: TaskTemplate) -> bool:
         """Say whether pods of this template may have claims."""
-        return bool(template.resource_claims or template.container_amounts)
+        return bool(template.has_resource_claims or template.container_amounts)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Charge and uncharge."""
