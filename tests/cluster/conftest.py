@@ -17,12 +17,12 @@ MakeNodes = Callable[..., list[str]]
 
 
 @contextlib.contextmanager
-def running_control_plane(request: pytest.FixtureRequest, folder: Path) -> Iterator[ControlPlane]:
-    """A control plane whose logs are in that folder."""
+def running_control_plane(request: pytest.FixtureRequest, folder: Path, **options: Any) -> Iterator[ControlPlane]:
+    """A control plane whose logs are in that folder; options are those of `ControlPlane`."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():  # a first build takes minutes and says so
         binaries = find_binaries()
-    with ControlPlane(folder=folder, binaries=binaries) as cluster:
+    with ControlPlane(folder=folder, binaries=binaries, **options) as cluster:
         yield cluster
 
 

@@ -266,6 +266,28 @@ async def test_a_kind_that_the_server_lacks_is_done_without_or_waited_for(
     await required.until(lambda: not required.state)
 
 
+async def test_a_kind_that_may_not_be_read_is_done_without_only_where_the_server_lacks_it(
+    follow: Callable[..., Followed], fault_proxy: FaultProxy
+) -> None:
+    """The server looks at rights before it looks for the kind, and says 403 for what nobody has installed."""
+    forbidden = Respond(403, '{"kind":"Status","reason":"Forbidden","message":"not yours"}')
+    fault_proxy.inject(forbidden, path="/(things|deviceclasses)$")
+    there = follow(Resource("DeviceClass", "resource.k8s.io/v1", "deviceclasses", api.ApiObject, optional=True))
+    needed = follow(Resource("Thing", "resource.k8s.io/v1", "things", api.ApiObject))
+    no_kind = follow(Resource("Thing", "resource.k8s.io/v1", "things", api.ApiObject, optional=True))
+    no_group = follow(Resource("Thing", "nobody.example.com/v1", "things", api.ApiObject, optional=True))
+
+    await no_kind.listed()
+    await no_group.listed()
+    await needed.until(lambda: needed.informer.restarts["403"] > 1)
+    await there.until(lambda: there.informer.restarts["403"] > 1)
+
+    assert no_kind.informer.absent
+    assert no_group.informer.absent
+    assert not there.informer.listed
+    assert not needed.informer.listed
+
+
 async def test_catching_up_brings_what_a_stalled_watch_keeps_back(
     namespace: str, maps: Maps, follow: Callable[..., Followed], fault_proxy: FaultProxy
 ) -> None:
