@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import Claim, limits, share, share_out
+from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.demand import ACCOUNT, Demand, QueueDemand
 from volsched.framework.session import Session
@@ -29,16 +30,30 @@ FAIR_SHARE = Series(
 )
 """In cores, bytes and whole devices."""
 
+LEAVE_DUE: Final = "reclaimLeavesDeserved"
+
 
 class ProportionPlugin:
     """Registers the figures of one session."""
 
     name: ClassVar[str] = "proportion"
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(
+            LEAVE_DUE,
+            "bool",
+            False,
+            "Whether `reclaim` takes no pod whose queue would then hold less than it deserves of what the pod holds; "
+            "otherwise the last one taken may bring it below, as with Volcano.",
+        ),
+    )
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._leaves_due = bool(arguments[LEAVE_DUE])
 
     def on_session_open(self, session: Session) -> None:
         """Share the cluster out, and register."""
         last = session.account("proportion.last", LastClaims)
-        books = Books(session.cluster, session.account(ACCOUNT, Demand), last)
+        books = Books(session.cluster, session.account(ACCOUNT, Demand), last, leaves_due=self._leaves_due)
         session.add_queue_order_fn(self.name, books.order)
         session.add_reclaimable_fn(self.name, books.reclaimable)
         session.add_overused_fn(self.name, books.overused)
@@ -80,8 +95,11 @@ class LastClaims:
 class Books:
     """What each queue deserves and may have; what it holds is read live."""
 
-    def __init__(self, cluster: Cluster, demand: Demand, last: LastClaims | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, demand: Demand, last: LastClaims | None = None, *, leaves_due: bool = False
+    ) -> None:
         self._cluster = cluster
+        self._leaves_due = leaves_due
         self._demand = demand
         self._promised: dict[str, dict[str, int]] = {}
         self._orders: dict[str, tuple[int, tuple[int, Fraction]]] = {}
@@ -176,8 +194,10 @@ class Books:
             deserved = self._deserved(queue)
             if all(amount <= deserved.get(name, 0) for name, amount in left.items()):
                 continue
-            for name, amount in victim.template.request.items():
-                left[name] = left.get(name, 0) - amount
+            after = {name: left.get(name, 0) - amount for name, amount in victim.template.request.items()}
+            if self._leaves_due and any(amount < deserved.get(name, 0) for name, amount in after.items()):
+                continue
+            left.update(after)
             chosen.append(victim)
         return chosen
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plugins.proportion.plugin import Books
 from tests.actions.evictions import World, protected
 from tests.actions.rigs import conf
 from volsched.framework.configuration import PluginOption
+from volsched.framework.demand import ACCOUNT, Demand
 from volsched.framework.engine import FastEngine
 from volsched.framework.session import Session
 from volsched.model import api
@@ -134,6 +136,16 @@ worlds = st.fixed_dictionaries(
         "budget": st.none() | st.integers(0, 2),
     }
 )
+
+
+def crowded(raw: dict[str, Any]) -> dict[str, Any]:
+    """The same with one queue's jobs on the nodes and those of the others waiting for what they deserve."""
+    nodes, jobs = len(raw["nodes"]), raw["jobs"]
+    holds = [
+        {**job, "queue": "a", "on": place % nodes, "least": 0, "preemptable": None} for place, job in enumerate(jobs)
+    ]
+    wants = [{**job, "queue": "b" if job["queue"] == "a" else job["queue"], "on": -1, "least": 1} for job in jobs]
+    return {**raw, "nodes": [cpu + 2 for cpu in raw["nodes"]], "jobs": [*holds, *wants]}
 
 
 def build(raw: dict[str, Any]) -> World:
@@ -271,30 +283,51 @@ def test_no_budget_is_broken_when_told_so(raw: Any, name: str, allowed: int) -> 
         assert len(gone) <= allowed
 
 
+class Dues:
+    """A plugin that remembers what every queue deserved and held when the session opened."""
+
+    name = "dues"
+
+    def __init__(self, play: Play) -> None:
+        self.due: dict[str, dict[str, Any]] = {}
+        self.held: dict[str, dict[str, int]] = {}
+        profile = play.rig.scheduler.profile
+        play.rig.scheduler.profile = Profile(
+            profile.configuration, profile.actions, (*profile.plugins, ((PluginOption("dues"), self),))
+        )
+
+    def on_session_open(self, session: Session) -> None:
+        books = Books(session.cluster, session.account(ACCOUNT, Demand))
+        self.due = {queue: dict(books._deserved(info)) for queue, info in session.cluster.queues.items()}
+        self.held = {queue: dict(info.allocated) for queue, info in session.cluster.queues.items()}
+
+
+@settings(max_examples=80)
+@given(worlds)
+def test_reclaim_brings_no_queue_below_its_due_when_told_so(raw: Any) -> None:
+    told = "name: proportion\n    arguments: {reclaimLeavesDeserved: true}"
+    play = Play(build(crowded(raw)), CONFIGURATIONS["reclaim"].replace("name: proportion", told))
+    dues = Dues(play)
+
+    for number in range(4):
+        for _, victim, _ in play.victims(play.session(goes=0.6, seed=number)):
+            assert victim.job is not None
+            queue = play.cluster.queues[victim.job.queue]
+            promised = [t for t in play.cluster.nominated.values() if t.job is not None and t.job.queue == queue.name]
+            for resource in victim.template.request:
+                held = queue.allocated.get(resource, 0) + sum(t.template.request.get(resource, 0) for t in promised)
+                assert held >= dues.due[queue.name].get(resource, 0)
+
+
 @settings(max_examples=80)
 @given(worlds, st.sampled_from(RECLAIMING))
 def test_reclaim_takes_only_from_queues_that_hold_more_than_their_due(raw: Any, name: str) -> None:
-    seen: list[tuple[dict[str, Any], dict[str, Any]]] = []
-
-    class Dues:
-        name = "dues"
-
-        def on_session_open(self, session: Session) -> None:
-            from plugins.proportion.plugin import Books  # noqa: PLC0415 - the figures that are judged by
-            from volsched.framework.demand import ACCOUNT, Demand  # noqa: PLC0415
-
-            books = Books(session.cluster, session.account(ACCOUNT, Demand))
-            due = {queue: dict(books._deserved(info)) for queue, info in session.cluster.queues.items()}
-            seen.append((due, {queue: dict(info.allocated) for queue, info in session.cluster.queues.items()}))
-
     play = Play(build(raw), CONFIGURATIONS[name].replace("enqueue, ", ""))
-    profile = play.rig.scheduler.profile
-    play.rig.scheduler.profile = Profile(
-        profile.configuration, profile.actions, (*profile.plugins, ((PluginOption("dues"), Dues()),))
-    )
+    dues = Dues(play)
+
     for number in range(3):
         found = [v for v in play.victims(play.session(seed=number)) if v[0].action == "reclaim"]
-        due, held = seen[-1]
+        due, held = dues.due, dues.held
         for _, victim, preemptor in found:
             assert victim.job is not None
             assert preemptor.job is not None

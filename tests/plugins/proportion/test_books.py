@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plugins.proportion.plugin import Books, ProportionPlugin
+from plugins.proportion.plugin import LEAVE_DUE, Books, ProportionPlugin
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
 from volsched.framework.callbacks import Vote
@@ -22,17 +22,21 @@ class Told(ProportionPlugin):
 
     books: Books
 
+    def __init__(self, *, leaves_due: bool = False) -> None:
+        super().__init__({LEAVE_DUE: leaves_due})
+        self.leaves_due = leaves_due
+
     def on_session_open(self, session: Session) -> None:
         super().on_session_open(session)
-        self.books = Books(session.cluster, session.account(ACCOUNT, Demand))
+        self.books = Books(session.cluster, session.account(ACCOUNT, Demand), leaves_due=self.leaves_due)
         session.add_event_handler("test", self.books)
 
 
 class Desk:
     """One session with proportion's figures."""
 
-    def __init__(self, given: ClusterBuilder) -> None:
-        self.plugin = Told()
+    def __init__(self, given: ClusterBuilder, *, leaves_due: bool = False) -> None:
+        self.plugin = Told(leaves_due=leaves_due)
         self.stage = Stage(given, self.plugin.on_session_open)
 
     @property
@@ -239,14 +243,21 @@ def test_a_cluster_that_shrinks_below_what_is_held_denies_and_does_not_fail() ->
 # -- reclaiming -------------------------------------------------------------------------------------------------------
 
 
-def reclaimable(held: int, *, asks: dict[str, str] | None = None, victims: int | None = None, cpu: str = "1") -> int:
+def reclaimable(
+    held: int,
+    *,
+    asks: dict[str, str] | None = None,
+    victims: int | None = None,
+    cpu: str = "1",
+    leaves_due: bool = False,
+) -> int:
     """How many of the pods of q the task of r may take."""
     given = a_cluster().node("n1", cpu=10, memory="10Gi").queue("q").queue("r").group("run", "q", phase="Running")
     given.job("more", 20, queue="q", cpu=1)
     for index in range(held):
         given.pod(f"run-{index}", "run", on="n1", cpu=cpu)
     given.job("try", 1, queue="r", **({"cpu": "1"} if asks is None else asks)).job("fill", 20, queue="r", cpu=1)
-    desk = Desk(given)
+    desk = Desk(given, leaves_due=leaves_due)
     names = [f"run-{index}" for index in range(held if victims is None else victims)]
     chosen = desk.books.reclaimable(desk.stage.task("try-0"), [desk.stage.task(name) for name in names])
     assert [task.name for task in chosen] == names[: len(chosen)]
@@ -258,6 +269,8 @@ RECLAIMABLE: dict[str, tuple[dict[str, Any], int]] = {
     "nobody of a queue at its due": ({"held": 5}, 0),
     "as many as bring it down to its due": ({"held": 8}, 3),
     "the last may take it below, as with Volcano": ({"held": 4, "cpu": "1600m"}, 1),
+    "or not, where that is said": ({"held": 4, "cpu": "1600m", "leaves_due": True}, 0),
+    "down to its due": ({"held": 8, "leaves_due": True}, 3),
     "nobody for what the queue does not hold": ({"held": 8, "asks": {"memory": "1Gi"}}, 0),
     "whoever asks for nothing may take from whom is above": ({"held": 8, "asks": {}}, 3),
 }
