@@ -26,6 +26,8 @@ GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 ROLE: Final = "volcano.sh/task-spec"
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
+_QUOTA_NAMES: Final = ("count/", "requests.", "limits.")
+"""How names begin that only a ResourceQuota knows: they repeat what ``cpu``, ``pods`` or a card's own name says."""
 
 Report = Callable[[str, str], None]
 """Takes a field's path and what is wrong with it."""
@@ -170,9 +172,16 @@ def queue_info(queue: api.Queue, report: Report) -> QueueInfo:
 
 
 def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
-    """A PodGroup's minResources; None when it names none."""
+    """A PodGroup's minResources; None when it names none.
+
+    Volcano's job controller writes them as a ResourceQuota would count them, ``count/pods`` and ``requests.cpu`` beside
+    ``pods`` and ``cpu``; no node has those (Volcano's scheduler leaves them out, too).
+    """
     listed = group.spec.min_resources
-    return Resources(amounts(listed, "spec.minResources", report)) if listed is not None else None
+    if listed is None:
+        return None
+    asked = {name: text for name, text in listed.items() if not name.startswith(_QUOTA_NAMES)}
+    return Resources(amounts(asked, "spec.minResources", report))
 
 
 def conditions_of(group: api.PodGroup) -> tuple[Condition, ...]:
