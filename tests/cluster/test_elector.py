@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+import uuid
 from collections.abc import AsyncIterator
 
 import pytest
@@ -75,6 +76,22 @@ def test_times_that_contradict_each_other_are_named() -> None:
     assert "longer than the renew deadline" in LeaseSettings("n", "x", 10, 10, 2).problem()
     assert "retry periods" in LeaseSettings("n", "x", 15, 2, 2).problem()
     assert "positive" in LeaseSettings("n", "x", 15, 10, 0).problem()
+
+
+async def test_a_namespace_that_is_missing_is_said_and_waited_for(
+    control_plane: ControlPlane, direct: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = f"missing-{uuid.uuid4().hex[:8]}"
+    candidate = Candidate(direct, missing)
+    leading = asyncio.ensure_future(candidate.lead())
+    try:
+        await asyncio.sleep(3 * RETRY)
+        assert f'namespaces "{missing}" not found' in capsys.readouterr().out
+        await asyncio.to_thread(control_plane.create_namespace, missing)
+        await leading
+    finally:
+        leading.cancel()
+        await candidate.vanish()
 
 
 async def test_the_first_candidate_leads_and_the_second_waits(

@@ -68,6 +68,23 @@ def test_plain_pods_are_scheduled_directly_in_kube_schedulers_place() -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "lease"),
+    [
+        ((), "volsched-system/volsched"),
+        (("volcano",), "volcano-system/volsched"),
+        (("volcano", "volsched"), "volsched-system/volsched"),
+        (("default-scheduler",), "kube-system/kube-scheduler"),
+    ],
+)
+def test_the_lease_is_in_a_namespace_that_there_is_where_such_a_scheduler_runs(
+    names: tuple[str, ...], lease: str
+) -> None:
+    options = parsed(*(f"--scheduler-name={name}" for name in names))
+
+    assert f"{options.lease.namespace}/{options.lease.name}" == lease
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--scheduler-conf", "f", "--scheduler-configmap", "a/b"), "exclude"),

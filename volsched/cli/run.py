@@ -13,6 +13,9 @@ from volsched.cli.flags import SETTINGS, Duration, leader_flags, lease_from, log
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """Who answers to this name alone stands in kube-scheduler's place: its Lease, its plain pods, its preemption."""
 
+VOLCANO: Final = "volcano"
+"""Who answers to this name stands in the place of Volcano's scheduler, and makes the queues that have to exist."""
+
 _HARMLESS: Final = (
     "alsologtostderr",
     "ca-cert-file",
@@ -104,7 +107,8 @@ def _take_harmless(command: Any) -> Any:
 )
 @leader_flags(
     "volsched; in kube-scheduler's place kube-scheduler",
-    "the pod's own, else volsched-system; in kube-scheduler's place kube-system",
+    "the pod's own, else volsched-system; in the place of Volcano's scheduler volcano-system; in kube-scheduler's "
+    "place kube-system",
     "schedulers",
 )
 @server_flags
@@ -135,7 +139,7 @@ def run(context: click.Context, /, **flags: Any) -> None:
 
 def options_from(flags: dict[str, Any]) -> Any:
     """Return the flags as `volsched.runner.Options`; raises click.UsageError for contradictions."""
-    from volsched.kube.credentials import Source, namespace_of_service_account  # noqa: PLC0415
+    from volsched.kube.credentials import Source  # noqa: PLC0415
     from volsched.runner import Options  # noqa: PLC0415
 
     if flags["scheduler_conf"] and flags["scheduler_configmap"]:
@@ -146,8 +150,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         raise click.UsageError("--schedule-period must be positive")
     names = tuple(dict.fromkeys(flags["scheduler_names"]))
     alone = names == (DEFAULT_SCHEDULER,)
-    namespace = "kube-system" if alone else namespace_of_service_account() or "volsched-system"
-    lease = lease_from(flags, "kube-scheduler" if alone else "volsched", namespace)
+    lease = lease_from(flags, "kube-scheduler" if alone else "volsched", _lease_namespace(names))
     return Options(
         scheduler_names=names,
         scheduler_conf=flags["scheduler_conf"],
@@ -166,6 +169,15 @@ def options_from(flags: dict[str, Any]) -> Any:
         binds_in_flight=flags["binds_in_flight"],
         watch_silence=flags["watch_silence"],
     )
+
+
+def _lease_namespace(names: tuple[str, ...]) -> str:
+    """Where the Lease is: a namespace that there is wherever a scheduler of these names runs."""
+    from volsched.kube.credentials import namespace_of_service_account  # noqa: PLC0415
+
+    if names == (DEFAULT_SCHEDULER,):
+        return "kube-system"
+    return namespace_of_service_account() or ("volcano-system" if names == (VOLCANO,) else "volsched-system")
 
 
 def _say_what_has_no_effect(flags: dict[str, Any]) -> None:

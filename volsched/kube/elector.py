@@ -174,10 +174,10 @@ class Elector:
         try:
             self._lease = await send(lease, self._within())
         except ApiError as error:
-            if error.status not in (404, 409):
+            if error.status != 409 and (error.status != 404 or self._lease is None):
                 if error.may_have_happened:
                     self._lease = None
-                raise
+                raise  # a 404 for a new Lease says that its namespace is missing
             self._lease = None  # somebody else was faster, or it was deleted: look before trying again
             self._lease = await self._read()
             if self._lease is not None:
