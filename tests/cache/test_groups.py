@@ -44,13 +44,13 @@ def test_a_podgroup_says_what_its_gang_needs() -> None:
     assert job.min_resources == {"cpu": 3_000, "memory": 1 << 30}
 
 
-def test_what_only_a_resource_quota_counts_is_no_part_of_a_minimum() -> None:
+def test_what_only_a_resource_quota_counts_and_pods_are_no_part_of_a_minimum() -> None:
     counted = {"count/pods": "2", "pods": "2", "cpu": "1", "requests.cpu": "1", "limits.memory": "1Gi"}
     cards = {"nvidia.com/gpu": "2", "requests.nvidia.com/gpu": "2", "limits.nvidia.com/gpu": "2"}
 
     believer = Believer(group("g", minResources=counted | cards))
 
-    assert believer.cluster.jobs["default/g"].min_resources == {"pods": 2, "cpu": 1_000, "nvidia.com/gpu": 2_000}
+    assert believer.cluster.jobs["default/g"].min_resources == {"cpu": 1_000, "nvidia.com/gpu": 2_000}
 
 
 def test_a_podgroup_without_a_queue_is_in_the_default_queue() -> None:

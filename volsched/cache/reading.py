@@ -18,7 +18,7 @@ from volsched.model.job import Condition
 from volsched.model.node import NodeFacts
 from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.queue import QueueInfo
-from volsched.model.resources import Resources
+from volsched.model.resources import PODS, Resources
 from volsched.model.status import TaskStatus
 from volsched.model.task import ADMISSION_GATE, ResourceClaimUse
 
@@ -175,12 +175,13 @@ def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
     """A PodGroup's minResources; None when it names none.
 
     Volcano's job controller writes them as a ResourceQuota would count them, ``count/pods`` and ``requests.cpu`` beside
-    ``pods`` and ``cpu``; no node has those (Volcano's scheduler leaves them out, too).
+    ``cpu``; no node has those (Volcano's scheduler leaves them out, too). Nor do ``pods`` count, of which requests have
+    none either: slots are the business of nodes.
     """
     listed = group.spec.min_resources
     if listed is None:
         return None
-    asked = {name: text for name, text in listed.items() if not name.startswith(_QUOTA_NAMES)}
+    asked = {name: text for name, text in listed.items() if name != PODS and not name.startswith(_QUOTA_NAMES)}
     return Resources(amounts(asked, "spec.minResources", report))
 
 
