@@ -6,6 +6,7 @@ and what it wants beyond its minimum takes turns with the others, one task at a 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar
 
 from actions.job_order import Turns, considered, promote_all
@@ -61,7 +62,7 @@ class AllocateAction:
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(attempt.job):
             attempt.job.parked_at = session.cluster.relief
-            attempt.job.hopeless_as = _hopeless_template(session, attempt.job)
+            attempt.job.hopeless_as = _hopeless_kind(session, attempt.job)
         return statement is not None and bool(attempt.tasks)
 
 
@@ -90,7 +91,7 @@ def _worth_a_look(session: Session) -> list[JobInfo]:
     found: list[JobInfo] = []
     for job in waiting:
         kind = job.hopeless_as
-        if kind is None or job.parked_at == NOT_PARKED:
+        if kind is None or job.parked_at == NOT_PARKED or not _is_still_of_kind(session, job, kind[0]):
             found.append(job)
             continue
         if kind not in hopeless:
@@ -103,17 +104,24 @@ def _worth_a_look(session: Session) -> list[JobInfo]:
     return found
 
 
-def _hopeless_template(session: Session, job: JobInfo) -> Hopeless | None:
-    """The template of all pods that a job waits to place, if it was nodes that had no room for it."""
+def _is_still_of_kind(session: Session, job: JobInfo, kind: Hashable) -> bool:
+    """Whether all that a job waits to place is what it was, as its claims may say something else by now."""
+    first = next(iter(job.waiting.values()))
+    return kind == first.template.id or all(session.engine.kind(task) == kind for task in job.waiting.values())
+
+
+def _hopeless_kind(session: Session, job: JobInfo) -> Hopeless | None:
+    """The kind of all pods that a job waits to place, if it was nodes that had no room for it."""
     tasks = list(job.waiting.values())
     if not tasks:
         return None
     first = tasks[0]
     alike = all(task.template is first.template and task.nominated == "" for task in tasks)
     refused_by_nodes = any(task.refusal is not None and task.refusal.scope is Scope.NODE for task in tasks)
-    if alike and refused_by_nodes and session.engine.hopeless(first):
-        return first.template.id, session.cluster.layout
-    return None
+    if not (alike and refused_by_nodes and session.engine.hopeless(first)):
+        return None
+    kind = session.engine.kind(first)
+    return (kind, session.cluster.layout) if _is_still_of_kind(session, job, kind) else None
 
 
 def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:

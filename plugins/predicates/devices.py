@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from plugins.predicates.resource_claims import Needs, can_be_released, left_over, needs_of
+from plugins.predicates.needs import KnownNeeds
+from plugins.predicates.resource_claims import Needs, can_be_released, left_over
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from volsched.framework.dra.extended import Pairs, from_devices
 from volsched.framework.dra.pools import Pools
@@ -19,6 +20,7 @@ from volsched.framework.nodeterms import selects
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.device import Claim
+from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import ClaimWrite, ReleaseClaim
 from volsched.model.status import ON_NODE, TaskStatus
@@ -50,8 +52,7 @@ class DeviceRules(Observer):
         self._devices = cluster.devices
         self._pools = Pools(cluster.devices)
         self._selectors = Selectors()
-        self._needs: dict[str, tuple[object, Needs]] = {}
-        self._needs_version = -1
+        self._needs = KnownNeeds(cluster.devices)
         self._from_devices: dict[int, Pairs] = {}
         self._classes_version = -1
         self._session: Session | None = None
@@ -146,14 +147,8 @@ class DeviceRules(Observer):
         return self._faults.setdefault(key, {})
 
     def _needs_of(self, task: TaskInfo) -> Needs:
-        if self._needs_version != self._devices.claims_version:
-            self._needs_version = self._devices.claims_version
-            self._needs.clear()
-        stamp = (task.resource_claims, task.claim_names, task.template, task.job)
-        known = self._needs.get(task.uid)
-        if known is None or known[0] != stamp:
-            known = self._needs[task.uid] = stamp, needs_of(task, self._devices)
-        needs = known[1]
+        needs = self._needs.of(task)
+        needs.company = self._needs.company(task, needs)
         if needs.leaves_choice and self._session is not None and task.status is TaskStatus.PENDING:
             needs.limits = self._session.device_limits(task)
         return needs
@@ -246,6 +241,10 @@ class DeviceRules(Observer):
         """Take back what a pod would have had that has no node any more (its binding failed, or it is gone)."""
         if not ON_NODE[task.status]:
             self._take_back(task)
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Look again who shares a claim with whom."""
+        self._needs.members_changed(job)
 
     # -- claims that are in the way -----------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ from volsched.model.device import Claim, ClaimSpec
 from volsched.model.devices import Devices
 from volsched.model.errors import FieldError
 from volsched.model.node import NodeInfo
-from volsched.model.resources import Resources
 from volsched.model.selectors import NodeSelector
 from volsched.model.task import TaskInfo
 from volsched.model.template import ContainerAmounts
@@ -59,7 +58,7 @@ class Needs:
     def key(self) -> tuple[object, ...]:
         """What answers about nodes depend on: pods whose claims agree in it share them."""
         limits = tuple(sorted(self.limits.items()))
-        given, wanted = tuple(selector for _, selector in self.given), tuple(claim.spec for claim in self.open)
+        given, wanted = tuple(selector for _, selector in self.given), tuple(claim.spec.shape for claim in self.open)
         return given, wanted, limits, self.extended, self.amounts
 
     def unmade_on(self, task: TaskInfo, node: NodeInfo) -> Unmade | None:
@@ -89,7 +88,6 @@ def needs_of(task: TaskInfo, devices: Devices) -> Needs:
             needs.open.append(claim)
         else:
             needs.given.append((claim, _reach(allocation)))
-    needs.company = _company(task, {claim.key for claim in needs.open})
     return needs
 
 
@@ -115,18 +113,6 @@ def _extended_fault(task: TaskInfo, needs: Needs, devices: Devices) -> str:
         if devices.classes[name].fault:
             return f'extended resource "{resource}": DeviceClass "{name}": {devices.classes[name].fault}'
     return ""
-
-
-def _company(task: TaskInfo, claims: set[str]) -> tuple[tuple[str, int], ...]:
-    """Add up what those request that will have to go where this pod goes, as the devices of its claims are there."""
-    waiting = task.job.waiting.values() if task.job is not None and claims else ()
-    company = [other for other in waiting if other is task or claims & set(named_by(other))]
-    if len(company) < 2:
-        return ()
-    total = Resources.EMPTY
-    for other in company:
-        total = total.plus(other.template.request)
-    return tuple(sorted(total.items()))
 
 
 def named_by(task: TaskInfo) -> list[str]:

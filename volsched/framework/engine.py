@@ -78,8 +78,11 @@ class Engine(Protocol):
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether the task may go on this node, now or once it has room."""
 
+    def kind(self, task: TaskInfo) -> Hashable | None:
+        """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
+
     def hopeless(self, task: TaskInfo) -> bool:
-        """Whether no node has room, now or later, for any task of this template, as far as that can be told."""
+        """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
 
     def ranked(self, task: TaskInfo) -> list[NodeInfo]:
         """Nodes where the task could go if others left, best first: what refuses it there eviction can change."""
@@ -587,9 +590,13 @@ class FastEngine:
 
     # -- diagnosis ----------------------------------------------------------------------------------------------------
 
+    def kind(self, task: TaskInfo) -> Hashable | None:
+        """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
+        return kind_of(self.callbacks, task)
+
     def hopeless(self, task: TaskInfo) -> bool:
-        """Whether no node has room, now or later, for any task of this template; cheap once it was asked."""
-        if not speaks_for_template(self.callbacks, task):
+        """Whether no node has room, now or later, for any task of this kind; cheap once it was asked."""
+        if self.kind(task) is None:
             return False
         entry = self._entry(task)
         return self._first_best(entry) < 0 and not len(self._future_rows(entry))
@@ -674,13 +681,20 @@ class FastEngine:
         return scores_of(self.cluster, self.callbacks, task)
 
 
-def speaks_for_template(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
-    """Whether the nodes that a task can go to depend on nothing but its template and them. No score closes a node."""
-    return not any(
-        callback.scope == "queue"
-        or (callback.scope == "domain" and (callback.key is None or callback.key(task) is not None))
-        for callback in callbacks.predicates
-    )
+def kind_of(callbacks: NodeCallbacks, task: TaskInfo) -> Hashable | None:
+    """What decides, beside the nodes, to which of them a task can go: its template's id, with the keys of domains.
+
+    The id alone when no predicate has a key for the task; None when one answers for a queue, or for one task alone.
+    No score closes a node.
+    """
+    keys: list[Hashable | None] = []
+    for predicate in callbacks.predicates:
+        if predicate.scope == "queue" or (predicate.scope == "domain" and predicate.key is None):
+            return None
+        if predicate.key is not None:
+            keys.append(predicate.key(task))
+    number = task.template.id
+    return number if all(key is None for key in keys) else (number, *keys)
 
 
 def _queue_of(task: TaskInfo) -> str:

@@ -181,12 +181,17 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class ClaimSpec(msgspec.Struct, frozen=True, eq=False, weakref=True):
-    """What a claim asks for. `fault` says what of it cannot be understood; such a claim is not allocated."""
+    """What a claim asks for. `fault` says what of it cannot be understood; such a claim is not allocated.
+
+    `shape` is all of it that decides which devices will do, as one value: claims of the same shape get the same devices
+    in the same place. Parameters for drivers (`config`) are handed on to these and decide nothing.
+    """
 
     requests: tuple[Request, ...] = ()
     constraints: tuple[dra.DeviceConstraint, ...] = ()
     config: tuple[dra.DeviceConfiguration, ...] = ()
     fault: str = ""
+    shape: bytes = b""
 
     def classes(self) -> Iterator[str]:
         """Yield the classes that it names."""
@@ -210,7 +215,7 @@ class ClassSpec:
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """A ResourceClaim. `spec` is one object for all claims that ask for the same: compare with ``is``."""
+    """A ResourceClaim. `spec` is one object for all claims that say the same, and its `shape` is what decides."""
 
     key: str
     uid: str
@@ -223,6 +228,15 @@ class Claim:
     reserved_for: tuple[dra.Consumer, ...]
     extended: bool = False
     """Whether a scheduler made it for the extended resources of its owner."""
+
+    def says_the_same_as(self, other: Claim) -> bool:
+        """Say whether another version of the claim differs in nothing that counts."""
+        return self._content == other._content
+
+    @property
+    def _content(self) -> tuple[object, ...]:
+        asked = self.spec.shape, self.spec.config
+        return asked, self.owner, self.deleting, self.allocation, self.reserved_for, self.extended
 
     @property
     def name(self) -> str:

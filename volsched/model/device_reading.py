@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
+import msgspec
+
 from volsched.model import api, dra
 from volsched.model.device import (
     Ask,
@@ -49,8 +51,9 @@ def claim_spec(spec: object, path: str = "spec") -> ClaimSpec:
                 where = f"{path}.devices.constraints[{number}]"
                 raise FieldError(where, "must have exactly one of matchAttribute and distinctAttribute")
     except FieldError as error:
-        return ClaimSpec(fault=str(error))
-    return ClaimSpec(requests, devices.constraints, devices.config)
+        return ClaimSpec(fault=str(error), shape=str(error).encode())
+    shape = msgspec.json.encode((requests, devices.constraints), enc_hook=str)
+    return ClaimSpec(requests, devices.constraints, devices.config, shape=shape)
 
 
 def _request(request: dra.DeviceRequest, path: str) -> Request:

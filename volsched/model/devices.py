@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -125,7 +125,8 @@ class Devices:
         self._pool_versions: dict[PoolId, int] = {}
         self._log: list[str] = []
         self._log_start = 0
-        self._specs: WeakValueDictionary[bytes, ClaimSpec] = WeakValueDictionary()
+        self._specs: WeakValueDictionary[tuple[str, bytes], ClaimSpec] = WeakValueDictionary()
+        """By where they are written, and how."""
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
@@ -187,19 +188,21 @@ class Devices:
         if chosen is None:
             chosen = self.in_flight[claim.uid] = InFlight(claim.key, allocation, job, claim.spec)
             self._hold(claim.uid, allocation)
-            self._changed(claim.key)
+        elif pod in chosen.pods:
+            return
         chosen.pods[pod] = None
+        self._changed(claim.key)
 
     def forget(self, uid: str, pod: str) -> None:
         """Take that back for one pod; with the last of them the claim has nothing any more."""
         chosen = self.in_flight.get(uid)
-        if chosen is None:
+        if chosen is None or pod not in chosen.pods:
             return
-        chosen.pods.pop(pod, None)
+        del chosen.pods[pod]
         if not chosen.pods:
             self._settle(uid)
             self._hold(uid, None)
-            self._changed(chosen.key)
+        self._changed(chosen.key)
 
     def _settle(self, uid: str) -> None:
         self.in_flight.pop(uid, None)
@@ -207,10 +210,10 @@ class Devices:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def put(self, found: api.ApiObject) -> bool:
-        """Take an object in; False for a kind that is not kept here."""
+        """Take an object in; False for a kind that is not kept here, and for a claim that says nothing new."""
         match found:
             case dra.ResourceClaim():
-                self._put_claim(found)
+                return self._put_claim(found)
             case dra.ResourceSlice():
                 self._put_slice(slice_of(found))
             case dra.DeviceTaintRule():
@@ -220,7 +223,7 @@ class Devices:
                 self._read_classes()
             case dra.ResourceClaimTemplate():
                 spec = found.spec.get("spec") if isinstance(found.spec, Mapping) else found.spec
-                self.templates[found.key] = self._one(claim_spec(spec, "spec.spec"))
+                self.templates[found.key] = self._spec(spec, "spec.spec")
                 self.claims_version += 1
             case _:
                 return False
@@ -261,25 +264,19 @@ class Devices:
         self.classes_version += 1
         self._classes_changed()
 
-    def _put_claim(self, found: dra.ResourceClaim) -> None:
-        meta, known = found.metadata, self.claims.get(found.key)
-        if known is not None and known.uid != meta.uid:
+    def _put_claim(self, found: dra.ResourceClaim) -> bool:
+        """Take a claim in; whether it says anything new: finalizers and labels change, too, and concern nobody."""
+        known, claim = self.claims.get(found.key), self._read_claim(found)
+        if known is not None and known.uid != claim.uid:
             self._settle(known.uid)
             self._hold(known.uid, None)
-        elif known is not None and _older(meta.resource_version, known.version):
-            return
-        owner = meta.controller
-        claim = self.claims[found.key] = Claim(
-            found.key,
-            meta.uid,
-            meta.resource_version,
-            self._one(claim_spec(found.spec)),
-            owner.uid if owner is not None and owner.kind == "Pod" else "",
-            meta.deletion_timestamp is not None,
-            found.status.allocation,
-            found.status.reserved_for,
-            meta.annotations.get(dra.EXTENDED_CLAIM) == "true",
-        )
+        elif known is not None:
+            if _older(claim.version, known.version):
+                return False
+            if claim.says_the_same_as(known):
+                known.version = claim.version
+                return False
+        self.claims[found.key] = claim
         if claim.extended and claim.owner:
             self._extended[claim.owner] = claim.key
         if claim.allocation is not None:
@@ -288,6 +285,22 @@ class Devices:
                 self._replaced(unmade_uid(claim.owner))
         self._hold(claim.uid, self.allocation_of(claim))
         self._changed(claim.key)
+        return True
+
+    def _read_claim(self, found: dra.ResourceClaim) -> Claim:
+        meta, status = found.metadata, found.status
+        owner = meta.controller
+        return Claim(
+            found.key,
+            meta.uid,
+            meta.resource_version,
+            self._spec(found.spec),
+            owner.uid if owner is not None and owner.kind == "Pod" else "",
+            meta.deletion_timestamp is not None,
+            status.allocation,
+            status.reserved_for,
+            meta.annotations.get(dra.EXTENDED_CLAIM) == "true",
+        )
 
     def _replaced(self, uid: str) -> None:
         """Let go of what was in flight for a claim that was still to be made: it is there, with the same devices."""
@@ -352,8 +365,11 @@ class Devices:
         for node in sorted(nodes - {""}):
             self._touch(node)
 
-    def _one(self, spec: ClaimSpec) -> ClaimSpec:
-        return self._specs.setdefault(msgspec.json.encode(spec, enc_hook=str, order="deterministic"), spec)
+    def _spec(self, written: Any, path: str = "spec") -> ClaimSpec:
+        """Return what a spec says, read once for all claims in which the same is written."""
+        key = path, msgspec.json.encode(written, enc_hook=str, order="deterministic")
+        known = self._specs.get(key)
+        return known if known is not None else self._specs.setdefault(key, claim_spec(written, path))
 
 
 def unmade_uid(pod: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,8 +18,8 @@ PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running",
 
 NOT_PARKED = -1
 
-Hopeless: TypeAlias = tuple[int, int]
-"""A template's id, and the cluster's layout, with which no node had room for it."""
+Hopeless: TypeAlias = tuple[Hashable, int]
+"""A kind of tasks (see the engine), and the cluster's layout, with which no node had room for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,16 @@ virtue.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from volsched.framework.engine import (
     NodeCallbacks,
     candidates_of,
+    kind_of,
     ranked_of,
     refusal_of,
     refusals_of,
     scores_of,
-    speaks_for_template,
 )
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
@@ -60,9 +62,13 @@ class NaiveEngine:
         """Whether the task may go on this node, now or once it has room."""
         return refusal_of(self.cluster, self.callbacks, task, node) == (None, [])
 
+    def kind(self, task: TaskInfo) -> Hashable | None:
+        """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
+        return kind_of(self.callbacks, task)
+
     def hopeless(self, task: TaskInfo) -> bool:
-        """Whether no node has room, now or later, for any task of this template, as far as that can be told."""
-        return speaks_for_template(self.callbacks, task) and not candidates_of(self.cluster, self.callbacks, task)
+        """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
+        return self.kind(task) is not None and not candidates_of(self.cluster, self.callbacks, task)
 
     def ranked(self, task: TaskInfo) -> list[NodeInfo]:
         """Nodes where the task could go if others left, best first."""

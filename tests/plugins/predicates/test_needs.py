@@ -1,0 +1,236 @@
+"""What is known of the claims of waiting pods: kept until something of it changes, and then found out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plugins.predicates.needs import KnownNeeds
+from plugins.predicates.resource_claims import Needs, needs_of
+from tests.actions.rigs import Tries, cycle, rig
+from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
+from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards, chosen, using
+from volsched.model.changes import Bound, Change, Gone, Put
+from volsched.model.job import NOT_PARKED
+from volsched.model.plan import Bind
+from volsched.simulation.manifests import decode
+from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.naive import NaiveEngine
+
+NODES = ("n1", "n2", "n3")
+
+
+def said(needs: Needs) -> tuple[Any, ...]:
+    """All that needs say, without the caches in them."""
+    given = [(one.key, one.version, selector) for one, selector in needs.given]
+    return needs.fault, given, [one.key for one in needs.open], needs.key
+
+
+def put(name: str, version: int, count: int = 1, **metadata: Any) -> Put:
+    manifest = claim(name, exactly(count=count))
+    manifest["metadata"] |= {"resourceVersion": str(version), **metadata}
+    return Put(decode(manifest))
+
+
+def taken(name: str, version: int, node: str, *devices: str) -> Put:
+    """Somebody else has given a claim devices of a node."""
+    manifest = held(name, *devices, pool=node)
+    manifest["metadata"]["resourceVersion"] = str(version)
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
+    manifest["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": terms}
+    return Put(decode(manifest))
+
+
+# -- what changes it --------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_of_another_pod_changes_nothing() -> None:
+    on = a_rig(a_world(claim("a", exactly()), claim("b", exactly())).pod("p", spec=using("a")), CONFIGURATION)
+    known, task = KnownNeeds(on.cluster.devices), on.cluster.tasks["pod-default-p"]
+    before = known.of(task)
+
+    on.mirror.apply([taken("b", 2, "n1", "d1"), put("c", 3)])
+
+    assert known.of(task) is before
+
+
+def test_a_claim_that_says_nothing_new_is_no_relief_and_keeps_what_is_known() -> None:
+    on = a_rig(a_world(claim("a", exactly())).pod("p", spec=using("a")), CONFIGURATION)
+    known, task, devices = KnownNeeds(on.cluster.devices), on.cluster.tasks["pod-default-p"], on.cluster.devices
+    before, state = known.of(task), (on.cluster.relief, devices.log_end, devices.claims_version)
+
+    on.mirror.apply([put("a", 7, finalizers=["resource.kubernetes.io/delete-protection"])])
+
+    assert known.of(task) is before
+    assert state == (on.cluster.relief, devices.log_end, devices.claims_version)
+    assert devices.claims["default/a"].version == "7"
+    on.mirror.apply([taken("a", 6, "n1", "d1")])
+    assert devices.claims["default/a"].allocation is None, "an older version than the one that said nothing new"
+
+
+CHANGES: dict[str, Change] = {
+    "it comes": put("late", 2),
+    "it is given devices": taken("a", 2, "n1", "d1"),
+    "it is made again": put("a", 2, uid="another"),
+    "it is being deleted": put("a", 2, deletionTimestamp="2026-01-01T00:00:00Z"),
+    "it goes": Gone("ResourceClaim", "default", "a", "uid-a"),
+    "its class changes": Put(decode(device_class("gpu", "false"))),
+    "its class goes": Gone("DeviceClass", "", "gpu", ""),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_of_its_own_claim_is_seen(what: str) -> None:
+    name = "late" if what == "it comes" else "a"
+    on = a_rig(a_world(claim("a", exactly())).pod("p", spec=using(name)), CONFIGURATION)
+    known, task = KnownNeeds(on.cluster.devices), on.cluster.tasks["pod-default-p"]
+    before = known.of(task)
+
+    on.mirror.apply([CHANGES[what]])
+
+    assert known.of(task) is not before
+    assert said(known.of(task)) == said(needs_of(task, on.cluster.devices))
+
+
+def test_claims_that_differ_in_parameters_for_drivers_alone_are_of_one_shape() -> None:
+    opaque = {"driver": "gpu.example.com", "parameters": {"sharing": "none"}}
+    on = a_rig(
+        a_world(
+            claim("a", exactly()), claim("b", exactly(), config=[{"opaque": opaque}]), claim("c", exactly(count=2))
+        ),
+        CONFIGURATION,
+    )
+    plain, parameters, more = (on.cluster.devices.claims[f"default/{name}"].spec for name in "abc")
+
+    assert plain is not parameters
+    assert plain.shape == parameters.shape != more.shape
+
+
+# -- jobs that wait for devices ---------------------------------------------------------------------------------------
+
+
+def waiting_rig(tries: Tries) -> Rig:
+    """Two devices that somebody has, and three pods with a claim each."""
+    cluster = a_world(cards("n1", "d1", "d2"), *(claim(name, exactly()) for name in "abc"), nodes=("n1",))
+    cluster.add(held("x", "d1", pool="n1")).add(held("y", "d2", pool="n1"))
+    for name in "abc":
+        cluster.job(name, cpu="1", spec=using(name))
+    on = rig(cluster, CONFIGURATION, tries)
+    cycle(on)
+    assert tries.take() == ["a-0", "b-0", "c-0"]
+    return on
+
+
+FUTILE: dict[str, list[Change]] = {
+    "a claim of nobody's comes": [put("z", 5)],
+    "a claim is shown again": [put("a", 5)],
+    "somebody else's claim is used by one more": [taken("x", 5, "n1", "d1")],
+}
+
+
+@pytest.mark.parametrize("what", FUTILE)
+def test_pods_for_whose_claims_there_are_no_devices_are_not_tried_again(what: str) -> None:
+    tries = Tries()
+    on = waiting_rig(tries)
+
+    cycle(on, *FUTILE[what])
+
+    assert tries.take() == []
+
+
+def test_the_pod_alone_whose_claim_changed_is_tried_again() -> None:
+    tries = Tries()
+    on = waiting_rig(tries)
+
+    decision = cycle(on, put("b", 5, count=3))
+
+    assert tries.take() == ["b-0"]
+    assert decision.bindings == {}
+
+
+def test_devices_that_are_free_again_let_one_in_for_each() -> None:
+    tries = Tries()
+    on = waiting_rig(tries)
+
+    decision = cycle(on, Gone("ResourceClaim", "default", "y", "uid-y"))
+
+    assert decision.bindings == {"a-0": "n1"}
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_shared_claim_goes_where_those_have_room_that_came_later_too(is_late: bool) -> None:
+    cluster = a_world(claim("c", exactly()), nodes=()).node("n1", cpu=1).node("n2", cpu=4).group("g", minimum=1)
+    on = a_rig(cluster.pod("g-0", "g", cpu=1, spec=using("c")), CONFIGURATION)
+    assert on.cycle().bindings == {}
+
+    late = a_cluster().pod("g-1", "g", cpu=1, spec=using("c")).changes() if is_late else []
+    slices = [Put(decode(cards(node, "d1"))) for node in ("n1", "n2")]
+
+    assert set(on.cycle(*late, *slices).bindings.values()) == {"n2" if is_late else "n1"}
+
+
+# -- anything that may happen -----------------------------------------------------------------------------------------
+
+
+def world(jobs: list[list[int]]) -> ClusterBuilder:
+    """Three nodes with two devices each; jobs of pods that name these claims (by number)."""
+    cluster = a_world(*(cards(node, "d1", "d2") for node in NODES), nodes=NODES)
+    for number in range(6):
+        cluster.add(claim(f"c{number}", exactly(count=1 + number % 2)))
+    for number, members in enumerate(jobs):
+        cluster.group(f"j{number}", minimum=1 + number % 2)
+        for index, one in enumerate(members):
+            cluster.pod(f"j{number}-{index}", f"j{number}", cpu="1", spec=using(f"c{one}"))
+    return cluster
+
+
+HAPPENINGS: list[Callable[[int, int], Change]] = [
+    lambda number, version: put(f"c{number}", version, 1 + number % 2),
+    lambda number, version: put(f"c{number}", version, 2),
+    lambda number, version: taken(f"c{number}", version, NODES[number % 3], "d1"),
+    lambda number, version: taken(f"foreign-{number}", version, NODES[number % 3], "d2"),
+    lambda number, version: Gone("ResourceClaim", "default", f"foreign-{number}", ""),
+    lambda number, version: Gone("ResourceClaim", "default", f"c{number}", ""),
+    lambda number, version: Put(decode(part(f"s-{NODES[number % 3]}", [device("d1")], node=NODES[number % 3],
+                                            pool=NODES[number % 3]))),
+]  # fmt: skip
+
+
+def echoes(decision: Decision, version: int) -> Iterable[Change]:
+    """The bindings of a cycle come true, one claim of each pod is seen as it was written."""
+    for step in decision.steps:
+        if isinstance(step, Bind):
+            yield Bound(step.uid, step.node)
+            for write in step.claims[:1]:
+                name = write.claim.partition("/")[2]
+                if write.allocation is not None:
+                    results = [result.device for result in write.allocation.devices.results]
+                    yield taken(name, version, step.node, *results)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    jobs=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=1, max_size=6),
+    chapters=st.lists(
+        st.lists(st.tuples(st.sampled_from(range(len(HAPPENINGS))), st.integers(0, 5)), max_size=3), max_size=4
+    ),
+)
+def test_what_is_kept_decides_as_what_is_found_out_each_time(
+    jobs: list[list[int]], chapters: list[list[tuple[int, int]]]
+) -> None:
+    """A scheduler that keeps what it knows, and one that forgets all of it and tries every job in every cycle."""
+    keeps, forgets = a_rig(world(jobs), CONFIGURATION), a_rig(world(jobs), CONFIGURATION, NaiveEngine)
+    version, changes = 100, list[Change]()
+    for chapter in [*chapters, [], []]:
+        for job in forgets.cluster.jobs.values():
+            job.parked_at = NOT_PARKED
+        forgets.scheduler.reconfigure(forgets.scheduler.profile)
+        one, other = keeps.cycle(*changes), forgets.cycle(*changes)
+        assert (one.bindings, chosen(one)) == (other.bindings, chosen(other))
+        version += 100
+        changes = [*echoes(one, version)]
+        changes += [HAPPENINGS[what](number, version + 10 + place) for place, (what, number) in enumerate(chapter)]
