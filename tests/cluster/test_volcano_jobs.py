@@ -182,7 +182,7 @@ def test_jobs_that_cannot_be_run_say_why(controlled: Controlled, namespace: str)
     controlled.control().wait_for(AT_WORK)
     task = controlled.task("worker", 1)
 
-    controlled.job(namespace, "ssh", [task], plugins={"ssh": []})
+    controlled.job(namespace, "ray", [task], plugins={"ray": []})
     controlled.job(namespace, "foreign", [task], queue="default")
     controlled.api.patch(job_path(namespace, "foreign"), {"spec": {"schedulerName": "somebody-else"}})
     controlled.job(namespace, "odd", [task], minAvailable=7)
@@ -190,7 +190,7 @@ def test_jobs_that_cannot_be_run_say_why(controlled: Controlled, namespace: str)
     broken["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "-1"
     controlled.job(namespace, "refused", [broken])
 
-    assert "ssh" in controlled.wait_event(namespace, "ssh", "UnsupportedPlugin")["message"]
+    assert "ray" in controlled.wait_event(namespace, "ray", "UnsupportedPlugin")["message"]
     assert "somebody-else" in controlled.wait_event(namespace, "foreign", "ForeignScheduler")["message"]
     assert "spec.minAvailable" in controlled.wait_event(namespace, "odd", "InvalidJob")["message"]
     assert controlled.wait_event(namespace, "refused", "InvalidJob")["type"] == "Warning"

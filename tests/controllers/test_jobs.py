@@ -209,7 +209,7 @@ def test_svc_makes_the_pods_of_a_job_find_each_other() -> None:
         "ps.host": "train-ps-0.train",
         "VC_PS_HOSTS": "train-ps-0.train",
         "VC_PS_NUM": "1",
-        "data-worker.host": "train-data-worker-0.train\ntrain-data-worker-1.train",
+        "data_worker.host": "train-data-worker-0.train\ntrain-data-worker-1.train",
         "VC_DATA_WORKER_HOSTS": "train-data-worker-0.train,train-data-worker-1.train",
         "VC_DATA_WORKER_NUM": "2",
     }
@@ -229,12 +229,12 @@ def test_svc_makes_no_network_policy_when_told_not_to() -> None:
 
 
 def test_a_job_with_a_plugin_that_is_not_played_is_not_run_and_says_so() -> None:
-    outcome = look(a_job(a_task("worker", 1), plugins={"env": [], "ssh": [], "mpi": []}))
+    outcome = look(a_job(a_task("worker", 1), plugins={"env": [], "ray": [], "hcclrank": []}))
 
     assert outcome.writes == []
     [tell] = outcome.tells
     assert tell.reason == "UnsupportedPlugin"
-    assert "mpi, ssh" in tell.message
+    assert "hcclrank, ray" in tell.message
 
 
 # --- phases ---------------------------------------------------------------------------------------------------------

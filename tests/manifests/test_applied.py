@@ -99,6 +99,23 @@ def test_monitoring_is_an_option(cluster: ControlPlane, monitoring_kinds: None, 
             )
 
 
+def test_keys_for_volcano_jobs_are_an_option(cluster: ControlPlane, tmp_path: Path) -> None:
+    folder = a_kustomization(tmp_path, [MANIFESTS / "rbac"], [MANIFESTS / "components/ssh"])
+    user, groups = f"system:serviceaccount:{SYSTEM}:volsched-controllers", [f"system:serviceaccounts:{SYSTEM}"]
+
+    def may(verb: str) -> bool:
+        what = {"verb": verb, "resource": "secrets", "namespace": "default"}
+        body = {"spec": {"user": user, "groups": groups, "resourceAttributes": what}}
+        answer = cluster.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+        return bool(answer["status"]["allowed"])
+
+    with installed(cluster, folder) as made:
+        assert [verb for verb in ("create", "get", "list", "patch", "update", "delete") if may(verb)] == ["create"]
+        assert "validatingadmissionpolicy.admissionregistration.k8s.io/volsched-ssh" in made
+        assert "validatingadmissionpolicybinding.admissionregistration.k8s.io/volsched-ssh" in made
+    assert not may("create")
+
+
 def test_one_node_that_takes_pods_is_enough_for_both_replicas(cluster: ControlPlane) -> None:
     cluster.kubectl("taint", "node", PLAIN_NODES[1], "full=yes:NoSchedule")
     try:

@@ -24,6 +24,10 @@ from volsched.model.plan import Tell
 
 Json = dict[str, Any]
 
+_MAY_NOT_MAKE_SECRETS: Final = (
+    "; the plugin ssh needs a right that volsched has only with the component ssh of its manifests"
+)
+
 _HISTORY: Final = 20
 """Phases that a Job's conditions remember."""
 
@@ -101,7 +105,8 @@ def reconcile(view: JobView, around: Surroundings, now: float) -> Outcome:
 
 def failed_create(job: api.Job, why: str) -> Tell:
     """Return the Event that says why something that a Job needs could not be made."""
-    return _tell(job, "Warning", "FailedCreate", f"something that the Job needs could not be made: {why}")
+    way_out = _MAY_NOT_MAKE_SECRETS if "ssh" in job.spec.plugins and "secrets is forbidden" in why else ""
+    return _tell(job, "Warning", "FailedCreate", f"something that the Job needs could not be made: {why}{way_out}")
 
 
 def _refusal(view: JobView) -> Tell | None:
@@ -116,9 +121,9 @@ def _refusal(view: JobView) -> Tell | None:
         return _tell(view.job, "Warning", "ForeignScheduler", message)
     missing = job_plugins.unsupported(view.job)
     if missing:
-        known = " and ".join(job_plugins.SUPPORTED)
+        known = ", ".join(job_plugins.PLAYED)
         message = (
-            f"spec.plugins: {', '.join(missing)}: volsched plays {known} only; take "
+            f"spec.plugins: {', '.join(missing)}: volsched plays only {known}; take "
             f"{'it' if len(missing) == 1 else 'them'} out, or run Volcano's own controllers"
         )
         return _tell(view.job, "Warning", "UnsupportedPlugin", message)
@@ -234,7 +239,7 @@ def _preparations(view: JobView) -> Iterator[Create]:
             meta = {"name": shared.claim, "namespace": job.metadata.namespace, "ownerReferences": [owner]}
             body = {"apiVersion": CLAIM.group_version, "kind": CLAIM.name, "metadata": meta, "spec": spec}
             yield Create(CLAIM, job.metadata.namespace, shared.claim, body)
-    yield from job_plugins.companions(job, view.raw, owner)
+    yield from job_plugins.companions(job, view.raw)
 
 
 def group_body(group: api.PodGroup) -> Json:

@@ -27,6 +27,13 @@ TEMPLATE_UID: Final = "volcano.sh/template-uid"
 MAX_RETRY: Final = 3
 """How often a Job, or the containers of a task, may start anew when the Job does not say."""
 
+_NEEDED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "pytorch": ("svc",),
+    "tensorflow": ("svc",),
+    "mpi": ("svc", "ssh"),
+}
+"""Plugins that others work by: a Job that has these gets those."""
+
 _FROM_JOB: Final[tuple[str, ...]] = (PREEMPTABLE, "volcano.sh/cooldown-time", "volcano.sh/revocable-zone")
 
 
@@ -49,8 +56,14 @@ def with_defaults(job: api.Job, scheduler: str, default_queue: str = DEFAULT_QUE
         max_retry=MAX_RETRY if spec.max_retry is None else spec.max_retry,
         queue=spec.queue or default_queue,
         scheduler_name=spec.scheduler_name or scheduler,
+        plugins=_with_needed(spec.plugins),
     )
     return msgspec.structs.replace(job, spec=spec)
+
+
+def _with_needed(plugins: Mapping[str, tuple[str, ...] | None]) -> dict[str, tuple[str, ...] | None]:
+    needed = [other for name in plugins for other in _NEEDED_BY.get(name, ())]
+    return {**dict.fromkeys(needed), **plugins}
 
 
 def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGroup:

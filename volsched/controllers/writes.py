@@ -18,6 +18,7 @@ class Kind(NamedTuple):
 POD: Final = Kind("Pod", "v1", "pods")
 CLAIM: Final = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims")
 SERVICE: Final = Kind("Service", "v1", "services")
+SECRET: Final = Kind("Secret", "v1", "secrets")
 CONFIG_MAP: Final = Kind("ConfigMap", "v1", "configmaps")
 NETWORK_POLICY: Final = Kind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies")
 GROUP: Final = Kind("PodGroup", "scheduling.volcano.sh/v1beta1", "podgroups")
@@ -28,13 +29,17 @@ COMMAND: Final = Kind("Command", "bus.volcano.sh/v1alpha1", "commands")
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make an object; one that is there already is as good, unless its content `must_match`, then it is patched."""
+    """Make an object; one that is there already is as good, unless its content `must_match`, then it is patched.
+
+    One `with_keys` is a Secret that gets a new key pair for SSH when it is written, so that nobody else has seen it.
+    """
 
     kind: Kind
     namespace: str
     name: str
     body: Mapping[str, Any]
     must_match: bool = False
+    with_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -10,6 +11,7 @@ from volsched.controllers.writes import Create, Delete, Kind, Patch, Write
 from volsched.kube.client import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
+from volsched.operator import ssh_keys
 
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 
@@ -37,8 +39,12 @@ class Writer:
                 return None
 
     async def _create(self, write: Create) -> bytes | None:
+        path, body = _collection(write.kind, write.namespace), write.body
         try:
-            return await self._send("POST", _collection(write.kind, write.namespace), write.kind, write.body)
+            if write.with_keys:
+                await self._send("POST", f"{path}?dryRun=All", write.kind, body)  # a pair costs time: only if it may be
+                body = {**body, "data": await asyncio.to_thread(ssh_keys.new_pair)}
+            return await self._send("POST", path, write.kind, body)
         except ApiError as error:
             if error.status != 409 or error.reason != "AlreadyExists":
                 raise

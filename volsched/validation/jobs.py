@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from volsched.controllers import job_plugins
 from volsched.framework.validation import (
     DUPLICATE,
     FORBIDDEN,
@@ -44,7 +45,8 @@ POLICY_EVENTS: Final = (
     "CommandIssued",
     "JobUpdated",
 )
-JOB_PLUGINS: Final = ("env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank")
+JOB_PLUGINS: Final = (*job_plugins.PLAYED, "ray", "hcclrank")
+"""Those of Volcano; which of them volsched plays itself matters only where its own controllers run."""
 
 
 def group_faults(group: api.PodGroup, queues: Mapping[str, api.Queue]) -> Faults:
@@ -85,6 +87,8 @@ def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
         if name not in JOB_PLUGINS:
             said = f"there is no such plugin of Volcano Jobs; there are {', '.join(JOB_PLUGINS)}"
             yield warning(f"spec.plugins[{name}]", NOT_FOUND, said)
+    for name, said in job_plugins.faults(job):
+        yield Fault(f"spec.plugins[{name}]", INVALID, said)
     yield from use_faults("spec.queue", spec.queue or "default", queues)
 
 

@@ -1,0 +1,100 @@
+"""Arguments of Job plugins, which Volcano reads as flags of Go: `-name`, `--name`, `--name=value`, `--name value`.
+
+Volcano logs what it cannot read and goes on with defaults; here it is a fault of the Job, since its pods would not be
+what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from volsched.framework.arguments import hint
+
+Value: TypeAlias = str | int | bool
+
+LARGEST_PORT: Final = 65535
+
+_BOOLEANS: Final[Mapping[str, bool]] = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+"""As Go's strconv.ParseBool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One argument; its type is that of the default. Whole numbers are from 1 to `most`."""
+
+    name: str
+    default: Value
+    most: int = LARGEST_PORT
+
+    def parse(self, text: str) -> Value:
+        """Return the value; a ValueError says what is wrong with it."""
+        if isinstance(self.default, bool):
+            if text not in _BOOLEANS:
+                raise ValueError(f"--{self.name} must be true or false, not {text!r}")
+            return _BOOLEANS[text]
+        if isinstance(self.default, int):
+            if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= self.most):
+                raise ValueError(f"--{self.name} must be a whole number from 1 to {self.most}, not {text!r}")
+            return int(text)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The value of every flag of a plugin, given or default; which were given; what is wrong with those."""
+
+    values: Mapping[str, Value]
+    given: frozenset[str] = frozenset()
+    problems: tuple[str, ...] = ()
+
+    def text(self, name: str) -> str:
+        """Return the value of a flag that is a text."""
+        return str(self.values[name])
+
+    def number(self, name: str) -> int:
+        """Return the value of a flag that is a whole number."""
+        return int(self.values[name])
+
+    def is_set(self, name: str) -> bool:
+        """Whether a flag that is a boolean is true."""
+        return self.values[name] is True
+
+
+def read(flags: Sequence[Flag], arguments: Iterable[str]) -> Values:
+    """Return what arguments say; what cannot be read counts as not given, and is among the problems."""
+    known = {flag.name: flag for flag in flags}
+    values = {flag.name: flag.default for flag in flags}
+    given: set[str] = set()
+    problems: list[str] = []
+    left = iter(arguments)
+    for argument in left:
+        try:
+            name, text = _one(argument, left, known)
+            values[name] = known[name].parse(text)
+            given.add(name)
+        except ValueError as error:
+            problems.append(str(error))
+    return Values(values, frozenset(given), tuple(problems))
+
+
+def _one(argument: str, left: Iterator[str], known: Mapping[str, Flag]) -> tuple[str, str]:
+    """Return the name and the text of the value that an argument gives, together with the next one if it needs that."""
+    name, equals, text = argument.removeprefix("-").removeprefix("-").partition("=")
+    if not argument.startswith("-") or not name or name.startswith("-"):
+        raise ValueError(f"{argument!r} is no argument; write it as --name=value")
+    if name not in known:
+        has = f"there are {', '.join(f'--{flag}' for flag in known)}" if known else "it takes none"
+        raise ValueError(f"there is no argument --{name}{hint(name, known) or f'; {has}'}")
+    if equals:
+        return name, text
+    if isinstance(known[name].default, bool):
+        return name, "true"
+    following = next(left, None)
+    if following is None:
+        raise ValueError(f"--{name} has no value; write it as --{name}=value")
+    return name, following

@@ -1,0 +1,90 @@
+"""`svc` makes the pods of a Job find each other.
+
+A headless Service, a ConfigMap with their names (mounted at /etc/volcano, and as variables), and a NetworkPolicy that
+lets them talk. Names and arguments after Volcano's docs/user-guide/how_to_use_svc_plugin.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from volsched.controllers import jobs
+from volsched.controllers.job_plugins.flags import Flag
+from volsched.controllers.job_plugins.parts import (
+    JobPlugin,
+    Json,
+    Setting,
+    add_env,
+    add_volume,
+    all_containers,
+    hosts_of,
+)
+from volsched.controllers.writes import CONFIG_MAP, NETWORK_POLICY, SERVICE, Create
+
+MOUNT_PATH: Final = "/etc/volcano"
+
+_NOT_READY: Final = "publish-not-ready-addresses"
+_NO_POLICY: Final = "disable-network-policy"
+_INJECT: Final = "inject-hosts-env"
+
+
+def _companions(setting: Setting) -> Iterator[Create]:
+    yield setting.companion(SERVICE, setting.name, {"spec": _service(setting)})
+    yield setting.companion(CONFIG_MAP, _config_name(setting), {"data": dict(_host_data(setting))}, must_match=True)
+    if not setting.flags.is_set(_NO_POLICY):
+        yield setting.companion(NETWORK_POLICY, setting.name, {"spec": _network_policy(setting)})
+
+
+def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
+    spec["hostname"] = spec.get("hostname") or member.name
+    spec["subdomain"] = spec.get("subdomain") or setting.name
+    config = _config_name(setting)
+    containers = all_containers(spec)
+    add_volume(spec, containers, {"name": config, "configMap": {"name": config}}, {"mountPath": MOUNT_PATH})
+    if setting.flags.is_set(_INJECT):
+        variables = [
+            {"name": key, "valueFrom": {"configMapKeyRef": {"name": config, "key": key}}}
+            for key in _host_data(setting)
+            if not key.endswith(".host")
+        ]
+        for container in containers:
+            add_env(container, variables)
+
+
+def _config_name(setting: Setting) -> str:
+    return f"{setting.name}-svc"
+
+
+def _selector(setting: Setting) -> Json:
+    return {jobs.JOB_NAME: setting.name, jobs.JOB_NAMESPACE: setting.job.metadata.namespace}
+
+
+def _service(setting: Setting) -> Json:
+    spec: Json = {
+        "clusterIP": "None",
+        "selector": _selector(setting),
+        "ports": [{"name": "placeholder-volcano", "port": 1, "protocol": "TCP", "targetPort": 1}],
+    }
+    if setting.flags.is_set(_NOT_READY):
+        spec["publishNotReadyAddresses"] = True
+    return spec
+
+
+def _network_policy(setting: Setting) -> Json:
+    pods = {"matchLabels": _selector(setting)}
+    return {"podSelector": pods, "ingress": [{"from": [{"podSelector": pods}]}], "policyTypes": ["Ingress"]}
+
+
+def _host_data(setting: Setting) -> Mapping[str, str]:
+    """Return the host names of each task, as a file and as variables; dashes in a task's name are underscores."""
+    found: dict[str, str] = {}
+    for task, names in hosts_of(setting.job, setting.raw).items():
+        key = task.replace("-", "_")
+        found[f"{key}.host"] = "\n".join(names)
+        found[f"VC_{key.upper()}_HOSTS"] = ",".join(names)
+        found[f"VC_{key.upper()}_NUM"] = str(len(names))
+    return found
+
+
+SVC: Final = JobPlugin((Flag(_NOT_READY, False), Flag(_NO_POLICY, False), Flag(_INJECT, True)), _equip, _companions)

@@ -1,0 +1,25 @@
+"""Key pairs for the plugin `ssh` of Volcano Jobs, as a Secret has them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from volsched.controllers.job_plugins.ssh import AUTHORIZED, PRIVATE, PUBLIC
+
+KEY_BITS: Final = 3072
+"""As ssh-keygen's; NIST SP 800-57 part 1 counts on it beyond 2030."""
+
+
+def new_pair() -> dict[str, str]:
+    """Return the data of a Secret, base64: a new private key (PKCS #1, PEM), its public key, and that as trusted."""
+    key = generate_private_key(65537, KEY_BITS)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n"
+    return {
+        name: base64.b64encode(content).decode()
+        for name, content in ((PRIVATE, private), (PUBLIC, public), (AUTHORIZED, public))
+    }
