@@ -37,6 +37,16 @@ def test_it_takes_no_more_than_it_needs() -> None:
     assert decision.bindings == {}
 
 
+def test_what_volcanos_action_is_told_about_candidates_is_taken_and_changes_nothing() -> None:
+    told = {"enableTopologyAwarePreemption": "true", "topologyAwarePreemptWorkerNum": "4"}
+    told |= {"minCandidateNodesPercentage": "5", "minCandidateNodesAbsolute": "2", "maxCandidateNodesAbsolute": "9"}
+    lines = "".join(f'\n    {key}: "{value}"' for key, value in told.items())
+
+    decision = decide(full().wants("x", cpu=2), f"{PREEMPT}\nconfigurations:\n- name: preempt\n  arguments:{lines}")
+
+    assert decision.evictions == ["v-3", "v-2"]
+
+
 def test_it_takes_nobody_while_there_is_room() -> None:
     world = full()
     world.node("n2", cpu=2)
