@@ -26,6 +26,7 @@ WEIGHT_OF_CORE: Final = "predicate.MGPUWeightOfCore"
 SCHEDULE_MODE: Final = "predicate.MGPUScheduleMode"
 MOST_CONTAINERS: Final = "predicate.MGPUMaxContainersPerCard"
 LEAST_MEMORY: Final = "predicate.MGPUMinMemory"
+UP_TO: Final = "predicate.MGPUMaxContainersNumPolicyValid"
 NODE_ORDER_WEIGHT: Final = "predicate.MGPUNodeOrderWeight"
 
 
@@ -48,6 +49,7 @@ class MGPUPlugin:
         Argument(SCHEDULE_MODE, "str", "index", "How cards are told to a pod.", choices=("index", "id"), any_case=True),
         Argument(MOST_CONTAINERS, "int", 16, "Containers on one card; the driver's limit.", minimum=1),
         Argument(LEAST_MEMORY, "int", MIN_MEMORY, "MiB that a part of a card has at least.", minimum=1),
+        Argument(UP_TO, "int", 5, "Taken from the plugin proposed for Volcano, where nothing reads it.", minimum=0),
         Argument(NODE_ORDER_WEIGHT, "int", 1, "How much the best placement counts in the node's score.", minimum=0),
     )
 
