@@ -38,10 +38,12 @@ from volsched.kube.resources import watched
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
 from volsched.loop import SchedulingThread
+from volsched.model import api
 from volsched.model.changes import Bound, Change
 from volsched.model.plan import Tell
 from volsched.process import FAILED, Process, run_process
 from volsched.scheduler import Profile
+from volsched.standing_queues import make_standing_queues
 
 DRAIN_SECONDS: Final = 10.0
 """How long the bindings that were decided may take to be written after SIGTERM."""
@@ -80,6 +82,11 @@ class Options:
     def is_direct(self) -> bool:
         """Whether a pod without a PodGroup is scheduled by itself."""
         return self.plain_pods == "direct"
+
+    @property
+    def makes_standing_queues(self) -> bool:
+        """Whether it stands in the place of Volcano's scheduler, which makes the queues that have to exist."""
+        return "volcano" in self.scheduler_names
 
 
 class Program(Process):
@@ -124,7 +131,7 @@ class Program(Process):
         self._api = await Api.connect(options.source, qps=options.qps, burst=options.burst)
         self._cleanup.push_async_callback(self._api.close)
         _log.info("API server", server=self._api.server, credentials=self._api.origin)
-        views = Views(on_gone=self._forget)
+        views = Views(on_gone=self._forget, on_queue=self._queue_shown)
         self._executor = ClusterExecutor(
             self._api,
             self._fence,
@@ -223,6 +230,8 @@ class Program(Process):
     def _begin_leading(self) -> None:
         self._leading = True
         self._thread.kick()
+        if self._options.makes_standing_queues:
+            self._spawn(make_standing_queues(self._api, self._fence, self._options.default_queue))
 
     def _may_schedule(self) -> bool:
         return self._leading and self._fence.is_open and self._all_listed
@@ -259,6 +268,9 @@ class Program(Process):
 
     def _tell(self, tell: Tell) -> None:
         self._executor.events.tell(tell)
+
+    def _queue_shown(self, queue: api.Queue) -> None:
+        self._executor.statuses.queue_shown(queue)
 
     def _forget(self, uid: str) -> None:
         self._executor.forget(uid)

@@ -13,6 +13,7 @@ from volsched.cache.mirror import Mirror, Problem
 from volsched.framework import groups, reporter
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, FastEngine
+from volsched.framework.holdings import Holdings
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
 from volsched.model.cluster import Cluster
@@ -96,6 +97,7 @@ class Scheduler:
         self._accounts = Accounts(mirror.cluster)
         mirror.keep_annotations(profile.pod_annotations())
         mirror.cluster.let_devices_serve(profile.devices_serve())
+        self._holdings = Holdings(mirror.cluster)
         self._backlog = Backlog()
         mirror.cluster.observe(self._backlog)
 
@@ -207,6 +209,7 @@ class Scheduler:
         )
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
+        steps.extend(self._holdings.writes())
         cluster.touched.clear()
         cluster.touched.update((job.key, job) for job in jobs if session.unschedulable.get(job.key) is False)
         return steps

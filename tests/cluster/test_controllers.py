@@ -252,7 +252,7 @@ def test_default_and_root_are_made_and_made_again_and_every_queue_has_a_state_an
     mine = controlled.queue(f"mine-{namespace}")
 
     for name in ("default", "root", mine):
-        controlled.wait_queue(name, state="Open", pending=0, allocated={"cpu": "0", "memory": "0"})
+        controlled.wait_queue(name, state="Open", pending=0, allocated={})
     assert controlled.api.get(f"{GROUPS}/queues/{mine}")["spec"]["parent"] == "root"
     assert "parent" not in controlled.api.get(f"{GROUPS}/queues/root")["spec"]
     controlled.api.delete(f"{GROUPS}/queues/default")
@@ -389,7 +389,9 @@ def test_refused_writes_are_tried_again(
     controlled: Controlled, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
     make_nodes(1, cpu="8")
-    process = controlled.both(proxy=fault_proxy)
+    controlled.start().wait_leading()
+    process = controlled.control(proxy=fault_proxy)
+    process.wait_for(AT_WORK, 30)
     fault_proxy.inject(Respond(500), method="POST", path="/podgroups$", times=2)
     fault_proxy.inject(Respond(500), method="PATCH", path="/pods/", times=2)
     fault_proxy.inject(conflict(), method="PATCH", path="/queues/default/status$", times=1)
@@ -399,7 +401,7 @@ def test_refused_writes_are_tried_again(
     controlled.wait_bound(namespace, 3)
     assert process.metric('volsched_controllers_reconcile_errors_total{kind="PodGroup"}') == 2
     assert process.metric('volsched_controllers_reconcile_errors_total{kind="Pod"}') == 2
-    controlled.wait_queue("default", allocated={"cpu": "3", "memory": "0", "pods": "3"})
+    controlled.wait_queue("default", running=3, allocated={"cpu": "3", "memory": "0", "pods": "3"})
     assert process.metric('volsched_controllers_reconcile_errors_total{kind="Queue"}') == 1
 
 

@@ -1,37 +1,42 @@
-"""Queues: which state follows from which, what is written, and that the books add up."""
+"""Queues: which state follows from which, what is written, and that PodGroups are counted."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.controllers.cases import Cluster, a_group, a_pod, a_queue
-from volsched.controllers import grouping, queues
-from volsched.controllers.queues import Books, Standing
+from tests.controllers.cases import Cluster, a_group, a_queue
+from volsched.controllers import queues
+from volsched.controllers.queues import Books
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Patch
 from volsched.model import api
 from volsched.model.changes import Gone
 
-NOTHING = Standing({}, {})
-SOME = Standing({"running": 1}, {})
 BY_PARENT = {queues.CLOSED_BY_PARENT: "true"}
 
 
-def body(queue: api.Queue, parent: api.Queue | None = None, standing: Standing = NOTHING) -> dict[str, Any]:
-    """What the one write says, its version aside; empty when there is none."""
-    found = list(queues.reconcile(queue, parent or a_queue("root"), standing))
+def written(
+    queue: api.Queue, parent: api.Queue | None = None, phases: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """What the one write says; empty when there is none."""
+    found = list(queues.reconcile(queue, parent or a_queue("root"), phases or {}))
     if not found:
         return {}
     [patch] = found
     assert isinstance(patch, Patch)
-    told = {name: dict(value) for name, value in patch.body.items()}
-    assert told["metadata"].pop("resourceVersion") == queue.metadata.resource_version
+    return {name: dict(value) for name, value in patch.body.items()}
+
+
+def body(queue: api.Queue, parent: api.Queue | None = None, phases: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """What the one write says, the version aside that it is for."""
+    told = written(queue, parent, phases)
+    assert not told or told["metadata"].pop("resourceVersion") == queue.metadata.resource_version
     return told
 
 
@@ -69,35 +74,42 @@ def test_nothing_is_written_when_everything_is_said() -> None:
     assert body(a_queue("team")) == {}
 
 
-def test_a_new_queue_gets_its_parent_then_its_state_and_numbers() -> None:
+def test_a_new_queue_gets_its_parent_then_its_state_and_counts_and_room_for_what_it_holds() -> None:
     raw = {"metadata": {"name": "team", "uid": "u", "resourceVersion": "7"}}
     queue = api.decode_as(api.Queue, raw)
     assert body(queue) == {"metadata": {}, "spec": {"parent": "root"}}
 
     queue = api.decode_as(api.Queue, raw | {"spec": {"parent": "root"}})
     zeros = dict.fromkeys(queues.PHASES, 0)
-    status = {"state": "Open", **zeros, "allocated": {"cpu": "0", "memory": "0"}}
-    assert body(queue) == {"metadata": {}, "status": status}
+    assert body(queue) == {"metadata": {}, "status": {"state": "Open", **zeros, "allocated": {}}}
 
 
-def test_numbers_that_changed_are_written_and_resources_that_are_no_longer_used_go() -> None:
-    status = {"state": "Open", "running": 2, "allocated": {"cpu": "1500m", "memory": "0", "nvidia.com/gpu": "4"}}
-    raw = {"metadata": {"name": "team", "resourceVersion": "7"}, "spec": {"parent": "root"}, "status": status}
-    standing = Standing({"running": 1, "pending": 2}, {"cpu": 1500, "memory": 1024})
-
-    told = body(api.decode_as(api.Queue, raw), standing=standing)
-
-    assert told == {
-        "metadata": {},
-        "status": {"pending": 2, "running": 1, "allocated": {"memory": "1Ki", "nvidia.com/gpu": None}},
-    }
+def a_standing_queue(**status: Any) -> api.Queue:
+    metadata = {"name": "team", "uid": "u", "resourceVersion": "7"}
+    return api.decode_as(
+        api.Queue, {"metadata": metadata, "spec": {"parent": "root"}, "status": {"state": "Open", **status}}
+    )
 
 
-def test_amounts_are_compared_and_not_their_spelling() -> None:
-    status = {"state": "Open", "allocated": {"cpu": "1000m", "memory": "1024"}}
-    raw = {"metadata": {"name": "team", "resourceVersion": "7"}, "spec": {"parent": "root"}, "status": status}
+def test_counts_that_changed_are_written_to_the_same_queue_whatever_else_was_written_meanwhile() -> None:
+    queue = a_standing_queue(running=2, allocated={"cpu": "1500m"})
 
-    assert body(api.decode_as(api.Queue, raw), standing=Standing({}, {"cpu": 1000, "memory": 1024})) == {}
+    told = written(queue, phases={"running": 1, "pending": 2})
+
+    assert told == {"metadata": {"uid": "u"}, "status": {"pending": 2, "running": 1}}
+
+
+@pytest.mark.parametrize("allocated", [{}, {"cpu": "1500m", "nvidia.com/gpu": "4"}])
+def test_what_a_queue_holds_is_neither_written_nor_taken_away(allocated: dict[str, str]) -> None:
+    queue = a_standing_queue(allocated=allocated)
+    assert body(queue) == {}
+
+    [command] = queues.commanded(queue, "CloseQueue")
+    counts = written(queue, phases={"running": 1})
+
+    room = {} if allocated else {"allocated": {}}
+    assert counts["status"] == {"running": 1, **room}
+    assert command.body["status"] == {"state": "Closing", **room}
 
 
 def test_a_queue_that_is_being_deleted_is_left_alone() -> None:
@@ -147,77 +159,44 @@ def test_a_command_speaks_where_the_state_is_said(action: str, wish: str, expect
 # --- books ----------------------------------------------------------------------------------------------------------
 
 
-def placed(name: str, group: str, cpu: str = "1", **fields: Any) -> api.Pod:
-    return a_pod(name, annotations={grouping.GROUP_NAME: group}, phase="Running", node="n", cpu=cpu, **fields)
+def phases(cluster: Cluster, queue: str) -> Mapping[str, int]:
+    return cluster.store.books.phases(queue)
 
 
-def test_a_queue_counts_groups_by_phase_and_what_their_placed_pods_use() -> None:
-    cluster = Cluster().put(
-        a_queue("team"), a_group("g", queue="team", phase="Running"), a_group("h", queue="team", phase="")
-    )
-    cluster.put(placed("p", "g"), placed("q", "g", cpu="500m"), a_pod("waits", annotations={grouping.GROUP_NAME: "g"}))
+def test_a_queue_counts_its_podgroups_by_phase() -> None:
+    cluster = Cluster().put(a_queue("team"), a_group("g", queue="team", phase="Running"))
+    cluster.put(a_group("h", queue="team", phase=""), a_group("i", queue="other", phase="Running"))
 
-    standing = cluster.store.standing("team")
-
-    assert standing.phases == {"running": 1, "pending": 1}
-    assert standing.allocated == {"cpu": 1500, "pods": 2}
+    assert phases(cluster, "team") == {"running": 1, "pending": 1}
 
 
-def test_a_pod_that_was_seen_before_its_podgroup_counts_once_that_is_known() -> None:
-    cluster = Cluster().put(placed("p", "g"))
-    assert cluster.store.standing("team").allocated == {}
-
-    cluster.put(a_group("g", queue="team"))
-
-    assert cluster.store.standing("team").allocated == {"cpu": 1000, "pods": 1}
-
-
-def test_a_podgroup_that_is_gone_counts_no_more_and_its_pods_do_when_it_comes_back() -> None:
-    cluster = Cluster().put(a_group("g", queue="team", phase="Running"), placed("p", "g"))
+def test_a_podgroup_that_is_gone_counts_no_more() -> None:
+    cluster = Cluster().put(a_group("g", queue="team", phase="Running"))
 
     cluster.store.gone(Gone("PodGroup", "ns", "g", "uid-g"))
 
-    assert cluster.store.standing("team") == NOTHING
-    again = a_group("g", queue="team", phase="Running")
-    cluster.put(msgspec.structs.replace(again, metadata=msgspec.structs.replace(again.metadata, uid="uid-new")))
-    assert cluster.store.standing("team") == Standing({"running": 1}, {"cpu": 1000, "pods": 1})
+    assert phases(cluster, "team") == {}
+    assert cluster.keys[-2:] == [Key("Queue", "team"), Key("PodGroup", "ns/g")]
 
 
-def test_a_podgroup_that_changes_its_queue_takes_its_pods_along() -> None:
-    cluster = Cluster().put(a_group("g", queue="one", phase="Running"), placed("p", "g"))
+def test_a_podgroup_that_changes_its_queue_is_told_to_both() -> None:
+    cluster = Cluster().put(a_group("g", queue="one", phase="Running"))
+    cluster.keys.clear()
 
     cluster.put(a_group("g", queue="two", phase="Running"))
 
-    assert cluster.store.standing("one") == NOTHING
-    assert cluster.store.standing("two") == Standing({"running": 1}, {"cpu": 1000, "pods": 1})
+    assert (phases(cluster, "one"), phases(cluster, "two")) == ({}, {"running": 1})
+    assert cluster.keys == [Key("Queue", "one"), Key("Queue", "two")]
 
 
-def test_queues_above_show_what_those_below_use_but_not_their_podgroups() -> None:
-    cluster = Cluster().put(a_queue("root"), a_queue("above"), a_queue("below", parent="above"))
+def test_queues_below_are_looked_at_when_a_queue_opens_or_closes_and_not_when_its_numbers_change() -> None:
+    cluster = Cluster().put(a_queue("above"), a_queue("below", parent="above"))
     cluster.keys.clear()
 
-    cluster.put(a_group("g", queue="below", phase="Running"), placed("p", "g"))
-
-    assert {Key("Queue", name) for name in ("below", "above", "root")} <= set(cluster.keys)
-    assert cluster.store.standing("above") == Standing({}, {"cpu": 1000, "pods": 1})
-    assert cluster.store.standing("root").allocated == {"cpu": 1000, "pods": 1}
-
-
-def test_queues_in_a_circle_are_counted_once() -> None:
-    cluster = Cluster().put(
-        a_queue("a", parent="b"), a_queue("b", parent="a"), a_group("g", queue="a"), placed("p", "g")
-    )
-
-    assert cluster.store.standing("a").allocated == cluster.store.standing("b").allocated == {"cpu": 1000, "pods": 1}
-
-
-def test_finished_and_terminating_pods_use_nothing() -> None:
-    cluster = Cluster().put(a_group("g", queue="team"), placed("p", "g"))
-    done = a_pod("p", annotations={grouping.GROUP_NAME: "g"}, phase="Succeeded", node="n")
-
-    cluster.put(done)
-
-    assert cluster.store.standing("team").allocated == {}
+    cluster.put(a_queue("above"))
+    assert cluster.keys == [Key("Queue", "above")]
+    cluster.put(a_queue("above", "Closed"))
+    assert cluster.keys[1:] == [Key("Queue", "above"), Key("Queue", "below")]
 
 
 CHANGES = st.lists(
@@ -226,8 +205,6 @@ CHANGES = st.lists(
             st.just("put"), st.sampled_from("ghi"), st.sampled_from(["q", "r"]), st.sampled_from(["", "Running"])
         ),
         st.tuples(st.just("drop"), st.sampled_from("ghi")),
-        st.tuples(st.just("charge"), st.sampled_from("ghi"), st.integers(0, 3)),
-        st.tuples(st.just("return"), st.integers(0, 5)),
     ),
     max_size=40,
 )
@@ -235,43 +212,24 @@ CHANGES = st.lists(
 
 @given(CHANGES)
 def test_books_equal_what_is_counted_from_scratch(changes: list[tuple[Any, ...]]) -> None:
-    books, groups, charges = Books(), {}, []
+    books, groups = Books(), {}
     for change in changes:
         if change[0] == "put":
             books.put_group(*change[1:])
             groups[change[1]] = (change[2], change[3].lower() or "pending")
-        elif change[0] == "drop":
+        else:
             books.drop_group(change[1])
             groups.pop(change[1], None)
-        elif change[0] == "charge":
-            books.charge(change[1], {"cpu": change[2]}, 1)
-            charges.append(change[1:])
-        elif change[1] < len(charges):
-            key, amount = charges.pop(change[1])
-            books.charge(key, {"cpu": amount}, -1)
 
     for queue in ("q", "r"):
-        mine = {key for key, (of, _) in groups.items() if of == queue}
-        used = sum(amount for key, amount in charges if key in mine)
         assert books.phases(queue) == Counter(phase for of, phase in groups.values() if of == queue)
-        assert books.used(queue) == ({"cpu": used} if used else {})
 
 
-def test_a_pod_costs_the_same_in_a_large_queue_as_in_a_small_one() -> None:
-    cluster = Cluster().put(a_queue("root"), a_queue("team"))
-    cluster.put(*(a_group(f"g{n}", queue="team") for n in range(300)))
-    cluster.keys.clear()
-
-    cluster.put(placed("p", "g7"))
-
-    assert cluster.keys == [Key("Queue", "team"), Key("Queue", "root")]
-
-
-def test_a_queue_that_is_gone_is_told_to_the_one_above() -> None:
+def test_a_queue_that_is_gone_is_looked_at_and_forgotten() -> None:
     cluster = Cluster().put(a_queue("above"), a_queue("below", parent="above"))
     cluster.keys.clear()
 
     cluster.store.gone(Gone("Queue", "", "below", "uid-below"))
 
-    assert Key("Queue", "above") in cluster.keys
+    assert cluster.keys == [Key("Queue", "below")]
     assert "below" not in cluster.store.queues

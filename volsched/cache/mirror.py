@@ -535,7 +535,8 @@ class Mirror:
         if created is None:
             created = known.created if known is not None and known.created else self._arrival.next() * 1e-6
         info.created = created
-        self.cluster.put_queue(info)
+        if known is None or known.said != info.said:
+            self.cluster.put_queue(info)
 
     def _drop_queue(self, gone: Gone) -> None:
         if gone.name in ("root", self.settings.default_queue):

@@ -10,36 +10,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
-from volsched.controllers.writes import QUEUE, Create, Patch, Write, merge_patch
+from volsched.controllers.writes import QUEUE, Create, Patch, Write
 from volsched.model import api
-from volsched.model.errors import QuantityError
-from volsched.model.quantity import amount_of, format_amount
+from volsched.model.queue import ROOT
 
-ROOT: Final = "root"
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 NOT_OPEN: Final = (CLOSING, CLOSED)
 
 PHASES: Final = ("pending", "inqueue", "running", "unknown", "completed")
 """Phases of PodGroups in the spelling of a queue's status and of its metrics."""
-
-_ALWAYS_SHOWN: Final = ("cpu", "memory")
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What a queue holds: its PodGroups by phase, and what its placed pods use, queues below it included."""
-
-    phases: Mapping[str, int]
-    allocated: Mapping[str, int]
-
-    @property
-    def groups(self) -> int:
-        """How many PodGroups it has."""
-        return sum(self.phases.values())
 
 
 def standing_queue(name: str) -> Create:
@@ -56,21 +38,23 @@ def parent_of(queue: api.Queue) -> str:
     return "" if queue.metadata.name == ROOT else queue.spec.parent or ROOT
 
 
-def reconcile(queue: api.Queue, parent: api.Queue | None, standing: Standing) -> Iterator[Write]:
+def reconcile(queue: api.Queue, parent: api.Queue | None, phases: Mapping[str, int]) -> Iterator[Write]:
     """Yield the next write about a queue, if there is one; `parent` is None where it has none, or none that exists.
 
-    One at a time, each for the version that was seen: a queue is marked before it is closed with its parent, and
-    opened before the mark goes.
+    `phases` are its PodGroups by phase. One at a time, a state for the version that was seen: a queue is marked before
+    it is closed with its parent, and opened before the mark goes. Counts follow from nothing that others write, and the
+    scheduler writes to the same object, so they are for whatever version.
     """
     if queue.metadata.deletion_timestamp is not None:
         return
     name, version = queue.metadata.name, {"resourceVersion": queue.metadata.resource_version}
-    status = _status(queue, wanted_state(queue, parent, standing.groups), standing)
+    status = _status(queue, wanted_state(queue, parent, sum(phases.values())), phases)
     main = _main_patch(queue, parent)
     if main and not ("state" in status and _opens_with(queue, parent)):
         yield Patch(QUEUE, "", name, {**main, "metadata": {**version, **main.get("metadata", {})}})
     elif status:
-        yield Patch(QUEUE, "", name, {"metadata": version, "status": status}, subresource="status")
+        meant = version if "state" in status else {"uid": queue.metadata.uid}
+        yield _status_patch(queue, meant, status)
 
 
 def commanded(queue: api.Queue, action: str) -> Iterator[Patch]:
@@ -83,7 +67,7 @@ def commanded(queue: api.Queue, action: str) -> Iterator[Patch]:
         yield Patch(QUEUE, "", name, {"metadata": meta, "spec": {"state": state}})
     else:
         state = CLOSING if state == CLOSED else state
-        yield Patch(QUEUE, "", name, {"metadata": meta, "status": {"state": state}}, subresource="status")
+        yield _status_patch(queue, meta, {"state": state})
 
 
 def _opens_with(queue: api.Queue, parent: api.Queue | None) -> bool:
@@ -128,119 +112,51 @@ def _is_closed(queue: api.Queue | None) -> bool:
     return queue is not None and queue.status.state in NOT_OPEN
 
 
-def _status(queue: api.Queue, state: str, standing: Standing) -> dict[str, Any]:
-    """Return the merge patch for a queue's status; empty when it says all of it."""
+def _status(queue: api.Queue, state: str, phases: Mapping[str, int]) -> dict[str, Any]:
+    """Return the merge patch for a queue's state and counts; empty when it says all of it."""
     known = queue.status
-    new = {"state": state, **{phase: standing.phases.get(phase, 0) for phase in PHASES}}
+    new = {"state": state, **{phase: phases.get(phase, 0) for phase in PHASES}}
     is_new = not known.state  # nobody has written anything: zeros are written, too
-    patch = {name: value for name, value in new.items() if is_new or getattr(known, name) != value}
-    wanted = {name: amount for name, amount in standing.allocated.items() if amount or name in _ALWAYS_SHOWN}
-    for name in _ALWAYS_SHOWN:
-        wanted.setdefault(name, 0)
-    if _amounts(known.allocated) != wanted:
-        shown = {name: format_amount(name, amount) for name, amount in sorted(wanted.items())}
-        patch["allocated"] = merge_patch({name: str(text) for name, text in known.allocated.items()}, shown)
-    return patch
+    return {name: value for name, value in new.items() if is_new or getattr(known, name) != value}
 
 
-def _amounts(listed: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return a resource list as amounts; one that cannot be read is unequal to every amount."""
-    found: dict[str, int | None] = {}
-    for name, text in listed.items():
-        try:
-            found[name] = amount_of(name, text)
-        except QuantityError:
-            found[name] = None
-    return found
+def _status_patch(queue: api.Queue, meta: Mapping[str, str], status: Mapping[str, Any]) -> Patch:
+    """Return a patch of a queue's status that leaves alone what it holds, which is the scheduler's to say.
+
+    Volcano's CRD wants something there; merging an empty object changes nothing where there is one already.
+    """
+    held: dict[str, Any] = {} if queue.status.allocated else {"allocated": {}}
+    return Patch(
+        QUEUE, "", queue.metadata.name, {"metadata": dict(meta), "status": {**status, **held}}, subresource="status"
+    )
 
 
 # --- counting -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Entry:
-    """A PodGroup in the books: where it counts (None: not known yet), how it stands, what its pods use."""
-
-    queue: str | None
-    phase: str
-    used: Counter[str]
-
-
 class Books:
-    """What queues hold, kept change by change: a pod costs the same in a large queue as in a small one."""
+    """The PodGroups of queues by phase, kept change by change."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, _Entry] = {}
+        self._groups: dict[str, tuple[str, str]] = {}
         self._phases: dict[str, Counter[str]] = {}
-        self._used: dict[str, Counter[str]] = {}
 
     def put_group(self, key: str, queue: str, phase: str) -> None:
         """Take note of a PodGroup's queue and phase; one without a phase is pending."""
-        self._move(key, queue, phase.lower() or "pending")
+        self.drop_group(key)
+        phase = phase.lower() or "pending"
+        self._groups[key] = queue, phase
+        self._phases.setdefault(queue, Counter())[phase] += 1
 
     def drop_group(self, key: str) -> None:
-        """Take note that a PodGroup is gone; its pods may still be there."""
-        if key in self._groups:
-            self._move(key, None, "")
-
-    def charge(self, key: str, amounts: Mapping[str, int], by: int) -> str | None:
-        """Count a placed pod of a PodGroup (`by` 1), or count it no more (-1); the queue that it counts for."""
-        entry = self._groups.setdefault(key, _Entry(None, "", Counter()))
-        _add(entry.used, amounts, by)
-        if entry.queue is not None:
-            _add(self._used.setdefault(entry.queue, Counter()), amounts, by)
-        self._forget_empty(key)
-        return entry.queue
+        """Take note that a PodGroup is gone."""
+        queue, phase = self._groups.pop(key, ("", ""))
+        if queue:
+            counts = self._phases[queue]
+            counts[phase] -= 1
+            if not counts[phase]:
+                del counts[phase]
 
     def phases(self, queue: str) -> Mapping[str, int]:
-        """Return how many PodGroups of a queue are in which phase."""
+        """Return how many PodGroups of a queue are in which phase, those in which there are none left out."""
         return self._phases.get(queue, {})
-
-    def used(self, queue: str) -> Mapping[str, int]:
-        """Return what the placed pods of a queue use."""
-        return self._used.get(queue, {})
-
-    def queues(self) -> Iterator[str]:
-        """Yield the queues that hold something."""
-        yield from self._phases
-
-    def _move(self, key: str, queue: str | None, phase: str) -> None:
-        entry = self._groups.setdefault(key, _Entry(None, "", Counter()))
-        if entry.queue is not None:
-            _add(self._phases[entry.queue], {entry.phase: 1}, -1)
-            if entry.queue != queue:
-                _add(self._used.setdefault(entry.queue, Counter()), entry.used, -1)
-        if queue is not None:
-            _add(self._phases.setdefault(queue, Counter()), {phase: 1}, 1)
-            if entry.queue != queue:
-                _add(self._used.setdefault(queue, Counter()), entry.used, 1)
-        entry.queue, entry.phase = queue, phase
-        self._forget_empty(key)
-
-    def _forget_empty(self, key: str) -> None:
-        entry = self._groups[key]
-        if entry.queue is None and not entry.used:
-            del self._groups[key]
-
-
-def _add(to: Counter[str], amounts: Mapping[str, int], by: int) -> None:
-    for name, amount in amounts.items():
-        left = to[name] + by * amount
-        if left:
-            to[name] = left
-        else:
-            del to[name]
-
-
-def standing_of(name: str, books: Books, children: Mapping[str, set[str]]) -> Standing:
-    """Return what a queue holds; what it uses is with the queues below it. A circle of parents is counted once."""
-    allocated: Counter[str] = Counter()
-    seen: set[str] = set()
-    left = [name]
-    while left:
-        one = left.pop()
-        if one not in seen:
-            seen.add(one)
-            _add(allocated, books.used(one), 1)
-            left.extend(children.get(one, ()))
-    return Standing(dict(books.phases(name)), dict(allocated))

@@ -13,19 +13,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from volsched.cache.reading import GROUP_NAME, ROLE, pod_status, seconds
+from volsched.cache.reading import GROUP_NAME, ROLE, seconds
 from volsched.controllers import grouping, jobs
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, VOLCANO_PREFIX, Seed
 from volsched.controllers.job_controller import JobView, Surroundings
 from volsched.controllers.lifecycle import Loss, Member
 from volsched.controllers.objects import Workload
-from volsched.controllers.queues import Books, Standing, parent_of, standing_of
+from volsched.controllers.queues import Books, parent_of
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
-from volsched.model import api, requests
+from volsched.model import api
 from volsched.model.changes import Gone
-from volsched.model.errors import FieldError
-from volsched.model.resources import Resources
-from volsched.model.status import IS_ALLOCATED
 
 WORKLOADS: Final = (
     ("apps/v1", "ReplicaSet"),
@@ -64,7 +61,6 @@ class PodView:
     seed: Seed
     phase: str
     terminating: bool
-    charged: Resources | None
     member: Member | None
     seen: float
 
@@ -170,7 +166,6 @@ class Store:
             self._leave_owner(known)
         self.pods[uid] = view
         self._by_owner.setdefault(view.owner.uid, {})[uid] = view
-        self._charge(known, view)
         self._tell_of_pod(view, known)
 
     def _view(self, pod: api.Pod, known: PodView | None, version: int) -> PodView:
@@ -192,7 +187,6 @@ class Store:
             seed=self._seed(pod) if plain else _NO_SEED,
             phase=pod.status.phase,
             terminating=meta.deletion_timestamp is not None,
-            charged=_charge_of(pod) if group and IS_ALLOCATED[pod_status(pod)] else None,
             member=self._member(pod, known) if of_job else None,
             seen=known.seen if known is not None else self.clock(),
         )
@@ -221,16 +215,6 @@ class Store:
             since=before.since if before is not None and before.phase == pod.status.phase else now,
         )
 
-    def _charge(self, before: PodView | None, after: PodView | None) -> None:
-        """Bring the books of the pod's PodGroup up to date."""
-        old = (before.namespace, before.group, before.charged) if before is not None else None
-        new = (after.namespace, after.group, after.charged) if after is not None else None
-        if old == new:
-            return
-        for what, by in ((old, -1), (new, 1)):
-            if what is not None and what[2] is not None:
-                self._dirty_queue(self.books.charge(f"{what[0]}/{what[1]}", what[2], by))
-
     def _tell_of_pod(self, view: PodView, known: PodView | None) -> None:
         if view.member is not None:
             if view.phase == "Running":
@@ -246,7 +230,6 @@ class Store:
         if view is None:
             return
         self._leave_owner(view)
-        self._charge(view, None)
         if view.plain:
             self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
         member = view.member
@@ -289,9 +272,9 @@ class Store:
         queue = group.spec.queue or self.default_queue
         if known is None or _standing(known) != _standing(group):
             if known is not None:
-                self._dirty_queue(known.spec.queue or self.default_queue)
+                self.dirty(Key(QUEUE.name, known.spec.queue or self.default_queue))
             self.books.put_group(key, queue, group.status.phase)
-            self._dirty_queue(queue)
+            self.dirty(Key(QUEUE.name, queue))
         if known is None:
             self.dirty(Key(GROUP.name, key))
             for pod in self.family(key):
@@ -305,7 +288,7 @@ class Store:
             return
         del self.groups[key]
         self.books.drop_group(key)
-        self._dirty_queue(group.spec.queue or self.default_queue)
+        self.dirty(Key(QUEUE.name, group.spec.queue or self.default_queue))
         self.dirty(Key(GROUP.name, key))
         self._dirty_job_with(group)
 
@@ -352,31 +335,16 @@ class Store:
             self._children.get(parent_of(known), set()).discard(name)
         self.queues[name] = queue
         self._children.setdefault(parent_of(queue), set()).add(name)
-        self._dirty_queue(name)
-        if known is not None and parent_of(known) != parent_of(queue):
-            self._dirty_queue(parent_of(known))
-        for child in self._children.get(name, ()):
-            self.dirty(Key(QUEUE.name, child))
+        self.dirty(Key(QUEUE.name, name))
+        if known is None or known.status.state != queue.status.state:
+            for child in self._children.get(name, ()):
+                self.dirty(Key(QUEUE.name, child))
 
     def _drop_queue(self, name: str) -> None:
         queue = self.queues.pop(name, None)
         if queue is not None:
             self._children.get(parent_of(queue), set()).discard(name)
-            self._dirty_queue(parent_of(queue))
             self.dirty(Key(QUEUE.name, name))
-
-    def _dirty_queue(self, name: str | None) -> None:
-        """Have a queue looked at, and those above it, which show what it uses too."""
-        seen: set[str] = set()
-        while name and name not in seen:
-            seen.add(name)
-            self.dirty(Key(QUEUE.name, name))
-            queue = self.queues.get(name)
-            name = parent_of(queue) if queue is not None else None
-
-    def standing(self, queue: str) -> Standing:
-        """Return what a queue holds."""
-        return standing_of(queue, self.books, self._children)
 
     # -- Volcano Jobs ---------------------------------------------------------------------------------------------
 
@@ -418,15 +386,6 @@ _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 def _standing(group: api.PodGroup) -> tuple[str, str]:
     return group.spec.queue, group.status.phase
-
-
-def _charge_of(pod: api.Pod) -> Resources:
-    """Return what a placed pod counts for in its queue: its request and its pod slot."""
-    try:
-        request = requests.of_placed_pod(pod).request
-    except FieldError:
-        request = Resources.EMPTY
-    return request.plus({"pods": 1}) if "pods" not in request else request
 
 
 def _number(text: str) -> int:

@@ -26,6 +26,7 @@ from volsched.model.plan import (
     Tell,
     WriteGroupStatus,
     WritePodCondition,
+    WriteQueueStatus,
 )
 
 
@@ -117,7 +118,7 @@ class ClusterExecutor:
                 self.binder.add(step)
             case ReleaseClaim():
                 self.claims.release(step)
-            case WriteGroupStatus() | WritePodCondition():
+            case WriteGroupStatus() | WriteQueueStatus() | WritePodCondition():
                 self.statuses.add(step)
             case Tell():
                 self.events.tell(step)

@@ -1,4 +1,4 @@
-"""Writes PodGroup statuses and pod conditions: behind the bindings, only on change, the latest word only.
+"""Writes statuses of PodGroups and Queues, and pod conditions: behind bindings, only on change, the latest word only.
 
 For each object there is at most one write waiting and one under way. A later word replaces the one that waits; objects
 that change often are written at growing intervals. What the API server already has is not written again.
@@ -10,7 +10,7 @@ import asyncio
 import heapq
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -26,8 +26,10 @@ from volsched.kube.resources import VOLCANO
 from volsched.kube.views import POD_SCHEDULED, Refusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed, Put
+from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
-from volsched.model.plan import WriteGroupStatus, WritePodCondition
+from volsched.model.plan import WriteGroupStatus, WritePodCondition, WriteQueueStatus
+from volsched.model.quantity import QuantityText, amount_of
 
 IN_FLIGHT: Final = 8
 IN_FLIGHT_BEHIND_BINDS: Final = 2
@@ -36,6 +38,13 @@ IN_FLIGHT_BEHIND_BINDS: Final = 2
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 GROUP_INTERVAL_SECONDS: Final = 1.0
 """The status of one PodGroup is not written more often; counts change with every pod."""
+
+QUEUE_INTERVAL_SECONDS: Final = 1.0
+"""What one Queue holds is not written more often, either."""
+
+MENDING_INTERVAL_SECONDS: Final = 10.0
+"""What somebody else wrote over what a Queue holds is put right this long after our last write: two that differ in
+opinion must not keep the API server busy."""
 
 SETTLE_SECONDS: Final = 1.0
 """A pod that has just been refused may be bound in a moment, as when its gang is still being made: wait and see."""
@@ -53,7 +62,7 @@ _RIGHTS: Final = (401, 403)
 
 _log = structlog.get_logger(__name__)
 
-Write: TypeAlias = WriteGroupStatus | WritePodCondition
+Write: TypeAlias = WriteGroupStatus | WriteQueueStatus | WritePodCondition
 
 
 @dataclass(slots=True)
@@ -97,6 +106,7 @@ class Statuses:
         self._later: list[tuple[float, str]] = []
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._paces: dict[str, _Pace] = {}
+        self._queues: dict[str, WriteQueueStatus] = {}
         self._groups_have_status: bool | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -112,12 +122,25 @@ class Statuses:
     def add(self, step: Write) -> None:
         """Take a step over; it replaces one that waits for the same object."""
         key = step.uid
+        if isinstance(step, WriteQueueStatus):
+            self._queues[key] = step
         waiting = self._entries.get(key)
         if waiting is None:
             settle = SETTLE_SECONDS if isinstance(step, WritePodCondition) and not step.nominated else 0.0
             self._entries[key] = _Entry(step, time.monotonic() + settle)
         else:
             waiting.step = step
+        self._route(key)
+        self._pump()
+
+    def queue_shown(self, queue: api.Queue) -> None:
+        """Compare what a Queue says it holds with our last word about it, and put right what somebody else wrote."""
+        key = queue.metadata.uid
+        word = self._queues.get(key)
+        if word is None or key in self._entries or key in self._under_way or _holds(queue, word):
+            return
+        pace = self._paces.get(key)
+        self._entries[key] = _Entry(word, pace.written_at + MENDING_INTERVAL_SECONDS if pace is not None else 0.0)
         self._route(key)
         self._pump()
 
@@ -133,8 +156,8 @@ class Statuses:
 
     def forget(self, uid: str) -> None:
         """Forget an object that is no longer there."""
-        self._entries.pop(uid, None)
-        self._paces.pop(uid, None)
+        for known in (self._entries, self._paces, self._queues):
+            known.pop(uid, None)
 
     async def stop(self) -> None:
         """Drop what waits and let what is under way end."""
@@ -209,9 +232,7 @@ class Statuses:
         step = entry.step
         try:
             self._fence.check()
-            done = await (
-                self._write_group(step) if isinstance(step, WriteGroupStatus) else self._write_condition(step)
-            )
+            done = await self._carry_out(step)
         except FenceError:
             self.dropped += 1
         except ApiError as error:
@@ -223,21 +244,38 @@ class Statuses:
             else:
                 self.suppressed += 1
 
+    async def _carry_out(self, step: Write) -> bool:
+        match step:
+            case WriteGroupStatus():
+                return await self._write_group(step)
+            case WriteQueueStatus():
+                return await self._write_queue(step)
+            case WritePodCondition():
+                return await self._write_condition(step)
+
     def _note_pace(self, key: str, step: Write) -> None:
         now = time.monotonic()
         if isinstance(step, WriteGroupStatus):
             self._paces[key] = _Pace(now, GROUP_INTERVAL_SECONDS)
+            return
+        if isinstance(step, WriteQueueStatus):
+            self._paces[key] = _Pace(now, QUEUE_INTERVAL_SECONDS)
             return
         before = self._paces.get(key)
         interval = FIRST_POD_INTERVAL_SECONDS if before is None else before.interval * 2
         self._paces[key] = _Pace(now, min(interval, LONGEST_POD_INTERVAL_SECONDS))
 
     def _failed(self, key: str, entry: _Entry, error: ApiError) -> None:
-        """Try a transient failure again unless there is a later word; what is gone needs no status."""
-        if error.is_gone:
+        """Try a transient failure again unless there is a later word; what is gone needs no status.
+
+        An API server that has just been started says 404 to custom kinds for a moment: a Queue is gone when the watch
+        says so.
+        """
+        is_shown = isinstance(entry.step, WriteQueueStatus) and self._known_queue(entry.step) is not None
+        if error.is_gone and not is_shown:
             self._paces.pop(key, None)
             self._groups_have_status = None  # a 404 may also mean that the kind was installed anew, without or with it
-        elif error.is_transient or error.status in _RIGHTS:
+        elif error.is_gone or error.is_transient or error.status in _RIGHTS:
             if error.status in _RIGHTS and entry.backoff.failures == 0:
                 _log.warning("not allowed to write a status", object=_name(entry.step), error=str(error))
             entry.not_before = time.monotonic() + max(entry.backoff.next(), error.retry_after or 0.0)
@@ -274,6 +312,22 @@ class Statuses:
             self._groups_have_status = "podgroups/status" in names
             _log.debug("asked for the status subresource of PodGroups", there=self._groups_have_status)
         return self._groups_have_status
+
+    # -- Queues ---------------------------------------------------------------------------------------------------
+
+    def _known_queue(self, step: WriteQueueStatus) -> api.Queue | None:
+        known = self._views.queues.get(step.name)
+        return known if known is not None and known.metadata.uid == step.uid else None
+
+    async def _write_queue(self, step: WriteQueueStatus) -> bool:
+        """Write what a Queue holds if it differs from what is there, and nothing else; tell whether it was written."""
+        known = self._known_queue(step)
+        if known is None or _holds(known, step):
+            return False
+        path = f"/apis/{VOLCANO}/queues/{path_segment(step.name)}/status"
+        answer = await self._patch(path, "queues/status", queue_body(step, known.status.allocated), MERGE_PATCH)
+        self._views.observe((Put(msgspec.json.decode(answer, type=api.Queue)),))
+        return True
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
@@ -330,6 +384,28 @@ def condition_body(step: WritePodCondition, known: Refusal) -> bytes:
     return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": status})
 
 
+def queue_body(step: WriteQueueStatus, known: Iterable[str]) -> bytes:
+    """Return the merge patch for a Queue: what it holds, and null for what it is `known` to hold and does not."""
+    allocated = {**dict.fromkeys(known), **step.allocated}
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": {"allocated": allocated}})
+
+
+def _holds(queue: api.Queue, step: WriteQueueStatus) -> bool:
+    """Whether a Queue says just what is to be written, in whatever spelling."""
+    return _amounts(queue.status.allocated) == _amounts(step.allocated)
+
+
+def _amounts(listed: Mapping[str, QuantityText]) -> dict[str, int | None]:
+    """Read a resource list; what cannot be read is unequal to every amount."""
+    found: dict[str, int | None] = {}
+    for name, text in listed.items():
+        try:
+            found[name] = amount_of(name, text)
+        except QuantityError:
+            found[name] = None
+    return found
+
+
 def _group_body(step: WriteGroupStatus, conditions: list[api.Condition]) -> bytes:
     status = {
         "phase": step.phase,
@@ -355,6 +431,8 @@ def _said(condition: Condition | api.Condition) -> tuple[str, str, str, str]:
 
 
 def _name(step: Write) -> str:
+    if isinstance(step, WriteQueueStatus):
+        return f"Queue/{step.name}"
     return f"{'Pod' if isinstance(step, WritePodCondition) else 'PodGroup'}/{step.namespace}/{step.name}"
 
 

@@ -34,23 +34,31 @@ class Versioned:
 
 
 class Views:
-    """Nodes by name, claims of volumes and of devices and PodGroups by key, the refusals of waiting pods by uid.
+    """Nodes and Queues by name, claims of volumes and of devices and PodGroups by key, refusals of waiting pods by uid.
 
-    `on_gone` is told the uid of every pod and PodGroup that is no longer there.
+    `on_gone` is told the uid of every pod, PodGroup and Queue that is no longer there, `on_queue` every Queue as it is
+    now.
     """
 
-    def __init__(self, on_gone: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        on_gone: Callable[[str], None] = lambda _: None,
+        on_queue: Callable[[api.Queue], None] = lambda _: None,
+    ) -> None:
         self.nodes: dict[str, str] = {}
         self.claims: dict[str, api.PersistentVolumeClaim] = {}
         self.resource_claims: dict[str, dra.ResourceClaim] = {}
         self.groups: dict[str, api.PodGroup] = {}
+        self.queues: dict[str, api.Queue] = {}
         self._pods: dict[str, Versioned] = {}
         self._on_gone = on_gone
+        self._on_queue = on_queue
         self._put = {
             api.Node: self._put_node,
             api.PersistentVolumeClaim: self._put_claim,
             dra.ResourceClaim: self._put_resource_claim,
             api.PodGroup: self._put_group,
+            api.Queue: self._put_queue,
             api.Pod: self._put_pod,
         }
 
@@ -105,6 +113,14 @@ class Views:
         if isinstance(group, api.PodGroup):
             self.groups[group.key] = group
 
+    def _put_queue(self, queue: api.ApiObject) -> None:
+        known = self.queues.get(queue.key)
+        if known is not None and known.metadata.uid == queue.metadata.uid and _version(queue) < _version(known):
+            return
+        if isinstance(queue, api.Queue):
+            self.queues[queue.key] = queue
+            self._on_queue(queue)
+
     def _put_pod(self, pod: api.ApiObject) -> None:
         if not isinstance(pod, api.Pod):
             return
@@ -133,6 +149,9 @@ class Views:
             self.resource_claims.pop(f"{gone.namespace}/{gone.name}", None)
         elif gone.kind == "PodGroup":
             self.groups.pop(f"{gone.namespace}/{gone.name}", None)
+            self._on_gone(gone.uid)
+        elif gone.kind == "Queue":
+            self.queues.pop(gone.name, None)
             self._on_gone(gone.uid)
 
 

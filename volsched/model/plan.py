@@ -125,6 +125,14 @@ class WriteGroupStatus(msgspec.Struct, frozen=True, gc=False):
     conditions: tuple[Condition, ...]
 
 
+class WriteQueueStatus(msgspec.Struct, frozen=True, gc=False):
+    """Write what the pods of a Queue and of those below it hold (``status.allocated``), as Kubernetes quantities."""
+
+    uid: str
+    name: str
+    allocated: Mapping[str, str]
+
+
 class WritePodCondition(msgspec.Struct, frozen=True, gc=False):
     """Write ``PodScheduled=False`` with a reason, and the node that a pod is nominated to (empty: none)."""
 
@@ -150,7 +158,9 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
     action: str = "Scheduling"
 
 
-Step: TypeAlias = Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | WritePodCondition | Tell
+Step: TypeAlias = (
+    Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | WriteQueueStatus | WritePodCondition | Tell
+)
 
 
 class Executor(Protocol):

@@ -59,6 +59,13 @@ class QueueInfo:
         """Whether new work is admitted; a queue whose state nobody has written yet is open (*ours*)."""
         return self.state in ("", "Open")
 
+    @property
+    def said(self) -> tuple[object, ...]:
+        """All that its object says, without what the cluster counts: two that say the same are alike to everybody."""
+        limits = (self.capability, self.deserved, self.guarantee, self.dra)
+        standing = (self.uid, self.created, self.parent, self.state, self.annotations)
+        return (*limits, *standing, self.weight, self.priority, self.reclaimable)
+
     def __repr__(self) -> str:
         return f"<Queue {self.name} {self.state}>"
 

@@ -22,6 +22,7 @@ from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.errors import ObjectError
 from volsched.model.plan import Tell
+from volsched.model.queue import ROOT
 from volsched.operator.options import Options
 from volsched.operator.reading import job_view
 from volsched.operator.work import Pace, WorkQueue
@@ -101,7 +102,7 @@ class Engine:
             self.queue.add(key)
 
     def _standing_queues(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((queues.ROOT, self._options.default_queue)))
+        return tuple(dict.fromkeys((ROOT, self._options.default_queue)))
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ class Engine:
                 await self._write_all([queues.standing_queue(name)])
             return
         parent = self.store.queues.get(queues.parent_of(queue))
-        for write in queues.reconcile(queue, parent, self.store.standing(name)):
+        for write in queues.reconcile(queue, parent, self.store.books.phases(name)):
             left = self._written_at.get(name, -QUEUE_INTERVAL_SECONDS) + QUEUE_INTERVAL_SECONDS - time.monotonic()
             if left > 0 and _is_only_numbers(write):
                 self.queue.add_later(key, left)

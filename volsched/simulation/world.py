@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -30,12 +30,16 @@ from volsched.model.plan import (
     VolumeWrite,
     WriteGroupStatus,
     WritePodCondition,
+    WriteQueueStatus,
 )
 from volsched.simulation import claims, workloads
 from volsched.simulation.controllers import Controllers
 from volsched.simulation.manifests import Inventory, completed
 
 T = TypeVar("T", bound=api.ApiObject)
+
+_Deed: TypeAlias = Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | WritePodCondition | Tell
+"""A step that changes something here."""
 
 _TOLD_FIRST: Final = (
     api.Namespace,
@@ -89,15 +93,15 @@ class World:
         self.inventory = inventory
         self._controllers = Controllers(self, inventory, tuple(scheduler_names))
         self._newest = _newest_stamp(inventory.objects)
-        self._steps: list[Step] = []
+        self._steps: list[_Deed] = []
         self._changes: list[Change] = []
         self._versions = 0
 
     # -- the port of the scheduler ------------------------------------------------------------------------------------
 
     def execute(self, steps: Sequence[Step]) -> None:
-        """Take steps over; they happen when the world moves."""
-        self._steps.extend(steps)
+        """Take steps over; they happen when the world moves. What queues hold is shown as the mirror has it."""
+        self._steps.extend(step for step in steps if not isinstance(step, WriteQueueStatus))
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -131,7 +135,7 @@ class World:
         changes = self._take()
         return changes, bool(steps or changes)
 
-    def _do(self, step: Step, leaving: list[api.Pod]) -> None:
+    def _do(self, step: _Deed, leaving: list[api.Pod]) -> None:
         if isinstance(step, Tell):
             self.history.tell(self.cycle, step)
             return
