@@ -51,7 +51,7 @@ class KnownNeeds:
 
         These are all pods that wait with it for one of the same open claims.
         """
-        if task.job is None or not needs.open:
+        if task.job is None or len(task.job.waiting) < 2 or not needs.open:
             return ()
         shared = self._shared_in(task.job)
         waiting = {

@@ -45,6 +45,9 @@ class Needs:
     company: tuple[tuple[str, int], ...] = ()
     """What the pod and all that wait with it for one of the same open claims request together; empty for one alone."""
 
+    _claims: tuple[object, ...] | None = None
+    """The part of the key that the claims make."""
+
     @property
     def leaves_choice(self) -> bool:
         """Whether the number of devices that it is given, or their class, depends on the node."""
@@ -57,9 +60,10 @@ class Needs:
     @property
     def key(self) -> tuple[object, ...]:
         """What answers about nodes depend on: pods whose claims agree in it share them."""
-        limits = tuple(sorted(self.limits.items()))
-        given, wanted = tuple(selector for _, selector in self.given), tuple(claim.spec.shape for claim in self.open)
-        return given, wanted, limits, self.extended, self.amounts
+        if self._claims is None:
+            self._claims = tuple(selector for _, selector in self.given), tuple(claim.spec.shape for claim in self.open)
+        limits = tuple(sorted(self.limits.items())) if self.limits else ()
+        return self._claims, limits, self.extended, self.amounts
 
     def unmade_on(self, task: TaskInfo, node: NodeInfo) -> Unmade | None:
         """Return the claim that would be made for the pod's extended resources on a node; None when it needs none."""
