@@ -43,6 +43,7 @@ from volsched.model.changes import Bound, Change
 from volsched.model.plan import Tell
 from volsched.process import FAILED, Process, run_process
 from volsched.scheduler import Profile
+from volsched.standing_queues import make_standing_queues
 
 DRAIN_SECONDS: Final = 10.0
 """How long the bindings that were decided may take to be written after SIGTERM."""
@@ -81,6 +82,11 @@ class Options:
     def is_direct(self) -> bool:
         """Whether a pod without a PodGroup is scheduled by itself."""
         return self.plain_pods == "direct"
+
+    @property
+    def makes_standing_queues(self) -> bool:
+        """Whether it stands in the place of Volcano's scheduler, which makes the queues that have to exist."""
+        return "volcano" in self.scheduler_names
 
 
 class Program(Process):
@@ -224,6 +230,8 @@ class Program(Process):
     def _begin_leading(self) -> None:
         self._leading = True
         self._thread.kick()
+        if self._options.makes_standing_queues:
+            self._spawn(make_standing_queues(self._api, self._fence, self._options.default_queue))
 
     def _may_schedule(self) -> bool:
         return self._leading and self._fence.is_open and self._all_listed

@@ -1,0 +1,66 @@
+"""In the place of Volcano's scheduler: the queues that it makes at its start are made where they are missing.
+
+Elsewhere they are the business of `volsched controllers`, or of the Volcano scheduler that runs beside this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+import structlog
+
+from volsched.controllers.queues import standing_queue
+from volsched.kube.backoff import Backoff
+from volsched.kube.client import JSON, Api
+from volsched.kube.errors import ApiError, FenceError
+from volsched.kube.fence import Fence
+from volsched.kube.resources import VOLCANO
+from volsched.model.queue import ROOT
+
+WRITE_TIMEOUT_SECONDS: Final = 10.0
+_PATH: Final = f"/apis/{VOLCANO}/queues"
+_FINAL: Final = (400, 403, 422)
+"""Refused in a way that asking again does not change soon."""
+
+_log = structlog.get_logger(__name__)
+
+
+async def make_standing_queues(api: Api, fence: Fence, default_queue: str) -> None:
+    """Make the root queue and the default queue where they are missing; a webhook that is not up yet is waited for."""
+    backoff = Backoff(0.5, 30.0)
+    while True:
+        try:
+            for name in await _missing(api, (ROOT, default_queue)):
+                await _make(api, fence, name)
+        except ApiError as error:
+            if error.status in _FINAL:
+                _log.warning("a queue that has to exist is missing and cannot be made", error=str(error))
+                return
+            await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+        except FenceError:
+            return
+        else:
+            return
+
+
+async def _missing(api: Api, names: Iterable[str]) -> list[str]:
+    found = await api.get(_PATH, "queues", verb="list")
+    there = {item["metadata"]["name"] for item in found["items"]}
+    return [name for name in dict.fromkeys(names) if name not in there]
+
+
+async def _make(api: Api, fence: Fence, name: str) -> None:
+    fence.check()
+    body = msgspec.json.encode(standing_queue(name).body)
+    try:
+        await api.request(
+            "POST", _PATH, "queues", body=body, content_type=JSON, within=fence.limit(WRITE_TIMEOUT_SECONDS)
+        )
+    except ApiError as error:
+        if error.status != 409:
+            raise
+    else:
+        _log.info("made a queue that was missing", queue=name)
