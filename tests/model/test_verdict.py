@@ -143,6 +143,22 @@ def test_as_many_reasons_as_fit_are_told() -> None:
     assert text.endswith(f", and {5000 - text.count('1 r')} more reasons.")
 
 
+def test_the_plugin_that_refuses_the_most_nodes_is_named_and_the_first_among_equals() -> None:
+    found = NodeRefusals()
+    assert found.plugin == "predicates"
+    for number, plugin in enumerate(("mgpu", "crossquota", "mgpu")):
+        found.add_verdict(Verdict(Step.PREDICATE, plugin, Scope.NODE, "Full", f"{plugin} is full"), f"n{number}")
+    assert found.plugin == "mgpu"
+
+    found.add("no quota", 1, "crossquota")
+    assert found.plugin == "crossquota"
+
+    others = NodeRefusals({"Insufficient cpu": 3})
+    others.merge(found)
+    assert others.plugin == "predicates"
+    assert others != found
+
+
 def over(used: int, node: str, found: NodeRefusals) -> None:
     """A node where two cores are too many."""
     message = "cpu quota exceeded"

@@ -306,3 +306,15 @@ def test_a_run_that_did_not_settle_says_what_to_do() -> None:
 def test_other_resources_are_shown_where_a_node_has_them() -> None:
     lines = page(node("n1", extended={"nvidia.com/gpu": 8}), node("n2"))
     assert [line.split()[-1] for line in lines if line.startswith("n")] == ["0/8", "-"]
+
+
+def test_a_pod_that_nodes_refuse_names_the_plugin_whose_refusal_it_is() -> None:
+    quota = "- plugins: [{name: crossquota, arguments: {gpu-resource-names: nvidia.com/gpu, quota.cpu: 1}}]\n"
+    gpu_node = node("gpu-1", cpu=8)
+    gpu_node["status"]["allocatable"]["nvidia.com/gpu"] = "1"
+
+    found = result(gpu_node, pod("a", cpu=2), pod("b", cpu=9), config=f"{LEAN}{quota}")
+
+    waiting = {entry["pod"]: (entry["step"], entry["plugin"]) for entry in found["pending"]}
+    assert waiting == {"default/a": ("predicate", "crossquota"), "default/b": ("predicate", "crossquota")}
+    assert pending(result(node("n1", cpu=1), pod("b", cpu=9)))["b"]["plugin"] == "predicates"

@@ -632,7 +632,8 @@ class FastEngine:
             refused = undecided & ~predicate.vector(task, self, self.columns.all_rows)
             if refused.any():
                 verdict = predicate.fn(task, self.cluster.rows[int(refused.argmax())])
-                found.add(verdict.message if verdict is not None else "", int(np.count_nonzero(refused)))
+                said, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
+                found.add(said, int(np.count_nonzero(refused)), plugin)
                 undecided &= ~refused
             return
         answers, classes = self._by_class(predicate, task)
@@ -640,7 +641,7 @@ class FastEngine:
             return
         for answer, count in zip(answers, np.bincount(classes[undecided], minlength=len(answers)), strict=True):
             if answer is not None and count:
-                found.add(answer.message, int(count))
+                found.add(answer.message, int(count), answer.plugin)
         undecided &= np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
 
     def _count_by_row(self, task: TaskInfo, predicate: Predicate, undecided: Mask, found: NodeRefusals) -> None:
@@ -671,7 +672,7 @@ class FastEngine:
         for place, count in zip(first, counts, strict=True):
             verdict = predicate.fn(task, self.cluster.rows[rows[place]])
             if count > DETAILED and verdict is not None:
-                found.add(verdict.message, int(count))
+                found.add(verdict.message, int(count), verdict.plugin)
         told = counts[of_row] > DETAILED
         undecided[rows[told]] = False
         return rows[~told]

@@ -544,7 +544,7 @@ class Session:
         """Leave with a task that no node takes it, and why, in kube-scheduler's words."""
         refusals = self.engine.refusals(task)
         message = refusals.text(len(self.cluster.rows))
-        self.refuse_task(task, Verdict(step, "predicates", VerdictScope.NODE, FAILED_SCHEDULING, message))
+        self.refuse_task(task, Verdict(step, refusals.plugin, VerdictScope.NODE, FAILED_SCHEDULING, message))
 
     # -- refusals -----------------------------------------------------------------------------------------------------
 

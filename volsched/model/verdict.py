@@ -21,6 +21,10 @@ BINDER: Final = "binder"
 """In the place of a plugin's name: the API server refused what had been decided."""
 
 
+FITTING: Final = "predicates"
+"""The plugin that is named for nodes without room: amounts are compared by the engine, in Volcano by this plugin."""
+
+
 class Step(StrEnum):
     """Where on its way a job or pod was stopped; the words of `volsched simulate`."""
 
@@ -101,19 +105,23 @@ class NodeRefusals:
     Where few nodes have a reason that comes with numbers, these are told as well: `verdicts` are kept for them.
     """
 
-    __slots__ = ("_counts", "_verdicts")
+    __slots__ = ("_counts", "_plugins", "_verdicts")
 
     def __init__(self, counts: Mapping[str, int] | None = None) -> None:
-        self._counts: Counter[str] = Counter(counts or {})
+        self._counts: Counter[str] = Counter()
+        self._plugins: Counter[str] = Counter()
         self._verdicts: dict[str, list[tuple[str, Verdict]]] = {}
+        for reason, nodes in (counts or {}).items():
+            self.add(reason, nodes)
 
-    def add(self, reason: str, nodes: int = 1) -> None:
-        """Count one reason for a number of nodes."""
+    def add(self, reason: str, nodes: int = 1, plugin: str = FITTING) -> None:
+        """Count one reason, and whose it is, for a number of nodes."""
         self._counts[reason] += nodes
+        self._plugins[plugin] += nodes
 
     def add_verdict(self, verdict: Verdict, node: str) -> None:
         """Count the reason of one node's verdict."""
-        self._counts[verdict.message] += 1
+        self.add(verdict.message, plugin=verdict.plugin)
         if verdict.shortfalls:
             kept = self._verdicts.setdefault(verdict.message, [])
             if len(kept) < DETAILED:
@@ -122,11 +130,12 @@ class NodeRefusals:
     def add_all(self, reasons: Iterable[str], nodes: int = 1) -> None:
         """Count each different reason once for a number of nodes."""
         for reason in set(reasons):
-            self._counts[reason] += nodes
+            self.add(reason, nodes)
 
     def merge(self, other: "NodeRefusals") -> None:
         """Count what another has counted as well."""
         self._counts.update(other._counts)
+        self._plugins.update(other._plugins)
         for reason, verdicts in other._verdicts.items():
             kept = self._verdicts.setdefault(reason, [])
             kept.extend(verdicts[: DETAILED - len(kept)])
@@ -136,11 +145,18 @@ class NodeRefusals:
         """Nodes for each reason."""
         return self._counts
 
+    @property
+    def plugin(self) -> str:
+        """The plugin that refuses the most nodes, the first by name among equals."""
+        return min(self._plugins, key=lambda name: (-self._plugins[name], name), default=FITTING)
+
     def __bool__(self) -> bool:
         return bool(self._counts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NodeRefusals) and self._counts == other._counts
+        if not isinstance(other, NodeRefusals):
+            return False
+        return self._counts == other._counts and self._plugins == other._plugins
 
     __hash__ = None  # type: ignore[assignment]
 
