@@ -15,7 +15,7 @@ from volsched.model import api
 from volsched.model.changes import Gone, Put
 from volsched.model.cluster import RowLog
 from volsched.model.status import TaskStatus
-from volsched.model.verdict import Verdict
+from volsched.model.verdict import Scope, Step, Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.naive import NaiveEngine
 
@@ -508,6 +508,33 @@ def test_refusals_count_each_node_for_its_first_predicate_or_for_all_that_it_lac
     refusals = stage.engine.refusals(stage.task("j-0"))
 
     assert dict(refusals.counts) == {"zone": 3, "name": 1, "Insufficient cpu": 3, "Insufficient memory": 2}
+
+
+def of_mine(task: Any, node: Any) -> Verdict | None:
+    return None if node.name == "n0000" else Verdict(Step.PREDICATE, "mine", Scope.NODE, "Full", "it is full")
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "by class": {"scope": "static"},
+    "by vector of classes": {"scope": "static", "vector": lambda task, columns, rows: rows == 0},
+    "by row": {"scope": "node"},
+    "by wording": {
+        "scope": "node",
+        "vector": lambda task, columns, rows: rows == 0,
+        "wordings": lambda task, columns, rows: np.zeros(len(rows), dtype=np.int64),
+    },
+}
+
+
+@pytest.mark.parametrize("make", [FastEngine, NaiveEngine])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_plugin_that_refuses_most_nodes_is_known_however_they_are_counted(way: str, make: Any) -> None:
+    world = nodes(9, cpu="1").job("j", cpu="2")
+    stage = Stage(world, lambda s: s.add_predicate_fn("mine", of_mine, **WAYS[way]), engine=make)
+
+    refusals = stage.engine.refusals(stage.task("j-0"))
+
+    assert (dict(refusals.counts), refusals.plugin) == ({"it is full": 8, "Insufficient cpu": 1}, "mine")
 
 
 def test_the_reasons_of_a_template_are_counted_once_until_something_changes() -> None:
