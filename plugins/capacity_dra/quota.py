@@ -51,11 +51,11 @@ def read_quota(queue: QueueInfo) -> Quota:
             "volsched, or write the keys deviceclass/<class> under spec.capability"
         )
     tables = [
-        _both(_block(blocks.get(name), f"spec.dra.{name}", faults), _flat(listed), f"spec.{name}", faults)
-        for name, listed in (
-            ("capability", queue.capability),
-            ("deserved", queue.deserved),
-            ("guarantee", queue.guarantee),
+        _both(_block(blocks.get(name), f"spec.dra.{name}", faults), _flat(listed, where, faults), where, faults)
+        for name, where, listed in (
+            ("capability", "spec.capability", queue.capability),
+            ("deserved", "spec.deserved", queue.deserved),
+            ("guarantee", "spec.guarantee.resource", queue.guarantee),
         )
     ]
     capability, deserved, guarantee = tables
@@ -121,12 +121,17 @@ def _read(text: Any, path: str, faults: list[str]) -> Fraction:
     return max(value, Fraction(0))
 
 
-def _flat(listed: Mapping[str, int]) -> dict[Amount, Fraction]:
-    """Return the flat keys of a list of amounts, which are in thousandths; a count is rounded up."""
+def _flat(listed: Mapping[str, int], path: str, faults: list[str]) -> dict[Amount, Fraction]:
+    """Return the flat keys of a list of amounts, which are in thousandths; a count is rounded up.
+
+    An amount that cannot be read, or is negative, is 0 by now and was told: that is so for every list of resources.
+    """
     found: dict[Amount, Fraction] = {}
     for key, milli in listed.items():
         amount = amount_of_key(key)
-        if amount is not None:
+        if amount is None and (key.startswith(FLAT) or f".{FLAT}" in key):
+            faults.append(f"{path}[{key}] names no class, or no dimension of one; it limits nothing")
+        elif amount is not None:
             value = Fraction(milli, 1000)
             found[amount] = Fraction(ceil(value)) if amount.dimension == COUNT else value
     return found

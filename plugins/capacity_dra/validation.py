@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from plugins.capacity_dra.quota import SMALLER, read_quota
 from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
 from volsched.model import api
+from volsched.model.errors import QuantityError
+from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.queue import QueueInfo
 
 
@@ -14,7 +18,22 @@ def validate(found: api.ApiObject, _: Surroundings) -> Faults:
         return
     queue = QueueInfo(found.metadata.name)
     queue.dra = found.spec.dra
+    queue.capability = _readable(found.spec.capability)
+    queue.deserved = _readable(found.spec.deserved)
+    queue.guarantee = _readable(found.spec.guarantee.resource)
     for fault in read_quota(queue).faults:
         field, _colon, message = fault.partition(" ")
         make = warning if fault.endswith(SMALLER) else Fault
         yield make(field.rstrip(":"), INVALID, message)
+
+
+def _readable(listed: Mapping[str, QuantityText]) -> dict[str, int]:
+    """Return the amounts of a list as the scheduler has them; that one is negative or no quantity is told elsewhere."""
+    return {name: _amount(name, text) for name, text in listed.items()}
+
+
+def _amount(name: str, text: QuantityText) -> int:
+    try:
+        return max(0, amount_of(name, text))
+    except QuantityError:
+        return 0

@@ -125,8 +125,8 @@ def test_the_status_of_a_group_follows_its_pods() -> None:
     assert written == [("Inqueue", 0, 0), ("Running", 2, 0), ("Running", 1, 1), ("Completed", 0, 2)]
 
 
-def test_a_quantity_that_cannot_be_read_is_told_on_its_object() -> None:
-    given = a_cluster().node("n1", cpu="lots").queue("q", capability={"cpu": "?"})
+def test_a_quantity_that_cannot_be_read_or_is_negative_is_told_on_its_object() -> None:
+    given = a_cluster().node("n1", cpu="lots").queue("q", capability={"cpu": "?", "deviceclass/gpu": -1})
 
     told = {(s.kind, s.name, s.message) for s in cycle(rig(given, DEFAULT)).steps if isinstance(s, Tell)}
 
@@ -134,6 +134,7 @@ def test_a_quantity_that_cannot_be_read_is_told_on_its_object() -> None:
         ("Node", "n1", "status.allocatable[cpu]: 'lots' is not a quantity; it counts as 0"),
         ("Node", "n1", "status.capacity[cpu]: 'lots' is not a quantity; it counts as 0"),
         ("Queue", "q", "spec.capability[cpu]: '?' is not a quantity; it counts as 0"),
+        ("Queue", "q", "spec.capability[deviceclass/gpu]: -1 is negative; it counts as 0"),
     }
 
 

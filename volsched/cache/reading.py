@@ -34,13 +34,16 @@ Report = Callable[[str, str], None]
 
 
 def amounts(listed: Mapping[str, QuantityText], path: str, report: Report) -> dict[str, int]:
-    """Read a resource list into the project's units; zeros are kept."""
+    """Read a resource list into the project's units; zeros are kept, what is negative or cannot be read counts as 0."""
     found: dict[str, int] = {}
     for name, text in listed.items():
         try:
-            found[name] = max(0, amount_of(name, text))
+            found[name] = amount_of(name, text)
         except QuantityError as error:
             report(f"{path}[{name}]", str(error))
+            found[name] = 0
+        if found[name] < 0:
+            report(f"{path}[{name}]", f"{text} is negative")
             found[name] = 0
     return found
 

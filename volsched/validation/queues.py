@@ -92,7 +92,7 @@ def _promised(field: str, own: Amounts, promised: Sequence[Amounts]) -> Faults:
     for name, text in own.items():
         total = sum(_parsed(name, amounts.get(name)) or 0 for amounts in promised)
         amount = _parsed(name, text)
-        if amount is not None and total > amount:
+        if amount is not None and total > max(amount, 0):
             said = f"{text} is less than its children's together, {format_amount(name, total)}"
             yield warning(f"{field}[{name}]", INVALID, said)
 

@@ -87,6 +87,14 @@ def test_flat_keys(key: str, expected: Amount | None) -> None:
     assert amount_of_key(key) == expected
 
 
+@pytest.mark.parametrize("key", ["deviceclass/", "memory.deviceclass/", ".deviceclass/", ".deviceclass/x"])
+def test_a_flat_key_that_is_none_is_told(key: str) -> None:
+    quota = read_quota(a_queue(**{key: "1", "cpu": "4"}))
+
+    assert quota.limits == {}
+    assert quota.faults == (f"spec.capability[{key}] names no class, or no dimension of one; it limits nothing",)
+
+
 def test_counts_are_rounded_up() -> None:
     assert flat(read_quota(a_queue(**{"deviceclass/gpu": "1500m"})).limits) == {("gpu", ""): 2}
 
