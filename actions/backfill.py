@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from actions.job_order import Turns, considered
+from actions.promises import choose, take
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.task import TaskInfo
@@ -25,7 +26,7 @@ class BackfillAction:
         promised = _promised(session)
         wanting = [job for job in session.cluster.waiting.values() if job.pending_best_effort]
         found = considered(session, wanting, promised)
-        waiting = {job.key: tasks for job in found if (tasks := _best_effort(session, job, promised.get(job, [])))}
+        waiting = {job.key: tasks for job in found if (tasks := _best_effort(job, promised.get(job, [])))}
         turns = Turns.of(session, [session.cluster.jobs[key] for key in waiting])
         while turns.queues:
             jobs = turns.jobs[turns.queues.pop().name]
@@ -39,13 +40,17 @@ class BackfillAction:
         if task.admission_gate:
             session.lift_gate(task)
             return
+        session.redeem(task)
         refusal = session.pre_refusal(task)
         if refusal is None:
-            node = session.best_node(task)
-            if node is None:
+            room = choose(session, task)
+            if room is None:
                 session.refuse_by_nodes(task, Step.BACKFILL)
                 return
-            refusal = session.allocate_now(task, node)
+            statement = session.statement()
+            refusal = take(session, statement, task, room)
+            if refusal is None:
+                session.stand_alone(statement, task)
         if refusal is not None:
             session.refuse_task(task, refusal)
 
@@ -59,10 +64,8 @@ def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
     return found
 
 
-def _best_effort(session: Session, job: JobInfo, promised: list[TaskInfo]) -> list[TaskInfo]:
-    for task in promised:
-        session.redeem(task)
-    return [task for task in job.schedulable() if task.best_effort]
+def _best_effort(job: JobInfo, promised: list[TaskInfo]) -> list[TaskInfo]:
+    return [*(task for task in job.schedulable() if task.best_effort), *promised]
 
 
 def _say_gang_waits(session: Session, job: JobInfo) -> None:

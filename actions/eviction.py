@@ -8,6 +8,7 @@ A task for which room was made is promised that room: it is pipelined, and nomin
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import Any
@@ -16,8 +17,10 @@ import msgspec
 
 from actions.harm import FEWEST_COMPARED, SHARE_COMPARED, Plan, least_harm_first, needed
 from actions.job_order import considered
+from actions.promises import promised, weaker
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import NodeOrder, Predicate
+from volsched.framework.leaving import all_left
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.budget import Budget
@@ -136,9 +139,9 @@ class Hunt:
         victims = self._victims(candidates)
         orderly, broken = _by_budget(self.session, in_order_of_victims(self.session, self.task, victims))
         tried = orderly if keeping else [*orderly, *broken]
-        weaker = [other for other in node.tasks.values() if self._is_weaker(other)]
         request = self.session.cluster.columns.request(self.task.template)
-        return Plan(node, candidates, victims, tried, needed(node, request, weaker, tried))
+        lacking = needed(node, request, weaker(self.session, self.task, node), tried)
+        return Plan(node, candidates, victims, tried, lacking)
 
     def _make_room(self, plan: Plan) -> bool:
         node = plan.node
@@ -146,18 +149,27 @@ class Hunt:
             return self._fail(NOBODY)
         if plan.needed is None:
             return self._fail(_why_not(plan, enough=False))
+        with all_left(self.session.cluster, node) if promised(self.session, node) else nullcontext():
+            return self._clear(node, plan.tried) or self._fail(_why_not(plan, enough=True))
+
+    def _clear(self, node: NodeInfo, tried: Sequence[TaskInfo]) -> bool:
+        """Have weaker promises and as many victims as needed off a node, and the task promised their room.
+
+        Where earlier sessions promised room, those who are leaving count as gone: the promised stand for them already.
+        """
         before = self.statement.checkpoint()
-        self._displace_weaker(node)
+        for other in weaker(self.session, self.task, node):
+            self.statement.displace(other)
         start = self.statement.checkpoint()
-        chosen = self._evict_until_enough(node, plan.tried)
+        chosen = self._evict_until_enough(node, tried)
         if not self._suffices(node):
             self.statement.rollback(before)
-            return self._fail(_why_not(plan, enough=True))
+            return False
         self._spare(node, start, chosen)
         self.statement.settle_evictions(start)
         if self.statement.pipeline(self.task, node) is not None:
             self.statement.rollback(before)
-            return self._fail(NO_USE)
+            return False
         self._give_back(before, start, node)
         self.statement.makes_room = True
         return True
@@ -181,21 +193,11 @@ class Hunt:
             candidates = [candidate for candidate in candidates if candidate.best_effort]
         return self.lawful(self.task, sorted(candidates, key=lambda t: t.uid)) if candidates else []
 
-    def _displace_weaker(self, node: NodeInfo) -> None:
-        """Take away promises that earlier sessions made here to less important tasks."""
-        for other in sorted(node.tasks.values(), key=lambda t: t.uid):
-            if self._is_weaker(other):
-                self.statement.displace(other)
-
     def _give_back(self, before: int, start: int, node: NodeInfo) -> None:
         """Let weaker tasks keep their promises where there is room for both, the most important first."""
-        displaced = [operation.task for operation in self.statement.operations[before:start]]
-        for other in sorted(displaced, key=lambda t: (-t.priority, t.created, t.uid)):
-            if node.fits_future(self.session.cluster.columns.request(other.template)):
+        for other in [operation.task for operation in self.statement.operations[before:start]]:
+            if self.session.will_admit(other, node):
                 self.statement.undo(other)
-
-    def _is_weaker(self, other: TaskInfo) -> bool:
-        return self.session.was_promised_before(other) and other.priority < self.task.priority
 
     def _suffices(self, node: NodeInfo) -> bool:
         return self.allowed() and self.session.engine.admits(self.task, node)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from volsched.framework.session import Session, waits_for_room
+from actions.promises import choose, take
+from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.status import IS_READY
 from volsched.model.task import TaskInfo
@@ -87,38 +87,15 @@ def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:
     if refusal is not None:
         session.refuse_task(task, refusal)
         return False
-    node = _choose(session, task)
-    if node is None:
+    found = choose(session, task)
+    if found is None:
         session.refuse_by_nodes(task, Step.PREDICATE)
         return False
-    if node.fits_idle(session.cluster.columns.request(task.template)):
-        refusal = statement.allocate(task, node)
-    else:
-        refusal = statement.pipeline(task, node)
-        if refusal is None:
-            session.refuse_task(task, waits_for_room(task, node))
+    refusal = take(session, statement, task, found)
     if refusal is not None:
         session.refuse_task(task, refusal)
         return False
     return True
-
-
-def _choose(session: Session, task: TaskInfo) -> NodeInfo | None:
-    """The node that a task was promised when it has room now, else the best one that has, else the promised one."""
-    promised = _nominated(session, task) if task.nominated else None
-    if promised is None:
-        return session.best_node(task)
-    request = session.cluster.columns.request(task.template)
-    if promised.fits_idle(request):
-        return promised
-    best = session.best_node(task)
-    return best if best is not None and best.fits_idle(request) else promised
-
-
-def _nominated(session: Session, task: TaskInfo) -> NodeInfo | None:
-    """The node that a task was promised, when it may go there."""
-    node = session.cluster.nodes.get(task.nominated)
-    return node if node is not None and session.engine.admits(task, node) else None
 
 
 def can_still_start(attempt: Attempt) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.actions.rigs import conf, gone
 from volsched.model.changes import Change
+from volsched.model.cluster import Cluster
 from volsched.testing.builders import ClusterBuilder, Decision, Rig
 
 LEVELS = {"low": 10, "mid": 50, "high": 100, "top": 1000}
@@ -78,7 +79,12 @@ def protected(text: str) -> str:
 
 def nominations(decision: Decision) -> dict[str, str]:
     """Nodes where room is being made, by pod."""
-    return {task.name: task.nominated for task in decision.cluster.tasks.values() if task.nominated}
+    return nominations_in(decision.cluster)
+
+
+def nominations_in(cluster: Cluster) -> dict[str, str]:
+    """The same of a cluster."""
+    return {task.name: task.nominated for task in cluster.tasks.values() if task.nominated}
 
 
 def all_gone(on: Rig, decision: Decision) -> list[Change]:

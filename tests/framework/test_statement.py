@@ -399,11 +399,20 @@ def gangs(stage: Stage) -> None:
     stage.session.add_job_ready_fn("test", lambda job: job.is_ready)
 
 
+def alone(stage: Stage, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    """Place a task by itself, as backfill does."""
+    statement = stage.session.statement()
+    refusal = statement.allocate(task, node)
+    if refusal is None:
+        stage.session.stand_alone(statement, task)
+    return refusal
+
+
 def test_a_lone_placement_is_bound_at_once_when_its_job_is_ready() -> None:
     stage = Stage(a_cluster().node("n1").job("j", tasks=2, minimum=1))
     gangs(stage)
 
-    assert stage.session.allocate_now(stage.task("j-0"), stage.node("n1")) is None
+    assert alone(stage, stage.task("j-0"), stage.node("n1")) is None
 
     assert [step.name for step in stage.steps if isinstance(step, Bind)] == ["j-0"]
 
@@ -413,7 +422,7 @@ def test_a_lone_placement_waits_for_its_gang_and_is_bound_with_it() -> None:
     job, n1 = stage.cluster.jobs["default/j"], stage.node("n1")
     gangs(stage)
 
-    stage.session.allocate_now(stage.task("j-0"), n1)
+    alone(stage, stage.task("j-0"), n1)
     assert (stage.steps, stage.task("j-0").status) == ([], TaskStatus.ALLOCATED)
     statement = stage.session.statement()
     statement.allocate(stage.task("j-1"), n1)
@@ -430,7 +439,7 @@ def test_a_lone_placement_of_a_gang_that_never_starts_is_undone() -> None:
     gangs(stage)
     before = standing(stage.cluster)
 
-    stage.session.allocate_now(stage.task("j-0"), stage.node("n1"))
+    alone(stage, stage.task("j-0"), stage.node("n1"))
     stage.session.close()
 
     assert standing(stage.cluster) == before
@@ -442,7 +451,7 @@ def test_a_lone_placement_that_a_handler_refuses_leaves_no_trace() -> None:
     stage = staged(handler)
     before = everything(stage, handler)
 
-    refusal = stage.session.allocate_now(stage.task("gang-0"), stage.node("n2"))
+    refusal = alone(stage, stage.task("gang-0"), stage.node("n2"))
 
     assert refusal == no("h refuses gang-0")
     assert everything(stage, handler) == before

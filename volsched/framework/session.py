@@ -50,6 +50,7 @@ from volsched.framework.callbacks import (
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, NodeCallbacks
 from volsched.framework.groups import with_condition
+from volsched.framework.leaving import all_left, leavers
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key
 from volsched.framework.reporter import about_group
 from volsched.framework.statement import Statement, bind_step
@@ -78,6 +79,11 @@ def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
     """A task that can go to a node once pods there have gone."""
     message = f'pod "{task.key}" can go to node "{node.name}" once pods that are being deleted there are gone'
     return Verdict(VerdictStep.PREDICATE, "predicates", VerdictScope.POD, FAILED_SCHEDULING, message)
+
+
+def by_importance(task: TaskInfo) -> tuple[int, float, str]:
+    """Of tasks that were promised room: the more important first, then the older."""
+    return -task.priority, task.created, task.uid
 
 
 T = TypeVar("T")
@@ -480,19 +486,44 @@ class Session:
             self.renominated[task.uid] = task
 
     def keep_promises(self) -> None:
-        """Hold the room that earlier sessions made for tasks, the most important first; give up what is lost."""
-        waiting = sorted(self.cluster.nominated.values(), key=lambda task: (-task.priority, task.created, task.uid))
-        for task in waiting:
-            if task.status is not TaskStatus.PENDING or not task.ours:
+        """Hold the room that earlier sessions made for tasks, the most important first; give up what is lost.
+
+        One may count on another that comes after it (a pod that wants to be near it), so those that cannot be held yet
+        are asked again while more are.
+        """
+        open_promises: list[TaskInfo] = []
+        for task in sorted(self.cluster.nominated.values(), key=by_importance):
+            if task.status is TaskStatus.PENDING and task.ours:
+                open_promises.append(task)
+            else:
                 self.cluster.nominate(task, "", sent=False)
-                continue
-            node = self.cluster.nodes.get(task.nominated)
-            statement = self.statement()
-            if node is None or not node.fits_future(self.cluster.columns.request(task.template)):
-                self.give_up_nomination(task)
-            elif statement.pipeline(task, node) is None:
-                statement.hold()
-                self._kept.add(task.uid)
+        kept_some = True
+        while open_promises and kept_some:
+            left = [task for task in open_promises if not self._keep_promise(task)]
+            kept_some, open_promises = len(left) < len(open_promises), left
+        for task in open_promises:
+            self.give_up_nomination(task)
+
+    def _keep_promise(self, task: TaskInfo) -> bool:
+        """Hold the room that was made for a task, if it still is to be had."""
+        node = self.cluster.nodes.get(task.nominated)
+        if node is None or not self.will_admit(task, node):
+            return False
+        statement = self.statement()
+        if statement.pipeline(task, node) is not None:
+            return False
+        statement.hold()
+        self._kept.add(task.uid)
+        return True
+
+    def will_admit(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether a task may go on a node now, or once those who are leaving it are gone."""
+        if self.engine.admits(task, node):
+            return True
+        if not leavers(node):
+            return False
+        with all_left(self.cluster, node):
+            return self.engine.admits(task, node)
 
     def was_promised_before(self, task: TaskInfo) -> bool:
         """Whether a task holds a promise of room from an earlier session."""
@@ -503,20 +534,18 @@ class Session:
         if steps:
             self._submit(steps)
 
-    def allocate_now(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Allocate outside any statement (backfill): bound at once when its job is ready, else when it becomes so."""
-        statement = self.statement()
-        refusal = statement.allocate(task, node)
-        if refusal is not None:
-            return refusal
+    def stand_alone(self, statement: Statement, task: TaskInfo) -> None:
+        """Let stand what was done for one task by itself: bound at once when its job is ready, else when it becomes so.
+
+        A promise of room is held until the session closes, ready or not.
+        """
         job = task.job
         if job is not None and self.is_ready(job):
             statement.commit(job)
-            return None
+            return
         self.hold(statement)
         if job is not None:
             self._waiting.setdefault(job.key, []).append(task)
-        return None
 
     def release_waiting(self, job: JobInfo) -> list[Step]:
         """Bind what earlier actions of this session allocated for a job that is ready now."""

@@ -27,11 +27,14 @@ from tests.plugins.mgpu.clusters import (
     solo,
     states,
 )
+from volsched.framework.engine import FastEngine
 from volsched.framework.loading import ConfigurationError
 from volsched.model.changes import BindFailed, Bound
 from volsched.model.plan import Bind, Tell
 from volsched.registry import load_profile
 from volsched.testing.builders import Decision, Rig
+from volsched.testing.checked import CheckedEngine
+from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
 
 HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
@@ -303,6 +306,75 @@ def test_cards_that_were_promised_are_not_given_to_others_while_the_victim_is_le
     decision = rig.cycle(gone(victim))
     assert lists(decision, "high") == str(number)
     assert decision.bindings == {"high": "n1"}
+
+
+def of_halves(*more: Manifest, engine: Any = None) -> tuple[Rig, str]:
+    """Two cards, half of each in use: a whole one was just promised, for which the sums suffice; and who is leaving."""
+    low = [pod(f"low-{i}", "50/8192", on="n1", cards=str(i), group="low", spec={"priority": 1}) for i in range(2)]
+    high = [group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
+    text = configuration("enqueue, allocate, preempt")
+    rig = rig_of(HIGH, *more, node(), group("low"), *low, *high, text=text, engine=engine)
+    (victim,) = rig.cycle().evictions
+    return rig, victim
+
+
+@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+def test_half_of_a_promised_card_is_not_given_away_where_the_sums_suffice(engine: Any) -> None:
+    rig, victim = of_halves(engine=engine)
+    number = int(victim.removeprefix("low-"))
+
+    waits = rig.cycle(*put(*solo(pod("small", "40/1024")), *solo(pod("late", "40/1024"))))
+    (bound,) = waits.bindings
+    assert lists(waits, bound) == str(1 - number)
+    assert waits.evictions == []
+    assert (faults(rig.cluster), leftovers(rig.cluster)) == ([], [])
+
+    done = rig.cycle(gone(victim))
+    assert (done.bindings, lists(done, "high")) == ({"high": "n1"}, str(number))
+
+
+def test_a_stronger_pod_takes_the_promised_card() -> None:
+    top = {**HIGH, "metadata": {"name": "top"}, "value": 1000}
+    rig, victim = of_halves(top)
+
+    boss = pod("boss", "full1", spec={"priority": 1000})
+    taken = rig.cycle(*put(group("boss", priorityClassName="top"), boss))
+    assert taken.evictions == []
+    assert {task.name: task.nominated for task in rig.cluster.tasks.values() if task.nominated} == {"boss": "n1"}
+
+    assert rig.cycle(gone(victim)).bindings == {"boss": "n1"}
+
+
+def test_a_stronger_pod_does_not_go_first_where_the_weaker_one_could_then_not_go_at_all() -> None:
+    """The larger part becomes free first. Both fit in the end, but not if the smaller pod takes the larger part."""
+    mid = {**HIGH, "metadata": {"name": "mid"}, "value": 50}
+    keep = {"volcano.sh/preemptable": "false"}
+    fixed = [
+        pod(f"fixed-{card}", f"{core}/1024", on="n1", cards=str(card), group="fixed", annotations=keep)
+        for card, core in enumerate((60, 40))
+    ]
+    parts = [
+        pod("small", "40/1024", on="n1", cards="0", group="low", spec={"priority": 1}),
+        pod("large", "60/1024", on="n1", cards="1", group="low", spec={"priority": 2}),
+    ]
+    text = configuration("enqueue, allocate, preempt")
+    rig = rig_of(HIGH, mid, node(), group("fixed"), *fixed, group("low", 0), *parts, text=text)
+    strong = pod("strong", "40/1024", spec={"priority": 100})
+    assert rig.cycle(*put(group("strong", priorityClassName="high"), strong)).evictions == ["small"]
+    weak = pod("weak", "60/1024", spec={"priority": 50})
+    assert rig.cycle(*put(group("weak", priorityClassName="mid"), weak)).evictions == ["large"]
+
+    assert rig.cycle(gone("large")).bindings == {"weak": "n1"}
+    assert (faults(rig.cluster), leftovers(rig.cluster)) == ([], [])
+    assert rig.cycle(gone("small")).bindings == {"strong": "n1"}
+
+
+def test_a_promised_card_is_free_for_others_when_the_pod_is_deleted() -> None:
+    rig, victim = of_halves()
+
+    others = rig.cycle(gone("high"), gone(victim), *put(*solo(pod("other", "full1"))))
+
+    assert (others.bindings, lists(others, "other")) == ({"other": "n1"}, victim.removeprefix("low-"))
 
 
 def test_an_eviction_that_is_only_tried_leaves_pods_on_their_cards() -> None:

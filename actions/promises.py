@@ -1,0 +1,81 @@
+"""Where a task goes for which room is being made, and what becomes there of promises to less important tasks.
+
+A promise is worth what the pod would have on the node: amounts, a slot, ports, cards, devices, its place among
+neighbours. A task that has been tried and cannot go yet is therefore pipelined there again at once, before anybody else
+is tried. As with kube-scheduler, only promises to tasks that matter as much stand in a promised task's way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from volsched.framework.session import Session, by_importance, waits_for_room
+from volsched.framework.statement import Statement
+from volsched.model.columns import PODS
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Verdict
+
+
+class Room(NamedTuple):
+    """Where a task can go: now if the room ``is_free``, else once others have left."""
+
+    node: NodeInfo
+    is_free: bool
+
+
+def choose(session: Session, task: TaskInfo) -> Room | None:
+    """The node that a task was promised when it has room now, else the best one that has, else the promised one."""
+    nominated = session.cluster.nodes.get(task.nominated) if task.nominated else None
+    request = session.cluster.columns.request(task.template)
+    if nominated is not None and nominated.fits_idle(request) and session.engine.admits(task, nominated):
+        return Room(nominated, True)
+    best = session.best_node(task)
+    if best is not None and best.fits_idle(request):
+        return Room(best, True)
+    if nominated is not None and session.will_admit(task, nominated):
+        return Room(nominated, False)
+    return Room(best, False) if best is not None else None
+
+
+def take(session: Session, statement: Statement, task: TaskInfo, room: Room) -> Verdict | None:
+    """Put a task where it can go, or promise it the room; a plugin's refusal leaves no trace."""
+    if room.is_free:
+        return statement.allocate(task, room.node)
+    if _goes_first(session, statement, task, room.node):
+        return None
+    refusal = statement.pipeline(task, room.node)
+    if refusal is None:
+        session.refuse_task(task, waits_for_room(task, room.node))
+    return refusal
+
+
+def promised(session: Session, node: NodeInfo) -> list[TaskInfo]:
+    """Tasks to which earlier sessions promised room on a node, the most important first."""
+    if not node.pipelined[PODS]:
+        return []
+    return sorted((task for task in node.tasks.values() if session.was_promised_before(task)), key=by_importance)
+
+
+def weaker(session: Session, task: TaskInfo, node: NodeInfo) -> list[TaskInfo]:
+    """Those of them that are less important than a task."""
+    return [other for other in promised(session, node) if other.priority < task.priority]
+
+
+def _goes_first(session: Session, statement: Statement, task: TaskInfo, node: NodeInfo) -> bool:
+    """Let a task have what is free already where several were promised room, if the weaker can wait for the rest."""
+    others = weaker(session, task, node)
+    if not others or not node.fits_idle(session.cluster.columns.request(task.template)):
+        return False
+    relief, start = session.cluster.relief, statement.checkpoint()
+    aside, again = session.statement(), session.statement()
+    for other in others:
+        aside.displace(other)
+    goes = session.engine.admits(task, node) and statement.allocate(task, node) is None
+    if not (goes and all(session.will_admit(o, node) and again.pipeline(o, node) is None for o in others)):
+        again.discard()
+        statement.rollback(start)
+        aside.discard()
+        return False
+    session.cluster.relief = relief
+    return True

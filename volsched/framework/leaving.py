@@ -1,0 +1,39 @@
+"""A node as it will be once those who are leaving it are gone: what a promise of room is measured by.
+
+Amounts say by themselves what will be free. Whatever else pods hold on a node (its slots, host ports, cards, devices,
+the places that affinity and spreading count) is known to plugins alone, and they follow where tasks stand. So those who
+are leaving are taken off while a question is asked, and put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from volsched.model.cluster import Cluster
+from volsched.model.columns import PODS
+from volsched.model.node import NodeInfo
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+
+
+@contextmanager
+def all_left(cluster: Cluster, node: NodeInfo) -> Iterator[None]:
+    """Have those who are leaving a node off it; what stands afterwards is theirs again, and nobody was relieved."""
+    leaving = leavers(node)
+    relief = cluster.relief
+    for task in leaving:
+        cluster.move(task, TaskStatus.RELEASING, None)
+    cluster.relief = relief
+    try:
+        yield
+    finally:
+        for task in reversed(leaving):
+            cluster.move(task, TaskStatus.RELEASING, node)
+
+
+def leavers(node: NodeInfo) -> list[TaskInfo]:
+    """Tasks that are leaving a node."""
+    if not node.releasing[PODS]:
+        return []
+    return [task for task in node.tasks.values() if task.status is TaskStatus.RELEASING]
