@@ -258,6 +258,8 @@ class Mirror:
             self._release(task)
         if gates_before != (task.gated, task.admission_gate, task.claim_names) and task.job is not None:
             task.job.parked_at = NOT_PARKED
+            if gates_before[1] and not task.admission_gate:
+                task.refusal = None  # what kept it from its queue was not told on the pod
             self._explain_gates(task)
 
     def _hear_annotations(self, task: TaskInfo) -> None:

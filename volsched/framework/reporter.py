@@ -31,11 +31,16 @@ def refusal_of(task: TaskInfo) -> Verdict | None:
 
 
 def about_task(task: TaskInfo) -> Iterator[Tell | WritePodCondition]:
-    """The Event and the condition of a pod that waits for a reason of its own; the API server words gates itself."""
+    """The Event and the condition of a pod that waits for a reason of its own; the API server words gates itself.
+
+    A pod that only waits behind the gate of its queue stays SchedulingGated: autoscalers would bring nodes for one that
+    is Unschedulable, and it is not nodes that it lacks.
+    """
     verdict = task.refusal
     if verdict is None or verdict.step in _SILENT:
         return
-    yield condition_of(task, verdict)
+    if not task.admission_gate:
+        yield condition_of(task, verdict)
     yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, verdict.short_message())
 
 
@@ -64,7 +69,8 @@ def about_job(job: JobInfo) -> Iterator[Tell | WritePodCondition]:
         yield about_group(job, kind, verdict.reason, verdict.short_message())
     for task in sorted(job.schedulable(), key=lambda t: t.key):
         if task.refusal is None:
-            yield condition_of(task, verdict)
+            if not task.admission_gate:
+                yield condition_of(task, verdict)
             if not job.has_group:
                 message = verdict.short_message()
                 yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
