@@ -12,7 +12,7 @@ from tests.actions.rigs import cycle, gone
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.framework.engine import FastEngine
 from volsched.model import api
-from volsched.model.changes import Change
+from volsched.model.changes import Change, Gone
 from volsched.testing.builders import Rig, a_cluster, a_rig
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
@@ -123,6 +123,19 @@ def test_a_gang_waits_as_a_whole_for_ports_that_are_freed_one_by_one(engine: Any
     done = cycle(on, gone(on, "w-0"))
 
     assert set(done.bindings) == {"x-0", "x-1"}
+
+
+def test_half_a_gang_keeps_nobody_from_the_room(engine: Any) -> None:
+    world = World()
+    world.node("n1", cpu=4).node("n2", cpu=4)
+    world.runs("v", spec=port()).runs("w", on="n2", spec=port()).wants("x", 2, spec=port(cpu=3))
+    on = a_rig(world, PREEMPT, engine)
+    cycle(on)
+
+    half = cycle(on, gone(on, "v-0"), gone(on, "w-0"), Gone("Node", "", "n2", "node--n2"), *wanting("y", cpu=3))
+
+    assert half.bindings == {"y-0": "n1"}
+    assert nominations(cycle(on)) == {}
 
 
 # -- whose promise counts ---------------------------------------------------------------------------------------------
