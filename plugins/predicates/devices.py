@@ -47,8 +47,9 @@ WEIGHT = 2.0
 class DeviceRules(Observer):
     """The rule, the score, and what placed pods are about to have."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, within: float = 600.0) -> None:
         self._cluster = cluster
+        self._within = within
         self._devices = cluster.devices
         self._pools = Pools(cluster.devices)
         self._selectors = Selectors()
@@ -110,7 +111,7 @@ class DeviceRules(Observer):
 
     def _choose(self, needs: Needs, claims: Sequence[Claim], node: NodeInfo) -> Choice | Verdict:
         """Return the devices that these claims of a pod would get on a node, or why they get none."""
-        if any(selector is not None and not selects(selector, node) for _, selector in needs.given):
+        if needs.given_up or any(selector is not None and not selects(selector, node) for _, selector in needs.given):
             return UNREACHED
         if not claims:
             return []
@@ -149,6 +150,9 @@ class DeviceRules(Observer):
     def _needs_of(self, task: TaskInfo) -> Needs:
         needs = self._needs.of(task)
         needs.company = self._needs.company(task, needs)
+        if needs.unready and self._session is not None:
+            now = self._session.now
+            needs.given_up = frozenset(c.uid for c in needs.unready if c.readiness.is_given_up(now, self._within))
         if needs.leaves_choice and self._session is not None and task.status is TaskStatus.PENDING:
             needs.limits = self._session.device_limits(task)
         return needs
@@ -205,13 +209,13 @@ class DeviceRules(Observer):
         if fault:
             return pod_refusal(fault)
         job = task.job.key if task.job is not None else task.uid
-        writes = [self._share(task, claim) for claim, _ in needs.given if not _is_reserved(claim, task.uid)]
+        writes = [self._share(task, claim) for claim, _ in needs.given if not _is_ready_for(task, claim)]
         for claim, chosen in zip(claims, found, strict=True):
             allocation = allocation_of(claim, chosen, self._devices.classes, task.node.name)
             self._devices.assume(claim, allocation, job, task.uid)
             made = unmade.made if unmade is not None and claim is unmade.claim else None
             key = f"{task.namespace}/{made.name}" if made is not None else claim.key
-            writes.append(ClaimWrite(key, claim.uid, allocation, made))
+            writes.append(ClaimWrite(key, claim.uid, allocation, made, self._within))
         task.bind_claims = tuple(writes)
         return None
 
@@ -219,9 +223,9 @@ class DeviceRules(Observer):
         """Let a pod use a claim that has its devices; what is in flight goes along, should it have to write that."""
         chosen = self._devices.in_flight.get(claim.uid)
         if chosen is None:
-            return ClaimWrite(claim.key, claim.uid)
+            return ClaimWrite(claim.key, claim.uid, within=self._within)
         self._devices.assume(claim, chosen.allocation, chosen.job, task.uid)
-        return ClaimWrite(claim.key, claim.uid, chosen.allocation)
+        return ClaimWrite(claim.key, claim.uid, chosen.allocation, within=self._within)
 
     def deallocate(self, task: TaskInfo) -> None:
         """Take that back."""
@@ -257,9 +261,10 @@ class DeviceRules(Observer):
                 continue
             if not task.template.has_resource_claims:
                 continue
-            for claim, selector in self._needs_of(task).given:
+            needs = self._needs_of(task)
+            for claim, selector in needs.given:
                 rules_out = selector is not None and any(not selects(selector, n) for n in session.cluster.rows)
-                if rules_out and can_be_released(claim, task.uid, self._devices):
+                if (rules_out or claim.uid in needs.given_up) and can_be_released(claim, task.uid, self._devices):
                     session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.uid)])
                     break
 
@@ -276,8 +281,9 @@ def _wanted(needs: Needs, task: TaskInfo, node: NodeInfo) -> list[Claim]:
     return needs.open if unmade is None else [*needs.open, unmade.claim]
 
 
-def _is_reserved(claim: Claim, pod: str) -> bool:
-    return any(consumer.uid == pod for consumer in claim.reserved_for)
+def _is_ready_for(task: TaskInfo, claim: Claim) -> bool:
+    """Say whether a claim needs nothing any more before a pod is bound that uses it."""
+    return claim.readiness.is_reached and any(consumer.uid == task.uid for consumer in claim.reserved_for)
 
 
 def _is_prioritised(claim: Claim) -> bool:

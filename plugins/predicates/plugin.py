@@ -32,6 +32,8 @@ def _switch(key: str, rule: str) -> Argument:
 
 
 BIND_TIMEOUT = "volumebinding.bindTimeoutSeconds"
+DEVICE_TIMEOUT = "dynamicresources.bindingTimeoutSeconds"
+"""kube-scheduler's `bindingTimeout` of DynamicResourcesArgs."""
 
 ARGUMENTS: tuple[Argument, ...] = (
     _switch("NodeAffinityEnable", "node affinity (and the node selector)"),
@@ -48,6 +50,7 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("predicate.resources", "names", (), "Taken from Volcano; belongs to predicate.ProportionalEnable."),
     Argument("predicate.resources.*", "float", 1.0, "Taken from Volcano; belongs to predicate.ProportionalEnable."),
     Argument(BIND_TIMEOUT, "int", 600, "Seconds that a binding waits for its volumes.", minimum=1),
+    Argument(DEVICE_TIMEOUT, "int", 600, "Seconds that binding conditions of devices have to come true.", minimum=1),
     Argument("volumebinding.weight", "int", 1, "Taken from Volcano; its score needs an alpha feature."),
 )
 
@@ -67,6 +70,8 @@ class PredicatesArguments:
     dynamic_resource_allocation: bool = True
     bind_within: int = 600
     """Seconds that a binding waits for its volumes."""
+    devices_within: int = 600
+    """Seconds that binding conditions of devices have to come true."""
 
 
 def build(arguments: Mapping[str, Any]) -> PredicatesPlugin:
@@ -74,7 +79,10 @@ def build(arguments: Mapping[str, Any]) -> PredicatesPlugin:
     if arguments.get("predicate.ProportionalEnable", False):
         message = "is not supported: leave it out or set it to false"
         raise ConfigError("arguments.predicate.ProportionalEnable", f"predicate.ProportionalEnable {message}")
-    values: dict[str, Any] = {"bind_within": arguments.get(BIND_TIMEOUT, 600)}
+    values: dict[str, Any] = {
+        "bind_within": arguments.get(BIND_TIMEOUT, 600),
+        "devices_within": arguments.get(DEVICE_TIMEOUT, 600),
+    }
     for field in fields(PredicatesArguments):
         if field.name not in values:
             key = f"predicate.{field.name.title().replace('_', '')}Enable"
@@ -121,7 +129,7 @@ class PredicatesPlugin:
         session.add_predicate_fn(NAME, disks.are_free, vector=disks.free_rows, applies=disks.applies)
         self._register_claims(session)
         if wanted.dynamic_resource_allocation:
-            _register_devices(session)
+            _register_devices(session, wanted.devices_within)
         domains = domains_of(session)
         if wanted.pod_topology_spread:
             spreading = Spreading(domains)
@@ -170,8 +178,8 @@ class PredicatesPlugin:
             session.add_event_handler(NAME, binding)
 
 
-def _register_devices(session: Session) -> None:
-    rules = session.account("predicates.devices", DeviceRules)
+def _register_devices(session: Session, within: int) -> None:
+    rules = session.account("predicates.devices", lambda cluster: DeviceRules(cluster, within))
     rules.open(session)
     session.add_pre_predicate_fn(NAME, rules.refuse_pod)
     session.add_predicate_fn(

@@ -32,6 +32,11 @@ class Needs:
     given: list[tuple[Claim, NodeSelector | None]] = field(default_factory=list)
     open: list[Claim] = field(default_factory=list)
 
+    unready: tuple[Claim, ...] = ()
+    """Those given whose devices are not ready for a pod to be bound."""
+    given_up: frozenset[str] = frozenset()
+    """The uids of those of them that are waited for no longer: with these devices the pod cannot go anywhere."""
+
     limits: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
     """How many devices the pod should be given at most, where its claims leave a choice."""
 
@@ -63,7 +68,7 @@ class Needs:
         if self._claims is None:
             self._claims = tuple(selector for _, selector in self.given), tuple(claim.spec.shape for claim in self.open)
         limits = tuple(sorted(self.limits.items())) if self.limits else ()
-        return self._claims, limits, self.extended, self.amounts
+        return self._claims, bool(self.given_up), limits, self.extended, self.amounts
 
     def unmade_on(self, task: TaskInfo, node: NodeInfo) -> Unmade | None:
         """Return the claim that would be made for the pod's extended resources on a node; None when it needs none."""
@@ -92,6 +97,7 @@ def needs_of(task: TaskInfo, devices: Devices) -> Needs:
             needs.open.append(claim)
         else:
             needs.given.append((claim, _reach(allocation)))
+    needs.unready = tuple(claim for claim, _ in needs.given if not claim.readiness.is_reached)
     return needs
 
 

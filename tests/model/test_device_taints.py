@@ -168,8 +168,9 @@ def test_a_rule_that_moves_on_frees_the_devices_that_it_meant_before() -> None:
 def test_a_rule_of_which_only_the_status_changes_concerns_nobody() -> None:
     watched = Watched(*EVERYTHING, taint_rule("r", pool="n1"))
 
-    put(watched.devices, {**taint_rule("r", pool="n1"), "status": {"conditions": [{"type": "EvictionInProgress"}]}})
+    told = {**taint_rule("r", pool="n1"), "status": {"conditions": [{"type": "EvictionInProgress"}]}}
 
+    assert not watched.devices.put(api.decode_as(dra.DeviceTaintRule, told))
     assert (watched.touched, watched.everybody) == ([], False)
 
 
@@ -231,7 +232,7 @@ def test_whatever_comes_and_goes_taints_are_those_of_the_objects_that_are_there(
             watched.devices.drop(kind, "", name)
         else:
             there[kind, name] = found
-            put(watched.devices, found)
+            watched.devices.put(api.decode_as(dra.KINDS[kind], found))
         rules_first = sorted(there.values(), key=lambda item: item["kind"] != "DeviceTaintRule")
         assert taints_of(watched.devices) == taints_of(devices_of(*rules_first))
         if taints_of(watched.devices) != before:

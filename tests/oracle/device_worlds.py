@@ -27,6 +27,7 @@ POLICIES: tuple[Json | None, ...] = (
     {"default": "20Gi", "validValues": ["10Gi", "20Gi", "60Gi"]},
 )
 TAINT = {"key": "example.com/hot", "value": "yes"}
+EFFECTS = ("NoSchedule", "NoExecute", "None")
 TOLERATIONS = (
     {"operator": "Exists"},
     {"key": "example.com/hot", "operator": "Equal", "value": "yes"},
@@ -49,13 +50,26 @@ def a_world(rng: Random) -> Json:
     ]
     classes = [_class(name, f'device.driver == "{name}"') for name in DRIVERS]
     classes.append(_class("any", *rng.sample(SELECTORS, rng.randint(0, 1))))
+    rules = [_rule(rng, f"rule{number}", slices) for number in range(rng.randint(1, 3))] if rng.random() < 0.1 else []
     return {
         "nodes": nodes,
         "slices": slices,
+        "rules": rules,
         "classes": classes,
         "taken": _taken(rng, slices),
         "claims": [_claim(rng, f"c{number}") for number in range(rng.randint(1, 2))],
     }
+
+
+def _rule(rng: Random, name: str, slices: list[Json]) -> Json:
+    """A DeviceTaintRule about devices of one of the slices, or of more; now and then about all, or about none."""
+    spec = rng.choice(slices)["spec"]
+    device = rng.choice(spec.get("devices") or [{"name": "d0"}])["name"]
+    values = {"driver": spec["driver"], "pool": spec["pool"]["name"], "device": device}
+    selector = {key: value if rng.random() < 0.9 else "none" for key, value in values.items() if rng.random() < 0.7}
+    taint = {**rng.choice((TAINT, {"key": "example.com/cold"})), "effect": rng.choice(EFFECTS)}
+    meta = {"name": name, "uid": f"uid-{name}"}
+    return {"metadata": meta, "spec": {"taint": taint, **({"deviceSelector": selector} if rng.random() < 0.9 else {})}}
 
 
 def _class(name: str, *expressions: str) -> Json:
@@ -136,7 +150,12 @@ def _device(rng: Random, name: str, counters: bool) -> Json:
         takes = {"memory": {"value": rng.choice(("20Gi", "40Gi", "80Gi"))}}
         found["consumesCounters"] = [{"counterSet": "card" if rng.random() < 0.97 else "none", "counters": takes}]
     if rng.random() < 0.15:
-        found["taints"] = [{**TAINT, "effect": rng.choice(("NoSchedule", "NoExecute", "None"))}]
+        found["taints"] = [{**TAINT, "effect": rng.choice(EFFECTS)}]
+    if rng.random() < 0.1:
+        found["bindsToNode"] = True
+    if rng.random() < 0.2:
+        found["bindingConditions"] = rng.choice((["Attached"], ["Attached", "Powered"]))
+        found["bindingFailureConditions"] = ["Broken"]
     return found
 
 

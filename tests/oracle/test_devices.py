@@ -20,8 +20,15 @@ from .device_worlds import ATOMS, DEVICE, a_world, an_expression
 from .oracle import Oracle
 
 Json = dict[str, Any]
+KEPT = ("request", "driver", "pool", "device", "adminAccess", "bindingConditions", "bindingFailureConditions")
 WORLDS = 1000
-KINDS = {"slices": "ResourceSlice", "classes": "DeviceClass", "taken": "ResourceClaim", "claims": "ResourceClaim"}
+KINDS = {
+    "slices": "ResourceSlice",
+    "rules": "DeviceTaintRule",
+    "classes": "DeviceClass",
+    "taken": "ResourceClaim",
+    "claims": "ResourceClaim",
+}
 
 
 def ours(world: Json) -> Json:
@@ -62,7 +69,7 @@ def simplified(allocation: Json) -> Json:
     results = []
     for result in allocation["devices"].get("results", ()):
         consumed = {key: str(parse(text)) for key, text in result.get("consumedCapacity", {}).items()}
-        kept = {key: result.get(key) for key in ("request", "driver", "pool", "device", "adminAccess")}
+        kept = {key: result.get(key) for key in KEPT}
         tolerations = [
             {k: v for k, v in t.items() if (k, v) != ("operator", "Equal")} for t in result.get("tolerations", ())
         ]
@@ -80,12 +87,13 @@ def test_claims_get_the_same_devices_on_the_same_nodes(oracle: Oracle) -> None:
     answers = oracle.serve(worlds)
 
     different = []
-    kinds = {"error": 0, "none": 0, "served": 0}
+    kinds = {"error": 0, "none": 0, "served": 0, "with conditions": 0}
     for seed, (world, answer) in enumerate(zip(worlds, answers, strict=True)):
         expected = theirs(answer)
         found = ours(world)
         for given in expected.values():
             kinds["error" if given == "error" else "served" if given else "none"] += 1
+            kinds["with conditions"] += '"bindingConditions": [' in json.dumps(given)
         if found != expected:
             different.append((seed, found, answer))
     assert different == [], (

@@ -51,7 +51,7 @@ class ClusterExecutor:
         self._called = False
         self.events = Events(api, fence, lambda: self.binder.waiting)
         self.statuses = Statuses(api, fence, views, report, lambda: self.binder.waiting)
-        self.claims = ResourceClaims(api, fence, views, report)
+        self.claims = ResourceClaims(api, fence, views, report, self._take)
         self.volumes = Volumes(api, fence, views)
         self.binder = Binder(
             api,

@@ -8,6 +8,9 @@ allocation stays, the next attempt uses it, and Kubernetes' own controller clear
 A claim for a pod's extended resources is made before that, and told in the pod's status after it. It goes again when
 the pod is not bound, as another node may serve these resources in another way.
 
+Where devices have binding conditions, the pod then waits for these: drivers set them in the claim's status, and the
+informer brings them. When that fails, or takes too long, the next attempt has the claim released (`ReleaseClaim`).
+
 Rules: kube-scheduler's dynamicresources (PreBind, Unreserve) of Kubernetes 1.36. The API server refuses a status with
 another allocation than the one it has, and a reservation without any.
 """
@@ -15,6 +18,7 @@ another allocation than the one it has, and a reservation without any.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -30,12 +34,16 @@ from volsched.kube.fence import Fence
 from volsched.kube.views import Views
 from volsched.model import api, dra
 from volsched.model.changes import Change, Put
+from volsched.model.device_binding import Readiness, readiness_of
 from volsched.model.errors import FieldError
-from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, ReleaseClaim
+from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, ReleaseClaim, Tell
 
 ATTEMPTS: Final = 5
 IN_FLIGHT: Final = 32
 """Claims that are written at the same time."""
+
+POLL_SECONDS: Final = 0.25
+"""How often the claims that the informer knows are looked at for binding conditions; no request is made for it."""
 
 _WRITE_TIMEOUT_SECONDS: Final = 10.0
 
@@ -45,30 +53,40 @@ _log = structlog.get_logger(__name__)
 class ResourceClaims:
     """A `Prebinder`: makes the writes of `Bind.claims`; carries out `ReleaseClaim` steps beside that.
 
-    `report` is told each claim as it is after a write, so that the scheduler knows it before its watch does.
+    `report` is told each claim as it is after a write, so that the scheduler knows it before its watch does; `tell`
+    takes the Event of a pod that waits for binding conditions.
     """
 
-    def __init__(self, api_server: Api, fence: Fence, views: Views, report: Callable[[Change], None]) -> None:
+    def __init__(
+        self,
+        api_server: Api,
+        fence: Fence,
+        views: Views,
+        report: Callable[[Change], None],
+        tell: Callable[[Tell], None],
+    ) -> None:
         self._api = api_server
         self._fence = fence
         self._views = views
         self._report = report
+        self._tell = tell
         self._turns: dict[str, asyncio.Lock] = {}
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._releasing: set[asyncio.Task[None]] = set()
 
     def is_needed(self, step: Bind) -> bool:
-        """Whether a pod uses claims that are not reserved for it."""
+        """Whether a pod uses claims that are not reserved for it, or whose devices are not ready."""
         return bool(step.claims)
 
     async def prepare(self, step: Bind) -> None:
-        """Have all claims of a pod allocated and reserved; raises PrebindError or FenceError."""
+        """Have all claims of a pod allocated, reserved and ready; raises PrebindError or FenceError."""
         for write in step.claims:
             async with self._turns.setdefault(write.claim, asyncio.Lock()), self._slots:
                 await self._persistently(write, step)
                 if write.made is not None:
                     await self._tell_pod(write.made, step)
             self._drop_turn(write.claim)
+        await self._until_ready(step)
 
     async def withdraw(self, step: Bind) -> None:
         """Take this pod's reservations back; what cannot be taken back is left to Kubernetes' own controller."""
@@ -215,11 +233,49 @@ class ResourceClaims:
         except (ApiError, FenceError) as error:  # the pod is looked at again when the claim, or anything, changes
             _log.warning("a claim could not be released", claim=key, error=str(error))
 
+    # -- binding conditions -------------------------------------------------------------------------------------------
+
+    async def _until_ready(self, step: Bind) -> None:
+        """Wait until the pod may be bound; raises PrebindError when a device has failed or takes too long."""
+        began = time.time()
+        waiting = [write for write in step.claims if not self._readiness(write, step).is_reached]
+        if waiting:
+            self._tell(_pending_event(step))
+        while waiting:
+            for write in waiting:
+                self._check(write, self._readiness(write, step), began)
+            self._fence.check()
+            await asyncio.sleep(POLL_SECONDS)
+            waiting = [write for write in waiting if not self._readiness(write, step).is_reached]
+
+    def _readiness(self, write: ClaimWrite, step: Bind) -> Readiness:
+        """Return how far a claim is, which the pod must still have; nobody else's claim is waited for."""
+        claim = self._views.resource_claims.get(write.claim)
+        if claim is None or (write.made is None and claim.metadata.uid != write.uid):
+            raise PrebindError(f"resourceclaim {write.claim} is gone")
+        if claim.status.allocation is None:
+            raise PrebindError(f"resourceclaim {write.claim} was deallocated meanwhile")
+        if not _is_reserved(claim, step.uid):
+            raise PrebindError(f"resourceclaim {write.claim} is not reserved for the pod any more")
+        return readiness_of(claim.status)
+
+    @staticmethod
+    def _check(write: ClaimWrite, found: Readiness, began: float) -> None:
+        """Raise PrebindError when a claim cannot be waited for; its time runs from the allocation, or from our wait."""
+        if found.failure:
+            raise PrebindError(f"resourceclaim {write.claim}: {found.failure}")
+        now = time.time()
+        if found.is_given_up(now, write.within) or now > began + write.within:
+            missing = ", ".join(found.pending)
+            raise PrebindError(f"resourceclaim {write.claim}: not true within {write.within:g}s: {missing}")
+
     # -- requests -----------------------------------------------------------------------------------------------------
 
     async def _get(self, key: str) -> dra.ResourceClaim:
         found = await self._api.get(_path(key), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
-        return api.decode_as(dra.ResourceClaim, found)
+        claim = api.decode_as(dra.ResourceClaim, found)
+        self._views.observe([Put(claim)])
+        return claim
 
     async def _patch(self, key: str, subresource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
         return await self._send("PATCH", _path(key) + subresource, f"resourceclaims{subresource}", body, kind)
@@ -261,6 +317,11 @@ def _asks_for(claim: dra.ResourceClaim, made: ExtendedClaim) -> bool:
         return dra.parsed(claim.spec, dra.ResourceClaimSpec).devices.requests == made.requests
     except FieldError:
         return False
+
+
+def _pending_event(step: Bind) -> Tell:
+    message = f"waiting for binding conditions for device on node {step.node}"
+    return Tell("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "BindingConditionsPending", message)
 
 
 def _is_reserved(claim: dra.ResourceClaim, pod: str) -> bool:

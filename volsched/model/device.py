@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from volsched.model import api, dra
+from volsched.model.device_binding import READY, Readiness
 from volsched.model.selectors import NodeSelector
 
 
@@ -101,7 +102,9 @@ class Device:
     binds_to_node: bool = False
     shareable: bool = False
     conditions: tuple[str, ...] = ()
-    """Conditions that must come true before a pod is bound; such devices are not given out."""
+    """Conditions that must come true before a pod is bound."""
+    failure_conditions: tuple[str, ...] = ()
+    """Conditions that say that these will not."""
     verdicts: dict[object, object] = field(default_factory=dict, repr=False)
 
 
@@ -228,6 +231,8 @@ class Claim:
     reserved_for: tuple[dra.Consumer, ...]
     extended: bool = False
     """Whether a scheduler made it for the extended resources of its owner."""
+    readiness: Readiness = READY
+    """How far its devices are, where they want something to be true before a pod is bound."""
 
     def says_the_same_as(self, other: Claim) -> bool:
         """Say whether another version of the claim differs in nothing that counts."""
@@ -236,7 +241,8 @@ class Claim:
     @property
     def _content(self) -> tuple[object, ...]:
         asked = self.spec.shape, self.spec.config
-        return asked, self.owner, self.deleting, self.allocation, self.reserved_for, self.extended
+        has = self.allocation, self.reserved_for, self.readiness
+        return asked, self.owner, self.deleting, has, self.extended
 
     @property
     def name(self) -> str:

@@ -223,6 +223,7 @@ def _device(pool: PoolId, device: dra.Device, path: str, has_place: bool) -> Dev
         device.binds_to_node,
         device.allow_multiple_allocations,
         device.binding_conditions,
+        device.binding_failure_conditions,
     )
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from volsched.model import api, dra
 from volsched.model.device import Claim, ClaimSpec, ClassSpec, DeviceId, PoolId, Slice, TaintRule
+from volsched.model.device_binding import readiness_of
 from volsched.model.device_reading import amount, claim_spec, class_of, slice_of, taint_rule_of
 from volsched.model.device_taints import TaintRules, concerned_by, tainted
 
@@ -210,14 +211,16 @@ class Devices:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def put(self, found: api.ApiObject) -> bool:
-        """Take an object in; False for a kind that is not kept here, and for a claim that says nothing new."""
+        """Take an object in; False for a kind that is not kept here, and for a claim or rule that says nothing new."""
         match found:
             case dra.ResourceClaim():
                 return self._put_claim(found)
             case dra.ResourceSlice():
                 self._put_slice(slice_of(found))
             case dra.DeviceTaintRule():
-                self._taint(self._rules.put(taint_rule_of(found)))
+                changed = self._rules.put(taint_rule_of(found))
+                self._taint(changed)
+                return bool(changed)
             case dra.DeviceClass():
                 self.classes[found.metadata.name] = class_of(found)
                 self._read_classes()
@@ -300,6 +303,7 @@ class Devices:
             status.allocation,
             status.reserved_for,
             meta.annotations.get(dra.EXTENDED_CLAIM) == "true",
+            readiness_of(status),
         )
 
     def _replaced(self, uid: str) -> None:

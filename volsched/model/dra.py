@@ -315,11 +315,22 @@ class Consumer(api.Record, frozen=True):
     uid: str = ""
 
 
+class DeviceStatus(api.Record, frozen=True):
+    """What the driver says of a device that a claim has."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    conditions: tuple[api.Condition, ...] = ()
+
+
 class ResourceClaimStatus(api.Record, frozen=True):
     """How a claim is doing."""
 
     allocation: Allocation | None = None
     reserved_for: tuple[Consumer, ...] = ()
+    devices: tuple[DeviceStatus, ...] = ()
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class ClaimWrite(msgspec.Struct, frozen=True, gc=False):
 
     The claim is reserved for the pod. With an ``allocation`` it gets that too, unless another pod of the same job has
     written it already; without one it must have one. With ``made`` the claim is made first, and ``uid`` only stands for
-    it until then.
+    it until then. Then the binding conditions of its devices must come true.
     """
 
     claim: str
@@ -57,6 +57,8 @@ class ClaimWrite(msgspec.Struct, frozen=True, gc=False):
     uid: str
     allocation: Allocation | None = None
     made: ExtendedClaim | None = None
+    within: float = 600.0
+    """Seconds from the allocation in which they must."""
 
 
 class Bind(msgspec.Struct, frozen=True, gc=False):

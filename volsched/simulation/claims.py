@@ -77,7 +77,8 @@ def reserved(claim: dra.ResourceClaim, write: ClaimWrite, pod: api.Pod) -> dra.R
     consumers = status.reserved_for
     if all(consumer.uid != pod.metadata.uid for consumer in consumers):
         consumers = (*consumers, dra.Consumer(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid))
-    status = dra.ResourceClaimStatus(status.allocation or write.allocation, consumers)
+    allocation = status.allocation or write.allocation
+    status = msgspec.structs.replace(status, allocation=allocation, reserved_for=consumers)
     return msgspec.structs.replace(claim, metadata=meta, status=status)
 
 
@@ -96,7 +97,7 @@ def deallocated(claim: dra.ResourceClaim) -> dra.ResourceClaim:
 
 def _with_consumers(claim: dra.ResourceClaim, consumers: tuple[dra.Consumer, ...]) -> dra.ResourceClaim:
     if consumers:
-        status = dra.ResourceClaimStatus(claim.status.allocation, consumers)
+        status = msgspec.structs.replace(claim.status, reserved_for=consumers)
         return msgspec.structs.replace(claim, status=status)
     finalizers = tuple(name for name in claim.metadata.finalizers if name != dra.FINALIZER)
     meta = msgspec.structs.replace(claim.metadata, finalizers=finalizers)

@@ -425,10 +425,27 @@ def test_all_devices_may_be_none() -> None:
     assert given(devices_of(device_class(), THREE, wanted), "c") == Unfit()
 
 
-def test_devices_that_need_a_condition_are_left_alone() -> None:
-    fabric = part("s", [device("d1", more={"bindingConditions": ["attached"]}), device("d2")])
+@pytest.mark.parametrize("where", ["n1", "n2"])
+def test_pools_with_devices_that_have_conditions_are_searched_last(where: str) -> None:
+    """Also where the node may not use these: kube-scheduler looks at whole slices."""
+    devices = [
+        device("d1", more={"nodeName": "n1"}),
+        device("d2", more={"nodeName": where, "bindingConditions": ["Attached"]}),
+    ]
+    fabric = part("a", devices, node=None, pool="pa", perDeviceNodeSelection=True)
+    world = devices_of(device_class(), fabric, part("b", [device("d1")], pool="pb"), claim("c", exactly(count=2)))
 
-    assert given(devices_of(device_class(), fabric, claim("c", exactly())), "c") == {"r0": ["d2"]}
+    assert given(world, "c") == {"r0": ["pb/d1", "pa/d1"]}
+
+
+def test_an_allocation_carries_the_conditions_of_its_devices() -> None:
+    conditions = {"bindingConditions": ["Attached", "Powered"], "bindingFailureConditions": ["Broken"]}
+    fabric = part("s", [device("d1", more=conditions), device("d2")])
+
+    (allocation,) = allocate(devices_of(device_class(), fabric, claim("c", exactly(count=2))), "c")
+
+    said = [(r.device, r.binding_conditions, r.binding_failure_conditions) for r in allocation.devices.results]
+    assert said == [("d1", ("Attached", "Powered"), ("Broken",)), ("d2", (), ())]
 
 
 @pytest.mark.parametrize(

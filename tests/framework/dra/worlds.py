@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volsched.framework.dra.pools import pool_for
+from volsched.framework.dra.pools import in_order, pool_for
 from volsched.framework.dra.results import allocation_of
 from volsched.framework.dra.search import MOST_STEPS, Choice, Impossible, Unfit, choose
 from volsched.framework.dra.selectors import Selectors
@@ -118,9 +118,9 @@ def search(
 ) -> Choice | Unfit | Impossible:
     """Serve these claims on a node."""
     labels = labels or {}
-    pools = [pool_for(name, world.slices_of(name), node, labels) for name in world.pools_near(node)]
+    pools = in_order(pool_for(name, world.slices_of(name), node, labels) for name in world.pools_near(node))
     claims = [claim_of(world, name) for name in names]
-    return choose(claims, [p for p in pools if p is not None], world.classes, world.ledger, SELECTORS, steps)
+    return choose(claims, pools, world.classes, world.ledger, SELECTORS, steps)
 
 
 def claim_of(world: Devices, name: str) -> Claim:

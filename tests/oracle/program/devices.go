@@ -7,21 +7,27 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	rulesapi "k8s.io/api/resource/v1beta2"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/resource/install"
 )
 
-// deviceFeatures are those that are on in 1.36, less what volsched leaves alone: binding conditions and, still alpha,
-// attributes that are lists.
+// deviceFeatures are those that are on in 1.36, less what volsched leaves alone: attributes that are lists, still alpha.
 var deviceFeatures = structured.Features{
-	AdminAccess:          true,
-	ConsumableCapacity:   true,
-	DeviceTaints:         true,
-	PartitionableDevices: true,
-	PrioritizedList:      true,
+	AdminAccess:            true,
+	ConsumableCapacity:     true,
+	DeviceBindingAndStatus: true,
+	DeviceTaints:           true,
+	PartitionableDevices:   true,
+	PrioritizedList:        true,
 }
 
 var celFeatures = cel.Features{EnableConsumableCapacity: true}
@@ -30,6 +36,7 @@ var celFeatures = cel.Features{EnableConsumableCapacity: true}
 type deviceWorld struct {
 	Nodes   []*v1.Node                   `json:"nodes"`
 	Slices  []*resourceapi.ResourceSlice `json:"slices"`
+	Rules   []*rulesapi.DeviceTaintRule  `json:"rules"`
 	Classes []*resourceapi.DeviceClass   `json:"classes"`
 	Taken   []*resourceapi.ResourceClaim `json:"taken"`
 	Claims  []*resourceapi.ResourceClaim `json:"claims"`
@@ -69,8 +76,12 @@ func (w *deviceWorld) serve(ctx context.Context) (map[string]served, error) {
 	for _, slice := range w.Slices {
 		legacyscheme.Scheme.Default(slice)
 	}
-	cache := cel.NewCache(1000, celFeatures)
-	allocator, err := structured.NewAllocator(ctx, deviceFeatures, w.allocated(), classes(w.Classes), w.Slices, cache)
+	slices, err := w.tainted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	selectors := cel.NewCache(1000, celFeatures)
+	allocator, err := structured.NewAllocator(ctx, deviceFeatures, w.allocated(), classes(w.Classes), slices, selectors)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +96,40 @@ func (w *deviceWorld) serve(ctx context.Context) (map[string]served, error) {
 		}
 	}
 	return answers, nil
+}
+
+// tainted gives the slices as kube-scheduler's tracker has them, with the taints of the rules.
+func (w *deviceWorld) tainted(ctx context.Context) ([]*resourceapi.ResourceSlice, error) {
+	if len(w.Rules) == 0 {
+		return w.Slices, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	objects := []runtime.Object{}
+	for _, slice := range w.Slices {
+		objects = append(objects, slice)
+	}
+	for _, rule := range w.Rules {
+		objects = append(objects, rule)
+	}
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0)
+	defer factory.Shutdown()
+	defer cancel()
+	found, err := tracker.StartTracker(ctx, tracker.Options{
+		EnableDeviceTaintRules: true,
+		SliceInformer:          factory.Resource().V1().ResourceSlices(),
+		TaintInformer:          factory.Resource().V1beta2().DeviceTaintRules(),
+		ClassInformer:          factory.Resource().V1().DeviceClasses(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer found.Stop()
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), found.HasSynced) {
+		return nil, errors.New("the tracker has not synced")
+	}
+	return found.ListPatchedResourceSlices()
 }
 
 // allocated sums up what claims have, as the scheduler's plugin does.

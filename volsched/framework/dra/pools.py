@@ -27,6 +27,8 @@ class Pool:
     counter_sets: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
     incomplete: bool = False
     invalid: str = ""
+    comes_last: bool = False
+    """Whether its slices near the node have devices with binding conditions, usable from there or not."""
 
     @property
     def is_usable(self) -> bool:
@@ -58,9 +60,8 @@ class Pools:
         self._kept: dict[tuple[str, PoolId], tuple[int, object, Pool | None]] = {}
 
     def of(self, node: NodeInfo) -> list[Pool]:
-        """Return a node's pools in order; those with devices that need a binding condition come last."""
-        found = [pool for name in self._devices.pools_near(node.name) if (pool := self._pool(name, node)) is not None]
-        return sorted(found, key=_has_conditions)
+        """Return a node's pools in order."""
+        return in_order(self._pool(name, node) for name in self._devices.pools_near(node.name))
 
     def _pool(self, name: PoolId, node: NodeInfo) -> Pool | None:
         version = self._devices.pool_version(name)
@@ -72,6 +73,11 @@ class Pools:
         pool = pool_for(name, self._devices.slices_of(name), node.name, node.labels)
         self._kept[node.name, name] = version, node.facts, pool
         return pool
+
+
+def in_order(pools: Iterable[Pool | None]) -> list[Pool]:
+    """Return the pools that there are as they are searched: those with devices that have binding conditions last."""
+    return sorted((pool for pool in pools if pool is not None), key=lambda pool: pool.comes_last)
 
 
 def pool_for(name: PoolId, slices: Iterable[Slice], node: str, labels: Mapping[str, str]) -> Pool | None:
@@ -93,7 +99,8 @@ def pool_for(name: PoolId, slices: Iterable[Slice], node: str, labels: Mapping[s
         for device in part.devices
         if (device.place or part.place) is not None and _reaches(part, device, node, labels)
     ]
-    return Pool(name, tuple(offers), tuple(slices), _counter_sets(slices))
+    comes_last = any(device.conditions for part in near for device in part.devices)
+    return Pool(name, tuple(offers), tuple(slices), _counter_sets(slices), comes_last=comes_last)
 
 
 def _reaches(part: Slice, device: Device, node: str, labels: Mapping[str, str]) -> bool:
@@ -129,7 +136,3 @@ def _fault(slices: list[Slice], near: list[Slice]) -> str:
 
 def _repeated(names: list[str]) -> str:
     return next(name for place, name in enumerate(names) if name in names[:place])
-
-
-def _has_conditions(pool: Pool) -> bool:
-    return any(device.conditions for _, device in pool.offers)

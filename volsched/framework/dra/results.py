@@ -36,6 +36,8 @@ def _result(claim: Claim, number: int, chosen: Chosen) -> dra.DeviceResult:
         device=device.id.device,
         admin_access=True if ask.admin else None,
         tolerations=ask.tolerations,
+        binding_conditions=device.conditions,
+        binding_failure_conditions=device.failure_conditions,
         share_id=str(uuid.uuid5(_SHARES, f"{claim.uid}/{number}/{device.id}")) if shared else None,
         consumed_capacity={name: quantity_text(taken) for name, taken in (chosen.consumed or {}).items()},
     )

@@ -293,8 +293,6 @@ class _Search:
 
     def _is_meant(self, want: _Want, device: Device) -> bool:
         """Say whether the selectors of class and request mean a device; raises _StopError when they cannot tell."""
-        if device.conditions:
-            return False
         for whose, expression in want.selectors:
             answer = self._selectors.of(expression).select(device)
             if isinstance(answer, str):
