@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.nodeorder.arguments import NodeOrderWeights
-from volsched.framework.callbacks import Floats, Rows
+from volsched.framework.callbacks import Floats, Mask, Rows
 from volsched.framework.engine import FastEngine
 from volsched.model.columns import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY, ResourceColumns
 from volsched.model.node import NodeInfo
@@ -33,6 +33,9 @@ GPU = "nvidia.com/gpu"
 
 Whole = npt.NDArray[np.int64]
 
+_CPU_AND_MEMORY = slice(CPU, MEMORY + 1)
+_NONZERO_CPU_AND_MEMORY = slice(NONZERO_CPU, NONZERO_MEMORY + 1)
+
 
 @dataclass(slots=True)
 class _Asked:
@@ -43,8 +46,12 @@ class _Asked:
     memory: int
     balanced: tuple[tuple[int, int], ...]
     """Column and request of the resources that are balanced; empty when the pod asks for none of them."""
-    steps: tuple[Whole, ...]
-    """For each of them nothing and the request, below one another: used amounts without and with the pod."""
+    nonzero: Whole
+    """The first two below one another."""
+    places: Whole
+    """The columns of ``balanced`` below one another, as an index beside rows."""
+    steps: Whole
+    """For each of ``balanced`` nothing and the request: (resource x [without, with] x 1)."""
 
 
 class UsageScore:
@@ -71,8 +78,15 @@ class UsageScore:
                 balanced.append((self._columns.column(GPU), request.amount(GPU)))
             if not self._balance or not any(amount for _, amount in balanced):
                 balanced = []
-            steps = tuple(np.array([[0], [amount]], dtype=np.int64) for _, amount in balanced)
-            found = _Asked(template, template.nonzero_cpu, template.nonzero_memory, tuple(balanced), steps)
+            found = _Asked(
+                template,
+                template.nonzero_cpu,
+                template.nonzero_memory,
+                tuple(balanced),
+                nonzero=np.array([[template.nonzero_cpu], [template.nonzero_memory]], dtype=np.int64),
+                places=np.array([[column] for column, _ in balanced], dtype=np.int64),
+                steps=np.array([[[0], [amount]] for _, amount in balanced], dtype=np.int64),
+            )
             self._known[template.id] = found
         return found
 
@@ -105,17 +119,16 @@ class UsageScore:
         columns = engine.columns
         total: Whole = np.zeros(len(rows), dtype=np.int64)
         if self._least or self._most:
-            cpu, memory = columns.allocatable[CPU][rows], columns.allocatable[MEMORY][rows]
-            by_cpu = columns.used[NONZERO_CPU][rows] + asked.cpu
-            by_memory = columns.used[NONZERO_MEMORY][rows] + asked.memory
+            capacities = columns.allocatable[_CPU_AND_MEMORY][:, rows]
+            taken = columns.used[_NONZERO_CPU_AND_MEMORY][:, rows] + asked.nonzero
+            has_both: Mask = (capacities[0] != 0) & (capacities[1] != 0)
             if self._least:
-                total += self._least * _mean(_free_share(cpu, by_cpu), _free_share(memory, by_memory), cpu, memory)
+                total += self._least * _mean(_free_shares(capacities, taken), has_both)
             if self._most:
-                total += self._most * _mean(_used_share(cpu, by_cpu), _used_share(memory, by_memory), cpu, memory)
+                total += self._most * _mean(_used_shares(capacities, taken), has_both)
         if asked.balanced:
-            capacities = [columns.allocatable[column][rows] for column, _ in asked.balanced]
-            used = [columns.used[c][rows] + step for (c, _), step in zip(asked.balanced, asked.steps, strict=True)]
-            before, after = _balances(used, capacities)
+            capacities, taken = columns.allocatable[asked.places, rows], columns.used[asked.places, rows]
+            before, after = _balances(taken[:, np.newaxis, :] + asked.steps, capacities)
             total += self._balance * (50 + (50 + after - before) // 2)
         found: Floats = total.astype(np.float64)
         return found
@@ -174,38 +187,41 @@ def _divisors(capacity: Whole) -> Whole:
     return found
 
 
-def _free_share(capacity: Whole, requested: Whole) -> Whole:
-    found: Whole = (capacity - requested) * 100 // _divisors(capacity) * (requested <= capacity)
+def _free_shares(capacities: Whole, taken: Whole) -> Whole:
+    found: Whole = (capacities - taken) * 100 // _divisors(capacities) * (taken <= capacities)
     return found
 
 
-def _used_share(capacity: Whole, requested: Whole) -> Whole:
-    found: Whole = np.minimum(requested, capacity) * 100 // _divisors(capacity)
+def _used_shares(capacities: Whole, taken: Whole) -> Whole:
+    found: Whole = np.minimum(taken, capacities) * 100 // _divisors(capacities)
     return found
 
 
-def _mean(cpu: Whole, memory: Whole, cpus: Whole, memories: Whole) -> Whole:
+def _mean(shares: Whole, has_both: Mask) -> Whole:
     """The mean of two shares; the share of what a node does not have is 0 and does not count."""
-    total = cpu + memory
-    found: Whole = total >> ((cpus != 0) & (memories != 0))
+    found: Whole = (shares[0] + shares[1]) >> has_both
     return found
 
 
-def _balances(used: list[Whole], capacities: list[Whole]) -> Whole:
-    """``_balance`` for many nodes, without and with the pod; what a node does not have is left out of its shares."""
-    shares = [np.minimum(taken / _divisors(capacity), 1.0) for taken, capacity in zip(used, capacities, strict=True)]
-    complete = all(np.count_nonzero(capacity) == len(capacity) for capacity in capacities)
+def _balances(taken: Whole, capacities: Whole) -> Whole:
+    """``_balance`` for many nodes, without and with the pod; what a node does not have is left out of its shares.
+
+    Amounts are (resource x [without, with] x node), capacities (resource x node).
+    """
+    shares: Floats = np.minimum(taken / _divisors(capacities)[:, np.newaxis, :], 1.0)
+    has = capacities != 0
+    complete = bool(has.all())
     if len(shares) == 2:
-        found = _pair_balance(*shares)
-        return found if complete else np.where((capacities[0] != 0) & (capacities[1] != 0), found, 100)
-    mean = (shares[0] + shares[1] + shares[2]) / 3
-    first, second, third = shares[0] - mean, shares[1] - mean, shares[2] - mean
-    deviation = np.sqrt((first * first + second * second + third * third) / 3)
+        found = _pair_balance(shares[0], shares[1])
+        return found if complete else np.where(has[0] & has[1], found, 100)
+    apart = shares - (shares[0] + shares[1] + shares[2]) / 3
+    squares = apart * apart
+    deviation = np.sqrt((squares[0] + squares[1] + squares[2]) / 3)
     found = ((1 - deviation) * 100.0).astype(np.int64)
-    return found if complete else _balances_without_some(found, shares, [capacity != 0 for capacity in capacities])
+    return found if complete else _balances_without_some(found, shares, has)
 
 
-def _balances_without_some(found: Whole, shares: list[Floats], has: list[npt.NDArray[np.bool_]]) -> Whole:
+def _balances_without_some(found: Whole, shares: Floats, has: Mask) -> Whole:
     """Correct the balances of nodes that lack some of three resources."""
     result: Whole = np.where(has[0] & has[1] & has[2], found, 100)
     for one, other, absent in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):

@@ -521,26 +521,26 @@ class FastEngine:
         return total
 
     def _score_changed(self, entry: Entry, rows: Rows) -> None:
-        """Ask about many changed nodes. Most are other templates' nodes, or full by now: the scarcest amount tells."""
-        rows = rows[entry.static_ok[rows]]
-        nodes, worth = self.cluster.rows, list(dict.fromkeys(rows.tolist()))
-        if entry.charge:
-            column, least = entry.charge[0]
-            worth = [
-                row
-                for row in worth
-                if (node := nodes[row]).allocatable[column] - node.used[column] >= least
-                or node.unsettled
-                or node.leaves_to_devices(column)
-            ]
+        """Ask about many changed nodes, of which some may be named twice."""
         entry.total[rows] = _NEVER
         entry.ok[rows] = False
+        worth = list(dict.fromkeys(self._worth_asking(entry, rows[entry.static_ok[rows]]).tolist()))
         if len(worth) > _FEW:
             self._score_rows(entry, np.array(worth, dtype=np.intp))
         else:
             for row in worth:
                 entry.total[row] = self._total(entry, row)
         self._renew_blocks(entry)
+
+    def _worth_asking(self, entry: Entry, rows: Rows) -> Rows:
+        """Most changed nodes are other templates' nodes, or full by now: the scarcest amount tells."""
+        if not entry.charge or self.cluster.unsettled:
+            return rows
+        self.columns.refresh()
+        column, least = entry.charge[0]
+        idle = self.columns.allocatable[column][rows] - self.columns.used[column][rows]
+        worth: Rows = rows[(idle >= least) | self.columns.left_to_devices(column, rows)]
+        return worth
 
     def _score_all(self, entry: Entry) -> None:
         count = len(self.cluster.rows)
