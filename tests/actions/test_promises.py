@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.actions.evictions import PREEMPT, World, all_gone, nominations
-from tests.actions.rigs import cycle, gone
+from tests.actions.evictions import PREEMPT, World, nominations, nominations_in
+from tests.actions.rigs import conf, cycle, gone, leaving
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.framework.engine import FastEngine
 from volsched.model import api
@@ -183,6 +183,19 @@ def test_of_two_that_wait_the_stronger_goes_as_soon_as_there_is_room_for_one(eng
     assert cycle(on, gone(on, first[0])).bindings == {"y-0": "n1"}
 
 
+def test_to_let_the_stronger_go_first_helps_nobody_who_was_tried_before(engine: Any) -> None:
+    world = World()
+    world.node("n1", cpu=8, pods=2).queue("early").queue("late")
+    on = a_rig(world.runs("v", 2, queue="late", cpu=1).wants("x", queue="late", cpu=1), PREEMPT, engine)
+    cycle(on)
+    second = cycle(on, *wanting("y", queue="late", cpu=1)).evictions
+
+    half = cycle(on, gone(on, second[0]), *wanting("big", queue="early", cpu=100))
+
+    assert half.bindings == {"x-0": "n1"}
+    assert on.cluster.jobs["default/big"].parked_at == on.cluster.relief
+
+
 # -- the end of a promise ---------------------------------------------------------------------------------------------
 
 
@@ -209,17 +222,31 @@ def test_it_ends_when_the_node_will_not_do_any_more_and_room_is_made_elsewhere(e
     assert (later.evictions, nominations(later)) == (["w-0"], {"x-0": "n2"})
 
 
+def shown(world: World, engine: Any, *names: str) -> dict[str, str]:
+    """What a session without evictions leaves of nominations to n1 that the API server shows of these pods."""
+    for item in world.objects:
+        if item["metadata"]["name"] in names:
+            item["status"]["nominatedNodeName"] = "n1"
+    on = a_rig(world, conf("allocate", "priority gang", "predicates"), engine)
+    assert nominations_in(on.cluster) == dict.fromkeys(names, "n1")
+    return nominations(cycle(on))
+
+
+def test_of_two_the_stronger_keeps_it_when_the_node_has_room_for_one_only(engine: Any) -> None:
+    world = World()
+    world.node("n1", cpu=2)
+    world.add(leaving("v", "n1", cpu="2")).wants("a", level="mid", cpu=2).wants("x", cpu=2)
+
+    assert shown(world, engine, "a-0", "x-0") == {"x-0": "n1"}
+
+
 def test_it_stands_when_it_counts_on_another_that_is_kept_after_it(engine: Any) -> None:
     """The follower is older, so its promise is looked at first; it may go only where its leader is."""
     world = World()
     world.node("n1", cpu=4).group("x", minimum=2, priorityClassName="high")
-    world.runs("v", 2, cpu=2)
+    world.add(leaving("v", "n1", cpu="4"))
     old, young = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
-    world.member("x-follower-1", "x", "high", near("lead"), created=old, cpu=2)
-    world.member("x-leader-0", "x", "high", labels={"app": "lead"}, created=young, cpu=2)
-    on = a_rig(world, PREEMPT, engine)
-    decision = cycle(on)
-    assert nominations(decision) == {"x-follower-1": "n1", "x-leader-0": "n1"}
+    world.member("follower", "x", "high", near("lead"), created=old, cpu=2)
+    world.member("leader", "x", "high", labels={"app": "lead"}, created=young, cpu=2)
 
-    assert nominations(cycle(on, *wanting("y", cpu=1))) == nominations(decision)
-    assert set(cycle(on, *all_gone(on, decision)).bindings) == {"x-follower-1", "x-leader-0"}
+    assert shown(world, engine, "follower", "leader") == {"follower": "n1", "leader": "n1"}

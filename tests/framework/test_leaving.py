@@ -1,0 +1,74 @@
+"""A node as it will be: those who are leaving are off it while a question is asked, and then nothing has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.actions.rigs import leaving
+from tests.framework.stage import Stage, no, standing
+from volsched.framework.engine import FastEngine
+from volsched.framework.leaving import all_left, leavers
+from volsched.framework.session import Session
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Verdict
+from volsched.testing.builders import ClusterBuilder, a_cluster
+from volsched.testing.checked import CheckedEngine
+from volsched.testing.naive import NaiveEngine
+from volsched.testing.recount import faults
+
+
+def a_world() -> ClusterBuilder:
+    """One pod that stays, two that leave, and one that wants in."""
+    cluster = a_cluster().node("n1", cpu=8).pod("stays", on="n1", cpu=1).job("x", cpu=1)
+    return cluster.add(leaving("old", "n1", cpu="2")).add(leaving("older", "n1", cpu="3"))
+
+
+def alone_with(others: int) -> Callable[[Session], None]:
+    """A plugin of which at most so many other pods may be on a node."""
+
+    def refuse(_: TaskInfo, node: NodeInfo) -> Verdict | None:
+        return None if len(node.tasks) <= others else no()
+
+    return lambda session: session.add_predicate_fn("test", refuse)
+
+
+def test_those_who_leave_are_off_the_node_while_it_is_asked_about() -> None:
+    stage = Stage(a_world())
+    node, cluster = stage.node("n1"), stage.cluster
+    before, relief = standing(cluster), cluster.relief
+    assert {task.name for task in leavers(node)} == {"old", "older"}
+
+    with all_left(cluster, node):
+        assert {task.name for task in node.tasks.values()} == {"stays"}
+        assert (node.idle_of("cpu"), node.future_idle_of("cpu")) == (7000, 7000)
+        assert faults(cluster) == []
+
+    assert standing(cluster) == before
+    assert cluster.relief == relief
+
+
+def test_they_are_back_also_when_the_question_fails() -> None:
+    stage = Stage(a_world())
+    before = standing(stage.cluster)
+
+    with pytest.raises(ZeroDivisionError), all_left(stage.cluster, stage.node("n1")):
+        raise ZeroDivisionError
+
+    assert standing(stage.cluster) == before
+
+
+@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize(("others", "now", "later"), [(3, True, True), (1, False, True), (0, False, False)])
+def test_a_node_will_admit_a_task_that_only_those_who_leave_keep_away(
+    engine: Any, others: int, now: bool, later: bool
+) -> None:
+    stage = Stage(a_world(), alone_with(others), engine=engine)
+    task, node = stage.task("x-0"), stage.node("n1")
+
+    assert stage.engine.admits(task, node) is now
+    assert stage.session.will_admit(task, node) is later
+    assert (stage.engine.best(task) is node) is now
