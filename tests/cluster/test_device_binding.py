@@ -10,7 +10,16 @@ import pytest
 
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import CONFIGURATION, Installed, eventually, still
-from tests.cluster.test_resource_claims import DEVICES, DIRECT, QUICK_LEASE, Fleet, devices_of, reserved_for, using
+from tests.cluster.test_resource_claims import (
+    DEVICES,
+    DIRECT,
+    QUICK_LEASE,
+    Fleet,
+    devices_of,
+    pod_with,
+    reserved_for,
+    using,
+)
 from tests.framework.dra.worlds import device, part
 from volsched.testing.controlplane import ControlPlane
 
@@ -91,6 +100,22 @@ def test_the_pod_is_bound_once_its_device_is_ready(installed: Installed, namespa
     fabric.say("c", Attached="True")
 
     assert installed.wait_bound(namespace, 1) == {"p": result["pool"]}
+
+
+def test_a_claim_for_extended_resources_is_waited_for_like_any_other(
+    installed: Installed, namespace: str, fabric: Fabric
+) -> None:
+    installed.start(*DIRECT).wait_leading()
+    resource = f"deviceclass.resource.kubernetes.io/{fabric.name}"
+    installed.make_pods(namespace, [pod_with(installed, "p", resource, 1)])
+    eventually(lambda: any(devices_of(found) for found in fabric.api.items(fabric.claims)), what="a claim is allocated")
+    [found] = fabric.api.items(fabric.claims)
+    installed.wait_event(namespace, "p", "BindingConditionsPending")
+    assert is_unbound(installed, namespace)
+
+    fabric.say(found["metadata"]["name"], Attached="True")
+
+    assert devices_of(found) == [f"{installed.wait_bound(namespace, 1)['p']}/d0"]
 
 
 def test_others_are_bound_while_one_waits(installed: Installed, namespace: str, fabric: Fabric) -> None:

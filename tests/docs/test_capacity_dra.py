@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from typing import Any
 
 from tests.docs.pages import DOCS
 from volsched.registry import load_profile
-from volsched.simulation.manifests import documents_in, subject_of, take_stock
+from volsched.simulation.manifests import documents_in, take_stock
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import simulate
 
 PAGE = (DOCS / "plugins" / "capacity-dra.md").read_text()
 
 
-def test_the_tour_ends_as_the_page_says(tmp_path: Path) -> None:
-    tour, quotas, rule = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    inventory = take_stock(documents_in("devices.yaml", tour))
+TOUR, QUOTAS, RULE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+def ended(*texts: str) -> dict[str, Any]:
+    """How a simulation of these manifests ends."""
+    inventory = take_stock([found for number, text in enumerate(texts) for found in documents_in(f"{number}", text)])
     assert inventory.configuration is not None
     profile, _ = load_profile(inventory.configuration)
+    return result_of(simulate(inventory, profile))
 
-    result = result_of(simulate(inventory, profile))
+
+def test_the_tour_ends_as_the_page_says() -> None:
+    result = ended(TOUR)
 
     [waiting] = result["pending"]
     assert len(result["binds"]) == 2
     assert waiting["message"] in " ".join(PAGE.split())
-    assert take_stock(documents_in("queue.yaml", quotas)).objects
-    assert [subject_of(found) for found in take_stock(documents_in("rule.yaml", rule)).objects] == [
-        "DeviceTaintRule/gpu-1-is-hot"
-    ]
+    assert take_stock(documents_in("queue.yaml", QUOTAS)).objects
+
+
+def test_the_rule_of_the_page_taints_one_device_and_a_wider_one_all() -> None:
+    """Where a simulation is given rules, pods get no device that one of them taints."""
+    everything = RULE.replace(", pool: n1, device: gpu-1", "")
+    assert everything != RULE
+
+    assert len(ended(TOUR, RULE)["binds"]) == 2
+    result = ended(TOUR, everything)
+
+    assert result["binds"] == []
+    messages = [waiting["message"] for waiting in result["pending"]]
+    assert "leaving out devices with untolerated taint {example.com/hot: 85}" in messages[0]

@@ -146,12 +146,32 @@ def test_a_pod_comes_back_when_its_wait_is_over_and_gets_other_devices(engine: A
     assert chosen(again) == {"a-0": ["n2/d1"]}
 
 
-def test_the_clock_alone_ends_the_wait_of_a_pod_that_is_looked_at_again() -> None:
-    """The same claim, told once: what was found out about it must not outlive its time."""
-    rig = a_pod_with(given(POD, now=NOW))
+def anywhere(found: Json) -> Json:
+    """The same claim with a device that every node can use."""
+    del found["status"]["allocation"]["nodeSelector"]
+    return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("made", [given, lambda *about, **said: anywhere(given(*about, **said))])
+def test_the_clock_alone_ends_the_wait_of_a_pod_that_is_looked_at_again(engine: Any, made: Any) -> None:
+    """The same claim, told once: what was found out about it and about nodes must not outlive its time."""
+    rig = a_pod_with(made(POD, now=NOW), engine=engine)
     assert rig.cycle().bindings == {"a-0": "n1"}
 
     rig.clock.time += 601
     back = rig.cycle(BindFailed(POD, "n1", "not true within 600s", rig.clock.now()))
+
+    assert (back.bindings, released(back)) == ({}, ["c"])
+    assert back.waiting["a-0"].startswith(UNREADY)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_word_of_the_driver_alone_ends_it_too(engine: Any) -> None:
+    rig = a_pod_with(given(POD, now=NOW), engine=engine)
+    assert rig.cycle().bindings == {"a-0": "n1"}
+
+    failed = BindFailed(POD, "n1", "device has failed", rig.clock.now())
+    back = rig.cycle(Put(decode(given(POD, now=NOW, Broken="True"))), failed)
 
     assert (back.bindings, released(back)) == ({}, ["c"])
