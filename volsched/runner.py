@@ -36,6 +36,7 @@ from volsched.kube.inbox import Inbox
 from volsched.kube.informer import SILENCE_SECONDS, Informer
 from volsched.kube.resources import watched
 from volsched.kube.scheduler_metrics import SchedulerMetrics
+from volsched.kube.schemas import follow_queue_schema
 from volsched.kube.views import Views
 from volsched.loop import SchedulingThread
 from volsched.model import api
@@ -185,6 +186,7 @@ class Program(Process):
             )
             self._informers.append(informer)
             self._spawn(informer.run())
+        self._spawn(follow_queue_schema(self._api, self._report))
 
     def _on_listed(self) -> None:
         if self._all_listed:

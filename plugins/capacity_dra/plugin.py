@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from plugins.capacity_dra.demands import Demands
 from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.quota import Quota, read_quota
+from plugins.capacity_dra.quota import DROPPED, Quota, read_quota
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import ABSTAIN, Ballot, QueueAmounts, Vote
 from volsched.framework.dra.amounts import COUNT, Amount, Amounts, in_words, milli
@@ -22,7 +22,7 @@ from volsched.framework.reporter import about_group, about_queue
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
+from volsched.model.queue import ROOT, QueueInfo
 from volsched.model.series import Numbers, Series
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
@@ -32,6 +32,7 @@ NAME: Final = "capacity-dra"
 INSUFFICIENT: Final = "InsufficientDRAQuota"
 BAD_QUOTA: Final = "InvalidDRAQuota"
 NOT_A_LEAF: Final = "NotALeafQueue"
+DRA: Final = "spec.dra"
 
 ENABLED: Final = "dynamicResourceAllocationEnable"
 DIMENSIONS: Final = "draConsumableCapacityEnable"
@@ -117,7 +118,7 @@ class Books:
         self._arguments = arguments
         self.ledger = Ledger(cluster, with_admin=arguments.with_admin)
         self._demands = Demands(cluster, self.ledger, with_admin=arguments.with_admin)
-        self._quotas: dict[str, tuple[QueueInfo, Quota]] = {}
+        self._quotas: dict[str, tuple[object, Quota]] = {}
         self._told: dict[str, tuple[str, ...]] = {}
         self._checks_ancestors = False
         self._session: Session | None = None
@@ -127,20 +128,34 @@ class Books:
         """Begin a session: whether queues above count, and what queues say wrongly."""
         self._session = session
         self._checks_ancestors = session.minds_ancestors
+        about_all = self._about_all_queues()
         for queue in self._cluster.queues.values():
-            faults = self._quota(queue.name).faults
+            faults = (*self._quota(queue.name).faults, *about_all.get(queue.name, ()))
             if faults != self._told.get(queue.name, ()):
                 self._told[queue.name] = faults
                 for fault in faults:
                     session.tell(about_queue(queue, "Warning", BAD_QUOTA, fault))
 
+    def _about_all_queues(self) -> dict[str, tuple[str, ...]]:
+        """Say of one queue what is wrong with all: a field that the cluster drops leaves no trace where it was."""
+        if DRA not in self._dropped:
+            return {}
+        queues = self._cluster.queues.values()
+        speaker = min((q.name for q in queues if q.uid), key=lambda name: (name != ROOT, name), default=ROOT)
+        return {speaker: (f"{DRA} of every Queue is lost: {DROPPED}",)}
+
+    @property
+    def _dropped(self) -> frozenset[str]:
+        return self._cluster.dropped_fields.get("Queue", frozenset())
+
     def _quota(self, name: str) -> Quota:
         queue = self._cluster.queues.get(name)
         if queue is None:
             return Quota()
+        is_kept = "Queue" in self._cluster.dropped_fields and DRA not in self._dropped
         known = self._quotas.get(name)
-        if known is None or known[0] is not queue:
-            known = self._quotas[name] = queue, read_quota(queue)
+        if known is None or known[0] != (queue, is_kept):
+            known = self._quotas[name] = (queue, is_kept), read_quota(queue, is_kept=is_kept)
         return known[1]
 
     # -- answers ------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Final
 from volsched.cache import reading
 from volsched.model import api
 from volsched.model.budget import Budget
-from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone, GroupWriteFailed, Put
+from volsched.model.changes import BindFailed, Bound, Change, DroppedFields, EvictFailed, Gone, GroupWriteFailed, Put
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import NOT_PARKED, GroupStatus, JobInfo
@@ -151,6 +151,8 @@ class Mirror:
                 self._evict_failed(change)
             case GroupWriteFailed():
                 self._group_write_failed(change)
+            case DroppedFields():
+                self.cluster.dropped_fields[change.kind] = change.fields
 
     def tick(self, now: float) -> None:
         """Let tasks whose back-off is over be tried again. ``now`` is in seconds since the epoch."""

@@ -66,4 +66,15 @@ class GroupWriteFailed:
     name: str
 
 
-Change: TypeAlias = Put | Gone | Bound | BindFailed | EvictFailed | GroupWriteFailed
+@dataclass(frozen=True, slots=True)
+class DroppedFields:
+    """The API server drops these fields (as ``spec.dra``) from all objects of a kind: its schema has no place for them.
+
+    Empty: it keeps all that anybody here looks for.
+    """
+
+    kind: str
+    fields: frozenset[str]
+
+
+Change: TypeAlias = Put | Gone | Bound | BindFailed | EvictFailed | GroupWriteFailed | DroppedFields

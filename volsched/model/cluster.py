@@ -105,7 +105,8 @@ class Cluster:
     ``unadmitted`` those in no phase or Pending; all three are kept so that a session need not look at every job.
     ``charged`` are the names of queues that are new or whose tasks may hold something else since it was last looked;
     ``queue_tree`` changes when a queue comes, goes, or is put below another one.
-    ``nominated`` are the tasks for which room is being made on a node.
+    ``nominated`` are the tasks for which room is being made on a node. ``dropped_fields`` are those that the API server
+    drops from all objects of a kind; a kind that is not there was not looked at.
     """
 
     def __init__(self) -> None:
@@ -122,6 +123,7 @@ class Cluster:
         self.devices = Devices(self._touch_named, self._ask_devices_again)
         self._devices_serve = False
         self.budgets: dict[str, Budget] = {}
+        self.dropped_fields: dict[str, frozenset[str]] = {}
         self.usage_log = RowLog()
         self.facts_log = RowLog()
         self.layout = 0

@@ -13,7 +13,7 @@ from plugins.capacity_dra.plugin import Books
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount
-from volsched.model.changes import BindFailed, Gone
+from volsched.model.changes import BindFailed, DroppedFields, Gone
 from volsched.model.job import INQUEUE
 from volsched.model.plan import Tell
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
@@ -293,6 +293,21 @@ def test_wrong_quotas_are_told_once_on_the_queue() -> None:
 
     assert [s.name for s in first.steps if isinstance(s, Tell) and s.reason == "InvalidDRAQuota"] == ["q"]
     assert [s for s in second.steps if isinstance(s, Tell) and s.reason == "InvalidDRAQuota"] == []
+
+
+@pytest.mark.parametrize(("dropped", "told"), [({"spec.dra"}, ["default"]), (set(), []), (None, [])])
+def test_that_the_cluster_drops_quotas_is_told_once_and_on_one_queue(dropped: set[str] | None, told: list[str]) -> None:
+    cluster = a_world().queue("default").queue("q", capability={"deviceclass/gpu": 1})
+    rig = a_rig(wanting(cluster, "p", exactly()), configuration())
+    rig.mirror.apply([] if dropped is None else [DroppedFields("Queue", frozenset(dropped))])
+
+    first, second = rig.cycle(), rig.cycle()
+
+    said = [[(s.name, s.message) for s in d.steps if isinstance(s, Tell) and s.reason == "InvalidDRAQuota"]
+            for d in (first, second)]  # fmt: skip
+    assert [name for name, _ in said[0]] == told
+    assert all(message.startswith("spec.dra of every Queue is lost: ") for _, message in said[0])
+    assert said[1] == []
 
 
 def test_numbers_are_shown_by_queue_class_and_dimension() -> None:
