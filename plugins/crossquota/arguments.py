@@ -1,4 +1,6 @@
-"""What crossquota can be told; keys and defaults are the seed's, and Volcano's where it has more.
+"""What crossquota can be told.
+
+Keys and defaults are those of the design proposed for Volcano, and Volcano's own where it has more.
 
 Quotas, percentages and weights that cannot be read are warnings and count as not given, as there: the next place that
 says something about the quota holds. What would turn the protection off as a whole (no pattern that can be used), or

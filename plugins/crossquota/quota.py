@@ -8,7 +8,8 @@
 
 Each resource is looked up by itself. Parts are exact and rounded down to the resource's unit. An annotation that cannot
 be read is passed over, and told: a slip of the pen must neither close a node nor open it unnoticed. A quota may be
-larger than the node. Order and keys are the seed's; passing over instead of refusing all pods there is ours.
+larger than the node. Order and keys are those of the design proposed for Volcano; passing over instead of refusing all
+pods there is ours.
 """
 
 from __future__ import annotations

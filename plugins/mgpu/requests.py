@@ -8,9 +8,9 @@ A container asks in one of four ways:
   count for each container, and ``mgpu-core`` and ``mgpu-memory`` are what all g parts come to;
 * multi-full: the same with 100 percent of each card and no memory.
 
-The rules and their order are those of the seed's admission matrix; codes and texts are ours, and so are MGPU301 to
-MGPU305. The same function judges for whoever admits pods, for ``volsched validate`` and for the scheduler: a webhook
-may be absent or be passed over.
+The rules and their order are those of the design's table for admission (proposed for Volcano); codes and texts are
+ours, and so are MGPU301 to MGPU305. The same function judges for whoever admits pods, for ``volsched validate`` and for
+the scheduler: a webhook may be absent or be passed over.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ For one card with a share ``uc`` of its core and ``um`` of its memory in use, an
 
 brought to a common denominator, so that nothing is rounded. The mean over the cards of a node, as a share of what full
 cards have, is the node's *fullness*, from 0 (idle) to 1 (full). Squares reward cards that are full beside cards that
-are empty: binpack maximises fullness, spread minimises it. Inside one node this orders placements as the seed's mean of
+are empty: binpack maximises fullness, spread minimises it. Inside one node the order is that of the design's mean of
 squared free shares does; unlike that one it also has the right direction between nodes (*ours*).
 """
 

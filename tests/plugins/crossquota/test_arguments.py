@@ -1,4 +1,4 @@
-"""What crossquota can be told: the reference's table of arguments, and what is said of what cannot be used."""
+"""What crossquota can be told: the table of arguments, and what is said of what cannot be used."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def error(**arguments: Any) -> str:
     return found.message
 
 
-# --- the reference's table ------------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------------------------
 
 
 def test_p01_lists_in_one_text() -> None:

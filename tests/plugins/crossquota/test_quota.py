@@ -33,7 +33,7 @@ def limits(*resources: str, amounts: dict[str, Any] | None = None, **parts: Any)
     return Limits(resources, read, {name.replace("_", "-"): Fraction(str(text)) for name, text in parts.items()})
 
 
-# --- the reference's table ------------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

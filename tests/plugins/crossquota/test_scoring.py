@@ -1,4 +1,4 @@
-"""The scores: the seed's examples to the digit, the reference's table, guards, and the vector twin."""
+"""The scores: the design's examples to the digit, a table by hand, guards, and the vector twin."""
 
 from __future__ import annotations
 
