@@ -13,6 +13,7 @@ import numpy as np
 from plugins.binpack.arguments import BinpackArguments
 from volsched.framework.callbacks import Floats, Rows
 from volsched.framework.engine import FastEngine
+from volsched.framework.templates import keep
 from volsched.model.columns import ResourceColumns
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
@@ -70,11 +71,11 @@ class BinpackScore:
         return found
 
     def _of(self, template: TaskTemplate) -> tuple[TaskTemplate, tuple[Part, ...], float]:
-        """Return what counts of a template; ids are given out again, so the template itself is compared."""
+        """Return what counts of a template."""
         found = self._known.get(template.id)
         if found is None or found[0] is not template:
             names = sorted(template.request, key=lambda name: (name not in ("cpu", "memory"), name))
             weighted = [(name, self._weights[name]) for name in names if self._weights.get(name)]
             parts = tuple((self._columns.column(name), template.request[name], float(w)) for name, w in weighted)
-            found = self._known[template.id] = template, parts, sum(weight for _, _, weight in parts)
+            found = keep(self._known, template, (template, parts, sum(weight for _, _, weight in parts)))
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from plugins.crossquota.arguments import CrossQuotaArguments
+from volsched.framework.templates import keep
 from volsched.model.task import TaskInfo
 from volsched.model.template import TaskTemplate
 
@@ -44,7 +45,7 @@ class CpuPods:
         """
         found = self._known.get(template.id)
         if found is None or found[0] is not template:
-            found = self._known[template.id] = template, self._work_out(template)
+            found = keep(self._known, template, (template, self._work_out(template)))
         return found[1]
 
     def _work_out(self, template: TaskTemplate) -> Amounts | None:

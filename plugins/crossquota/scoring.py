@@ -4,11 +4,12 @@
     least-allocated   score = scale x sum(w x (quota - used - request) / quota) / sum(w)
 
 over the resources that the pod asks for, with their weights w; 0 when one of them would be above its quota, or when no
-weight is left. The formulas are the seed's; that only what is asked for counts is Volcano's. The first fills GPU nodes
-up one by one and keeps others empty for large jobs, the second spreads. A pod chooses by its annotation.
+weight is left. The formulas are those of the design proposed for Volcano; that only what is asked for counts is
+Volcano's. The first fills GPU nodes up one by one and keeps others empty for large jobs, the second spreads. A pod
+chooses by its annotation.
 
 Nodes that are no GPU nodes get one fixed score. At its default of 0 both strategies draw CPU pods onto GPU nodes, as in
-the seed; a score above ``scale`` keeps them away as long as there is room elsewhere.
+that design; a score above ``scale`` keeps them away as long as there is room elsewhere.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from plugins.crossquota.arguments import CrossQuotaArguments
 from plugins.crossquota.budget import NodeBudgets
 from volsched.framework.callbacks import Floats, Rows
 from volsched.framework.engine import FastEngine
+from volsched.framework.templates import keep
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
 from volsched.model.template import TaskTemplate
@@ -93,7 +95,7 @@ class QuotaScore:
                 if amount
             )
             divisor = sum(weight for _, _, weight in parts)
-            found = self._known[template.id] = template, parts, divisor, spreads(template)
+            found = keep(self._known, template, (template, parts, divisor, spreads(template)))
         return found
 
 

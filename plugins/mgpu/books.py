@@ -15,21 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Card, Cards, State, cards_of
 from plugins.mgpu.placement import Ask, Lists, alike
 from plugins.mgpu.requests import MIN_MEMORY, PodRequest, read, wants_cards
 from plugins.mgpu.results import lists_of
+from volsched.framework.templates import keep
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.errors import FieldError
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import TaskTemplate
-
-_KEPT: Final = 10_000
-"""Templates come and go; what was read of so many is forgotten and read again."""
 
 
 class Holding(NamedTuple):
@@ -138,10 +136,8 @@ class Requests:
     def _read(self, template: TaskTemplate) -> tuple[TaskTemplate, PodRequest, tuple[Ask, ...]]:
         found = self._known.get(template.id)
         if found is None or found[0] is not template:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
             request = read(template.container_amounts, template.annotations, self._min_memory)
-            found = self._known[template.id] = template, request, tuple(sorted(request.shapes))
+            found = keep(self._known, template, (template, request, tuple(sorted(request.shapes))))
         return found
 
 

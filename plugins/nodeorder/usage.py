@@ -23,6 +23,7 @@ import numpy.typing as npt
 from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.framework.callbacks import Floats, Mask, Rows
 from volsched.framework.engine import FastEngine
+from volsched.framework.templates import keep
 from volsched.model.columns import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY, ResourceColumns
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
@@ -87,7 +88,7 @@ class UsageScore:
                 places=np.array([[column] for column, _ in balanced], dtype=np.int64),
                 steps=np.array([[[0], [amount]] for _, amount in balanced], dtype=np.int64),
             )
-            self._known[template.id] = found
+            keep(self._known, template, found)
         return found
 
     # -- one node -------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from volsched.framework.callbacks import Mask, Rows
 from volsched.framework.columns import FactColumns
 from volsched.framework.engine import FastEngine
 from volsched.framework.nodeterms import selector_mask, selects
+from volsched.framework.templates import keep
 from volsched.model import api
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.errors import FieldError
@@ -195,7 +196,7 @@ class VolumeBinding(Observer):
         stamp = self.stamp()
         found = self._needs.get(template.id)
         if found is None or found.template is not template or found.version != stamp:
-            found = self._needs[template.id] = _Needs(template, stamp)
+            found = keep(self._needs, template, _Needs(template, stamp))
             for key in keys_of(template):
                 self._sort(key, found)
             found.wishes.sort(key=lambda item: (item[0].size, item[0].key))
