@@ -21,6 +21,10 @@ from volsched.model.quantity import parse
 from volsched.model.queue import QueueInfo
 
 SMALLER: Final = "the smaller counts"
+DROPPED: Final = (
+    "the CRD of Queue in this cluster drops it; install the one of volsched, or write the keys deviceclass/<class> "
+    "under spec.capability"
+)
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -39,17 +43,14 @@ class Quota:
         return {amount.device_class for amount in self.limits}
 
 
-def read_quota(queue: QueueInfo) -> Quota:
-    """Read all that a queue says of devices."""
+def read_quota(queue: QueueInfo, *, is_kept: bool = False) -> Quota:
+    """Read all that a queue says of devices. ``is_kept``: the API server is known to keep ``spec.dra``."""
     faults: list[str] = []
     blocks = queue.dra if isinstance(queue.dra, Mapping) else {}
     if queue.dra is not None and not isinstance(queue.dra, Mapping):
         faults.append("spec.dra must be a mapping")
-    if queue.dra is None and _was_pruned(queue):
-        faults.append(
-            "spec.dra was written and is not there: the CRD of Queue in this cluster drops it; install the one of "
-            "volsched, or write the keys deviceclass/<class> under spec.capability"
-        )
+    if queue.dra is None and not is_kept and _was_pruned(queue):
+        faults.append(f"spec.dra was written and is not there: {DROPPED}")
     tables = [
         _both(_block(blocks.get(name), f"spec.dra.{name}", faults), _flat(listed, where, faults), where, faults)
         for name, where, listed in (

@@ -113,6 +113,7 @@ def test_a_block_that_the_cluster_drops_is_noticed() -> None:
 
     [fault] = read_quota(queue).faults
     assert fault.startswith("spec.dra was written and is not there")
+    assert read_quota(queue, is_kept=True).faults == (), "somebody has taken it out"
 
 
 def test_an_annotation_that_is_nested_too_deep_stops_nobody() -> None:
