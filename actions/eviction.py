@@ -15,24 +15,21 @@ from typing import Any
 
 import msgspec
 
+from actions.budgets import broken_by, by_budget, departures
+from actions.grounds import Grounds, queue_of
 from actions.harm import FEWEST_COMPARED, SHARE_COMPARED, Plan, least_harm_first, needed
 from actions.job_order import considered
 from actions.promises import promised, weaker
 from volsched.framework.arguments import Argument
-from volsched.framework.callbacks import NodeOrder, Predicate
 from volsched.framework.leaving import all_left
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
-from volsched.model.budget import Budget
-from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import NodeRefusals
-
-EVICTABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
 
 KEEP_BUDGETS = "respectDisruptionBudgets"
 LEAST_HARM = "leastImportantVictims"
@@ -58,7 +55,6 @@ BUDGETS = "pods protected by disruption budgets"
 TOO_SMALL = "too little room even without the pods that may be evicted"
 NO_USE = "Preemption is not helpful for scheduling"
 
-Found = tuple[list[NodeInfo], list[NodeInfo]]
 Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
 """The plugins' say on whom of the candidates a task may evict."""
 
@@ -94,7 +90,7 @@ class Hunt:
         task, session = self.task, self.session
         if session.pre_refusal(task) is not None or _waits_on_leavers(session, task):
             return False
-        session.hunts[session.action, _queue_of(task)] += 1
+        session.hunts[session.action, queue_of(task)] += 1
         nodes, worth_a_try = self._nodes()
         passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
         for keeping in passes:
@@ -137,7 +133,7 @@ class Hunt:
     def _plan(self, node: NodeInfo, *, keeping: bool) -> Plan:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
         victims = self._victims(candidates)
-        orderly, broken = _by_budget(self.session, in_order_of_victims(self.session, self.task, victims))
+        orderly, broken = by_budget(self.session, in_order_of_victims(self.session, self.task, victims))
         tried = orderly if keeping else [*orderly, *broken]
         request = self.session.cluster.columns.request(self.task.template)
         lacking = needed(node, request, weaker(self.session, self.task, node), tried)
@@ -221,70 +217,11 @@ class Hunt:
         """Take a victim off, with the words for its user: who needs the room, and why it is this pod that goes."""
         mine, theirs = _standing(self.task), _standing(victim)
         reason = f'{self.session.action}: pod "{self.task.key}" ({mine}) needs the room of this pod ({theirs})'
-        broken = [
-            b.key for b in self.session.cluster.budgets.values() if b.protects(victim) and _left(self.session, b) < 1
-        ]
+        broken = broken_by(self.session, victim)
         if broken:
-            reason += f"; this breaks the disruption budget {', '.join(sorted(broken))}"
+            reason += f"; this breaks the disruption budget {', '.join(broken)}"
         self.statement.evict(victim, reason)
-        _departures(self.session).note(victim)
-
-
-class Departures:
-    """Evicted pods that the status of the budgets which protect them does not count yet.
-
-    A budget's status follows evictions with a delay. Until the API server has shown both that a victim is being deleted
-    and, after that, another status of the budget, the victim counts here.
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._protected: dict[str, dict[str, Budget]] = {}
-
-    def note(self, victim: TaskInfo) -> None:
-        """Remember a victim with the budgets as they are now."""
-        protecting = {budget.key: budget for budget in self._cluster.budgets.values() if budget.protects(victim)}
-        if protecting:
-            self._protected[victim.uid] = protecting
-
-    def count(self, budget: Budget) -> int:
-        """How many victims a budget's status does not count yet."""
-        found = 0
-        for uid in list(self._protected):
-            task = self._cluster.tasks.get(uid)
-            if task is None or task.status is not TaskStatus.RELEASING:
-                del self._protected[uid]
-            elif not task.terminating:
-                self.note(task)
-                found += budget.protects(task)
-            else:
-                found += self._protected[uid].get(budget.key) is budget
-        return found
-
-
-def _departures(session: Session) -> Departures:
-    return session.account("eviction.departures", Departures)
-
-
-def _by_budget(session: Session, victims: Sequence[TaskInfo]) -> tuple[list[TaskInfo], list[TaskInfo]]:
-    """Victims whose budgets allow that they go, in the order given, and those who would break one."""
-    budgets = session.cluster.budgets.values()
-    if not budgets:
-        return list(victims), []
-    left: dict[str, int] = {}
-    orderly: list[TaskInfo] = []
-    broken: list[TaskInfo] = []
-    for victim in victims:
-        protecting = [budget for budget in budgets if budget.protects(victim)]
-        for budget in protecting:
-            left[budget.key] = (left[budget.key] if budget.key in left else _left(session, budget)) - 1
-        (broken if any(left[budget.key] < 0 for budget in protecting) else orderly).append(victim)
-    return orderly, broken
-
-
-def _left(session: Session, budget: Budget) -> int:
-    """How many more pods of a budget may go, those counted that were chosen already and are not in its status."""
-    return budget.allowed - _departures(session).count(budget)
+        departures(self.session).note(victim)
 
 
 def _why_not(plan: Plan, *, enough: bool) -> str:
@@ -310,10 +247,6 @@ def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
     base = refusal.message.partition(f" {label}: ")[0].removesuffix(";")
     text = f"{base}{'' if base.endswith('.') else ';'} {label}: {failures.text(len(session.cluster.rows))}"
     session.refuse_task(task, msgspec.structs.replace(refusal, message=text))
-
-
-def _queue_of(task: TaskInfo) -> str:
-    return task.job.queue if task.job is not None else ""
 
 
 def _standing(task: TaskInfo) -> str:
@@ -374,73 +307,6 @@ def note_hunted(session: Session, jobs: Sequence[JobInfo]) -> None:
 def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:
     """The waiting tasks of a job in the order in which they are tried, last first."""
     return session.in_order(list(job.schedulable()))[::-1]
-
-
-def _is_like_its_template(session: Session, task: TaskInfo) -> bool:
-    """Whether what the plugins say of nodes and a task depends on nothing of the task but its template and queue."""
-    nodes = session.nodes
-    callbacks: list[Predicate | NodeOrder] = [*nodes.predicates, *nodes.node_orders]
-    return not any(
-        callback.scope == "pod"
-        or (callback.scope == "domain" and (callback.key is None or callback.key(task) is not None))
-        for callback in callbacks
-    ) and all(batch.uniform is not None and batch.uniform(task) is not None for batch in nodes.batch_orders)
-
-
-class Grounds:
-    """The nodes on which each queue has pods that may be evicted; looked up once an action needs it.
-
-    Tasks that are alike are shown the same nodes while nothing moves: thousands may wait, and nobody may go for them.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._found: dict[str, set[str]] | None = None
-        self._others: dict[str, set[str]] = {}
-        self._latest: tuple[object, Found] | None = None
-
-    def once(self, task: TaskInfo, where: Collection[str], look: Callable[[], Found]) -> Found:
-        """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
-        if not _is_like_its_template(self._session, task):
-            return look()
-        kind = (task.template.id, _queue_of(task), self._session.cluster.standing)
-        if self._latest is not None:
-            before, found = self._latest
-            if before == (kind, where):
-                return found
-        found = look()
-        self._latest = ((kind, where), found)
-        return found
-
-    def of_queue(self, queue: str) -> Collection[str]:
-        """Nodes with pods of a queue that may go."""
-        return self._of_all().get(queue, ())
-
-    def of_others(self, queue: str) -> Collection[str]:
-        """Nodes with pods that may go, of any queue but one."""
-        if queue not in self._others:
-            self._others[queue] = set().union(*(names for other, names in self._of_all().items() if other != queue))
-        return self._others[queue]
-
-    def _of_all(self) -> dict[str, set[str]]:
-        if self._found is None:
-            self._found = {}
-            for node in self._session.cluster.rows:
-                for task in node.tasks.values():
-                    job = task.job
-                    if job is not None and task.preemptable and task.status in EVICTABLE:
-                        self._found.setdefault(job.queue, set()).add(node.name)
-        return self._found
-
-
-def nodes_of(job: JobInfo) -> Collection[str]:
-    """Nodes with pods of a job that may go."""
-    return {task.node.name for task in job.tasks.values() if task.node is not None and can_go(task)}
-
-
-def can_go(victim: TaskInfo) -> bool:
-    """Whether a task's pod may be evicted at all."""
-    return victim.status in EVICTABLE and victim.preemptable and victim.job is not None
 
 
 def takes_on(session: Session, queue: QueueInfo, task: TaskInfo) -> Callable[[], bool]:

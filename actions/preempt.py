@@ -13,15 +13,13 @@ from actions.eviction import (
     ARGUMENTS,
     KEEP_BUDGETS,
     LEAST_HARM,
-    Grounds,
     Hunt,
-    can_go,
-    nodes_of,
     note_hunted,
     preemptors,
     starving,
     takes_on,
 )
+from actions.grounds import Grounds, can_go, nodes_of
 from volsched.framework.arguments import Argument
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session

@@ -9,13 +9,12 @@ from actions.eviction import (
     ARGUMENTS,
     KEEP_BUDGETS,
     LEAST_HARM,
-    Grounds,
     Hunt,
-    can_go,
     note_hunted,
     preemptors,
     starving,
 )
+from actions.grounds import Grounds, can_go
 from actions.job_order import Turns
 from volsched.framework.arguments import Argument
 from volsched.framework.session import Session
