@@ -10,6 +10,8 @@ from plugins.predicates.verdicts import node_refusal
 from volsched.model.template import LegacyDisk, TaskTemplate
 from volsched.model.verdict import Verdict
 
+IN_USE = node_refusal("node(s) had no available disk")
+
 DiskKey = tuple[str, str]
 """Kind and identity."""
 
@@ -17,7 +19,7 @@ DiskKey = tuple[str, str]
 class LegacyDisks(Exclusive[DiskKey, LegacyDisk]):
     """VolumeRestrictions: nobody on the node uses a disk of the pod in a way that excludes the pod."""
 
-    REFUSAL: ClassVar[Verdict] = node_refusal("node(s) had no available disk")
+    REFUSAL: ClassVar[Verdict] = IN_USE
 
     def wanted(self, template: TaskTemplate) -> Iterable[tuple[DiskKey, LegacyDisk]]:
         """Return the disks that pods of this template name."""

@@ -10,6 +10,8 @@ from plugins.predicates.verdicts import node_refusal
 from volsched.model.template import HostPort, TaskTemplate
 from volsched.model.verdict import Verdict
 
+NO_FREE_PORT = node_refusal("node(s) didn't have free ports for the requested pod ports")
+
 PortKey = tuple[str, int]
 """Protocol and number."""
 
@@ -17,7 +19,7 @@ PortKey = tuple[str, int]
 class HostPorts(Exclusive[PortKey, HostPort]):
     """NodePorts: every port that a pod wants must be free on the node."""
 
-    REFUSAL: ClassVar[Verdict] = node_refusal("node(s) didn't have free ports for the requested pod ports")
+    REFUSAL: ClassVar[Verdict] = NO_FREE_PORT
 
     def wanted(self, template: TaskTemplate) -> Iterable[tuple[PortKey, HostPort]]:
         """Return the ports that pods of this template take."""
