@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.controllers.cases import NOW, Json, a_group, a_job, a_task
+from volsched.controllers import jobs
 from volsched.controllers.job_controller import JobView, Surroundings, failed_create, reconcile
 from volsched.controllers.job_plugins.flags import Flag, read
 from volsched.controllers.writes import Create
@@ -340,3 +341,37 @@ def test_the_port_of_ssh_is_the_one_that_is_said_for_it() -> None:
         ("Secret", "train-ssh"),
         ("ConfigMap", "train-ssh"),
     }
+
+
+# --- growth ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plugins", [{"svc": [], "ssh": []}, {"pytorch": []}, {"mpi": []}], ids="-".join)
+def test_work_grows_with_the_pods_and_not_with_their_square(plugins: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[str] = []
+    pod_name = jobs.pod_name
+
+    def counted(*args: Any) -> str:
+        named.append(pod_name(*args))
+        return named[-1]
+
+    def names_for(workers: int) -> int:
+        view = running(a_task("master"), a_task("worker", workers), plugins=plugins)
+        named.clear()
+        creations(view)
+        return len(named)
+
+    monkeypatch.setattr(jobs, "pod_name", counted)
+    few, many = names_for(50), names_for(500)
+
+    assert many < 11 * few
+
+
+def test_a_job_of_more_pods_than_a_cluster_takes_is_not_looked_through() -> None:
+    view = a_job(a_task("worker", 2_000_000_000), a_task("ps", 1), plugins={"svc": []})
+
+    outcome = reconcile(view, Surroundings([], None, {}, "default"), NOW)
+
+    assert outcome.writes == []
+    assert "2000000001 replicas together are more than 150000" in outcome.tells[0].message
+    assert a_job(a_task("worker", 150_000)).problem == ""

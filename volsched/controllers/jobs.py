@@ -118,7 +118,12 @@ def members(job: api.Job) -> Iterator[Member]:
     """Yield every pod that a completed Job wants."""
     for task in job.spec.tasks:
         for number in range(task.replicas):
-            yield Member(task, number, f"{job.metadata.name}-{task.name}-{number}")
+            yield Member(task, number, pod_name(job, task, number))
+
+
+def pod_name(job: api.Job, task: api.TaskSpec, number: int) -> str:
+    """Return the name of a task's pod; pods are counted from 0."""
+    return f"{job.metadata.name}-{task.name}-{number}"
 
 
 def pod_annotations(job: api.Job, member: Member, group: str) -> dict[str, str]:

@@ -45,6 +45,12 @@ POLICY_EVENTS: Final = (
     "CommandIssued",
     "JobUpdated",
 )
+MOST_REPLICAS: Final = 150_000
+"""Of a Job: as many pods as a cluster of Kubernetes is made for (its setup guide, "Considerations for large clusters").
+
+Whoever runs Jobs lists their pods by name, so that a number without an end would be the end of it.
+"""
+
 JOB_PLUGINS: Final = (*job_plugins.PLAYED, "ray", "hcclrank")
 """Those of Volcano; which of them volsched plays itself matters only where its own controllers run."""
 
@@ -73,6 +79,10 @@ def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
         yield from under(f"spec.tasks[{number}]", _task_faults(task, names))
     replicas = sum(max(0, task.replicas) for task in spec.tasks)
     yield from not_below_zero("spec.minAvailable", spec.min_available)
+    if replicas > MOST_REPLICAS:
+        yield Fault(
+            "spec.tasks", INVALID, f"{replicas} replicas together are more than {MOST_REPLICAS}; make more Jobs"
+        )
     if spec.min_available is not None and spec.min_available > replicas:
         yield Fault(
             "spec.minAvailable", INVALID, f"{spec.min_available} is more than the {replicas} replicas of all tasks"

@@ -19,6 +19,7 @@ from volsched.controllers.job_plugins.parts import (
     all_containers,
     hosts_of,
     missing_tasks,
+    named_task,
     open_port,
 )
 from volsched.model import api
@@ -37,7 +38,7 @@ def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
     flags, containers = setting.flags, all_containers(spec)
     open_port(spec, containers, "mpijob-port", flags.number(_PORT))
     if member.task.name == flags.text(_MASTER):
-        workers = hosts_of(setting.job, setting.raw)[flags.text(_WORKER)]
+        workers = hosts_of(setting.job, setting.raw, named_task(setting, _WORKER))
         for container in containers:
             add_env(container, [{"name": "MPI_HOST", "value": ",".join(workers)}])
 

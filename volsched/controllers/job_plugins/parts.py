@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -71,6 +71,11 @@ def task_of(job: api.Job, name: str) -> api.TaskSpec | None:
     return next((task for task in job.spec.tasks if task.name == name), None)
 
 
+def named_task(setting: Setting, flag: str) -> api.TaskSpec:
+    """Return the task that a flag names; a Job that lacks it has a fault (`missing_tasks`) and is not run."""
+    return next(task for task in setting.job.spec.tasks if task.name == setting.flags.text(flag))
+
+
 def missing_tasks(job: api.Job, flags: Values, required: Iterable[str], others: Iterable[str] = ()) -> Iterable[str]:
     """Say which tasks a Job lacks: those that `required` flags name, and those that `others` name when given."""
     there = ", ".join(task.name for task in job.spec.tasks)
@@ -80,20 +85,14 @@ def missing_tasks(job: api.Job, flags: Values, required: Iterable[str], others: 
             yield f"there is no task {name!r}; name one of {there} with --{flag}"
 
 
-def hosts_of(job: api.Job, raw: Json) -> Mapping[str, tuple[str, ...]]:
-    """Return for each task the host names of its pods in their order, each once, as `<hostname>.<subdomain>`."""
-    found: dict[str, dict[str, None]] = {task.name: {} for task in job.spec.tasks}
-    templates = {task.name: _pod_spec(given) for task, given in zip(job.spec.tasks, raw["spec"]["tasks"], strict=True)}
-    for member in jobs.members(job):
-        spec = templates[member.task.name]
-        host, domain = spec.get("hostname") or member.name, spec.get("subdomain") or job.metadata.name
-        found[member.task.name][f"{host}.{domain}"] = None
-    return {task: tuple(names) for task, names in found.items()}
-
-
-def _pod_spec(task: Json) -> Json:
-    found: Json = (task.get("template") or {}).get("spec") or {}
-    return found
+def hosts_of(job: api.Job, raw: Json, task: api.TaskSpec) -> tuple[str, ...]:
+    """Return the host names of a task's pods in their order, each once, as `<hostname>.<subdomain>`."""
+    given = raw["spec"]["tasks"][job.spec.tasks.index(task)]
+    spec: Json = (given.get("template") or {}).get("spec") or {}
+    domain = spec.get("subdomain") or job.metadata.name
+    if spec.get("hostname"):
+        return (f"{spec['hostname']}.{domain}",) if task.replicas else ()
+    return tuple(f"{jobs.pod_name(job, task, number)}.{domain}" for number in range(task.replicas))
 
 
 # --- pods -----------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from volsched.controllers.job_plugins.parts import (
     hosts_of,
     main_containers,
     missing_tasks,
+    named_task,
     open_port,
     task_of,
 )
@@ -41,10 +42,10 @@ _WAITER: Final = "wait-for-master"
 
 
 def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
-    flags = setting.flags
-    port, address = flags.number(_PORT), hosts_of(setting.job, setting.raw)[flags.text(_MASTER)][0]
+    flags, master = setting.flags, named_task(setting, _MASTER)
+    port, address = flags.number(_PORT), hosts_of(setting.job, setting.raw, master)[0]
     variables = {"MASTER_ADDR": address, "MASTER_PORT": str(port), "WORLD_SIZE": str(_world(setting))}
-    rank = _rank(setting, member)
+    rank = _rank(setting, member, master)
     if rank is not None:
         variables["RANK"] = str(rank)
     containers = main_containers(spec)
@@ -61,13 +62,10 @@ def _world(setting: Setting) -> int:
     return sum(task.replicas for task in setting.job.spec.tasks if task.name in roles)
 
 
-def _rank(setting: Setting, member: jobs.Member) -> int | None:
-    if member.task.name == setting.flags.text(_MASTER):
+def _rank(setting: Setting, member: jobs.Member, master: api.TaskSpec) -> int | None:
+    if member.task.name == master.name:
         return member.number
-    if member.task.name == setting.flags.text(_WORKER):
-        master = task_of(setting.job, setting.flags.text(_MASTER))
-        return member.number + (master.replicas if master is not None else 0)
-    return None
+    return member.number + master.replicas if member.task.name == setting.flags.text(_WORKER) else None
 
 
 def _let_wait(setting: Setting, spec: Json, address: str) -> None:

@@ -63,8 +63,8 @@ def _name(setting: Setting) -> str:
 def _client_config(setting: Setting) -> str:
     """Return what ssh has to know: the hosts by their short names. Pods are new, so that nobody knows their keys."""
     lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
-    for names in hosts_of(setting.job, setting.raw).values():
-        for name in names:
+    for task in setting.job.spec.tasks:
+        for name in hosts_of(setting.job, setting.raw, task):
             lines += [f"Host {name.partition('.')[0]}", f"  HostName {name}", f"  Port {_port(setting)}"]
     return "\n".join(lines) + "\n"
 

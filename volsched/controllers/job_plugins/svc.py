@@ -21,6 +21,7 @@ from volsched.controllers.job_plugins.parts import (
     hosts_of,
 )
 from volsched.controllers.writes import CONFIG_MAP, NETWORK_POLICY, SERVICE, Create
+from volsched.model import api
 
 MOUNT_PATH: Final = "/etc/volcano"
 
@@ -43,11 +44,8 @@ def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
     containers = all_containers(spec)
     add_volume(spec, containers, {"name": config, "configMap": {"name": config}}, {"mountPath": MOUNT_PATH})
     if setting.flags.is_set(_INJECT):
-        variables = [
-            {"name": key, "valueFrom": {"configMapKeyRef": {"name": config, "key": key}}}
-            for key in _host_data(setting)
-            if not key.endswith(".host")
-        ]
+        names = [name for task in setting.job.spec.tasks for name in _variables(task)]
+        variables = [{"name": name, "valueFrom": {"configMapKeyRef": {"name": config, "key": name}}} for name in names]
         for container in containers:
             add_env(container, variables)
 
@@ -77,14 +75,26 @@ def _network_policy(setting: Setting) -> Json:
 
 
 def _host_data(setting: Setting) -> Mapping[str, str]:
-    """Return the host names of each task, as a file and as variables; dashes in a task's name are underscores."""
+    """Return the host names of each task, as a file and as variables."""
     found: dict[str, str] = {}
-    for task, names in hosts_of(setting.job, setting.raw).items():
-        key = task.replace("-", "_")
-        found[f"{key}.host"] = "\n".join(names)
-        found[f"VC_{key.upper()}_HOSTS"] = ",".join(names)
-        found[f"VC_{key.upper()}_NUM"] = str(len(names))
+    for task in setting.job.spec.tasks:
+        names = hosts_of(setting.job, setting.raw, task)
+        hosts, number = _variables(task)
+        found[f"{_plain(task)}.host"] = "\n".join(names)
+        found[hosts] = ",".join(names)
+        found[number] = str(len(names))
     return found
+
+
+def _variables(task: api.TaskSpec) -> tuple[str, str]:
+    """Return the variables that have the hosts of a task, and how many there are."""
+    name = _plain(task).upper()
+    return f"VC_{name}_HOSTS", f"VC_{name}_NUM"
+
+
+def _plain(task: api.TaskSpec) -> str:
+    """Return a task's name as variables can have it, and as Volcano names its file."""
+    return task.name.replace("-", "_")
 
 
 SVC: Final = JobPlugin((Flag(_NOT_READY, False), Flag(_NO_POLICY, False), Flag(_INJECT, True)), _equip, _companions)

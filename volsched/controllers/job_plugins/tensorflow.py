@@ -43,14 +43,13 @@ def _is_alone(job: api.Job) -> bool:
 
 
 def _config(setting: Setting, member: jobs.Member) -> Json:
-    flags, hosts = setting.flags, hosts_of(setting.job, setting.raw)
-    task_names = {role: flags.text(role) for role in ROLES}
+    job, flags = setting.job, setting.flags
+    tasks = {role: task for role in ROLES if (task := task_of(job, flags.text(role))) is not None and task.replicas}
     cluster = {
-        role: [f"{host}:{flags.number(_PORT)}" for host in hosts[task]]
-        for role, task in task_names.items()
-        if hosts.get(task)
+        role: [f"{host}:{flags.number(_PORT)}" for host in hosts_of(job, setting.raw, task)]
+        for role, task in tasks.items()
     }
-    own = next((role for role, task in task_names.items() if task == member.task.name), member.task.name)
+    own = next((role for role, task in tasks.items() if task.name == member.task.name), member.task.name)
     return {"cluster": cluster, "task": {"type": own, "index": member.number}}
 
 
