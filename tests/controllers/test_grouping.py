@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controllers.cases import Cluster, a_group, a_pod, a_workload, reference
-from volsched.controllers import grouping
+from volsched.controllers import grouping, store
 from volsched.controllers.group_controller import reconcile_group, reconcile_pod
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Create, Delete, Patch
@@ -251,3 +251,11 @@ def test_equal_pods_share_what_is_kept_of_them() -> None:
     cluster = Cluster().put(*(a_pod(f"web-{n}", owner=WEB) for n in range(50)))
 
     assert len({id(pod.seed) for pod in cluster.store.pods.values()}) == 1
+
+
+def test_what_equal_pods_share_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MOST_SEEDS", 3)
+    cluster = Cluster().put(*(a_pod(f"p{number}", cpu=str(number + 1)) for number in range(10)))
+
+    assert len(cluster.store._seeds) <= 3
+    assert {pod.seed.request.amount("cpu") for pod in cluster.store.pods.values()} == {1000 * n for n in range(1, 11)}

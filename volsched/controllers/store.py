@@ -35,6 +35,9 @@ WORKLOADS: Final = (
 FINISHED: Final = ("Succeeded", "Failed")
 _TOMBSTONES: Final = 4096
 
+MOST_SEEDS: Final = 10_000
+"""Seeds that equal pods share; beyond, sharing begins anew."""
+
 
 class Key(NamedTuple):
     """An object that may need a write: its kind, and `namespace/name` (a pod's uid)."""
@@ -193,6 +196,8 @@ class Store:
 
     def _seed(self, pod: api.Pod) -> Seed:
         seed = grouping.seed_of(pod)
+        if len(self._seeds) >= MOST_SEEDS:
+            self._seeds.clear()
         return self._seeds.setdefault(seed, seed)
 
     def _member(self, pod: api.Pod, known: PodView | None) -> Member:
