@@ -138,6 +138,22 @@ def test_half_a_gang_keeps_nobody_from_the_room(engine: Any) -> None:
     assert nominations(cycle(on)) == {}
 
 
+def test_what_it_costs_to_keep_one_does_not_grow_with_what_happens_on_other_nodes(engine: Any) -> None:
+    def moves(others: int) -> int:
+        world = World()
+        world.node("n1", cpu=4)
+        world.runs("v", spec=port()).wants("x", spec=port(cpu=3))
+        for number in range(others):
+            world.node(f"o{number}", cpu=2).add(leaving(f"l{number}", f"o{number}", cpu="2"))
+        on = a_rig(world, PREEMPT, engine)
+        assert nominations(cycle(on)) == {"x-0": "n1"}
+        before = on.cluster.standing
+        cycle(on)
+        return on.cluster.standing - before
+
+    assert moves(1) == moves(20) > 0
+
+
 # -- whose promise counts ---------------------------------------------------------------------------------------------
 
 
