@@ -11,7 +11,6 @@ by whatever means, so do all of its programs (see `guard`).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import random
@@ -22,13 +21,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from volsched.testing.controlplane.binaries import Binaries, find_binaries
 from volsched.testing.controlplane.client import ApiClient, Json
 from volsched.testing.controlplane.credentials import Credentials, write_kubeconfig
 from volsched.testing.controlplane.errors import ApiError, KubectlError, StartError
+from volsched.testing.controlplane.lifetime import Startable
 from volsched.testing.controlplane.objects import is_schedulable
 from volsched.testing.controlplane.processes import Process, ProcessSet
 from volsched.testing.controlplane.stages import kwok_configuration
@@ -44,7 +43,7 @@ _TMPFS = Path("/dev/shm")  # noqa: S108 - only used through mkdtemp
 _TMPFS_NEEDED_BYTES = 2 * 2**30
 
 
-class ControlPlane:
+class ControlPlane(Startable):
     """One control plane: start it, talk to it, stop it.
 
     Use it as a context manager, also an asynchronous one, or call `start` and `stop`; both block, and all methods may
@@ -107,22 +106,6 @@ class ControlPlane:
     def stop(self) -> None:
         """Kill everything and remove its data; what was stored is gone."""
         self._discard(keep_logs=self._given_folder is not None)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.start)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.stop)
 
     def check(self) -> None:
         """Raise StartError when one of the programs has ended by itself."""

@@ -21,7 +21,6 @@ import concurrent.futures
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -46,6 +45,7 @@ from volsched.testing.controlplane.fault_rules import (
     too_many_requests,
 )
 from volsched.testing.controlplane.fault_server import FaultServer
+from volsched.testing.controlplane.lifetime import Startable
 from volsched.testing.controlplane.request_counts import RequestCounts
 
 __all__ = [
@@ -70,7 +70,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-class FaultProxy:
+class FaultProxy(Startable):
     """One proxy in front of one control plane; a context manager, also an asynchronous one.
 
     `authorization` replaces the clients' own Authorization header in what is passed on, when given.
@@ -102,22 +102,6 @@ class FaultProxy:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
         self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.start)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.stop)
 
     # --------------------------------------------------------------------------------------------- for clients
 
