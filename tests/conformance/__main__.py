@@ -1,6 +1,6 @@
 """Kubernetes' own end-to-end specs about scheduling, with volsched in kube-scheduler's place.
 
-python -m tests.conformance                    # [sig-scheduling] and DRA's control plane, some 25 minutes
+python -m tests.conformance                    # [sig-scheduling] and those of DRA, some 25 minutes
 python -m tests.conformance --focus Preempt    # those whose names match
 
 The suite (``k8s.io/kubernetes/test/e2e``) is built once from Go modules into the cache of the control plane's programs,
@@ -34,7 +34,7 @@ from volsched.testing.controlplane.binaries import (
 )
 from volsched.testing.controlplane.stages import COPY_CAPACITY
 
-SPECS = r"\[sig-scheduling\]|\[DRA\] control plane"
+SPECS = r"\[sig-scheduling\]|\[DRA\] control plane|\[DRA\] ResourceSlice Controller"
 NODES, ZONES = 4, 2
 AGENT = "kube-proxy-fluentd-elasticsearch-node-problem-detector"
 """Names that the suite takes for the system pods that it waits for on every node."""
