@@ -72,7 +72,16 @@ class Town:
         return self.installed.start("--scheduler-conf", str(path), *QUICK_LEASE).wait_leading()
 
     def gang(
-        self, name: str, size: int, level: str, *, queue: str = "a", minimum: int = 0, stop: str = "", **pod: Any
+        self,
+        name: str,
+        size: int,
+        level: str,
+        *,
+        queue: str = "a",
+        minimum: int = 0,
+        stop: str = "",
+        port: int = 0,
+        **pod: Any,
     ) -> None:
         of_class = f"{level}-{self.suffix}"
         spec = {"minMember": minimum or size, "queue": f"{queue}-{self.suffix}", "priorityClassName": of_class}
@@ -83,6 +92,8 @@ class Town:
             body = self.installed.pod(f"{name}-{index}", group=name, spec={"priorityClassName": of_class}, **pod)
             if stop:
                 body["metadata"]["annotations"][STOP_AFTER] = stop
+            if port:
+                body["spec"]["containers"][0]["ports"] = [{"containerPort": port, "hostPort": port}]
             pods.append(body)
         self.installed.make_pods(self.namespace, pods)
 
@@ -159,6 +170,22 @@ def test_a_nomination_is_cleared_when_room_is_found_elsewhere(town: Town, make_n
 
     town.wait_running("high", 1)
     assert town.pods()["high-0"]["spec"]["nodeName"] == other
+
+
+def test_cores_that_are_free_already_are_kept_with_a_port_that_is_not_yet(town: Town, make_nodes: MakeNodes) -> None:
+    [node] = make_nodes(1, cpu="4")
+    town.start()
+    town.gang("low", 1, "low", cpu="1", stop="4s", port=8080)
+    town.wait_running("low", 1)
+    town.gang("high", 1, "high", cpu="3", port=8080)
+    eventually(lambda: town.nominations() == {"high-0": node})
+
+    town.gang("late", 1, "low", cpu="2")
+
+    town.wait_running("high", 1)
+    assert "nodeName" not in town.pods()["late-0"]["spec"]
+    evicted = [e["involvedObject"]["name"] for e in town.installed.events(town.namespace) if e["reason"] == "Preempted"]
+    assert set(evicted) == {"low-0"}
 
 
 def test_a_queue_below_its_share_gets_it_back(town: Town, make_nodes: MakeNodes) -> None:
