@@ -178,6 +178,15 @@ def test_wrong_arguments_are_answered_with_the_way_out(args: tuple[str, ...], co
     assert said in answer.stderr
 
 
+@pytest.mark.parametrize("verb", [("queue", "list"), ("run",)], ids="-".join)
+@pytest.mark.parametrize("named", ["config", "/config", "volsched-system/", "a/b/c"])
+def test_a_configmap_that_is_no_object_is_refused_wherever_it_is_named(verb: tuple[str, ...], named: str) -> None:
+    answer = call(*verb, "--scheduler-configmap", named)
+
+    assert answer.exit_code == 2
+    assert "--scheduler-configmap must be NAMESPACE/NAME" in answer.stderr
+
+
 def test_a_wrong_configuration_is_refused_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.conf"
     file.write_text(SPARING.replace("cardUnlimitedCpuMemory: true", "cardUnlimitedCpu: true"))

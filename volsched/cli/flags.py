@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -90,6 +91,12 @@ def output_flag(people: str, text: str) -> Callable[[Command], Command]:
         show_default=True,
         help=text,
     )
+
+
+def check_configmap(flags: dict[str, Any]) -> None:
+    """Raise click.UsageError when --scheduler-configmap is given and names no object of a cluster."""
+    if flags["scheduler_configmap"] and not re.fullmatch(r"[^/]+/[^/]+", flags["scheduler_configmap"]):
+        raise click.UsageError("--scheduler-configmap must be NAMESPACE/NAME")
 
 
 connection_flags: Final = together(

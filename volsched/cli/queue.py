@@ -13,7 +13,7 @@ from plugins.capacity_card.usage import Usage, usage_of
 from volsched import registry
 from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.cli import queue_view
-from volsched.cli.flags import SETTINGS, output_flag, together
+from volsched.cli.flags import SETTINGS, check_configmap, output_flag, together
 from volsched.cli.output import print_result, refuse, say, width
 from volsched.cli.sources import check_source, read_cluster, read_config_map, source_flags
 from volsched.framework.arguments import nearest
@@ -165,8 +165,7 @@ def _check(paths: Sequence[str], flags: dict[str, Any]) -> None:
         raise click.UsageError("--scheduler-configmap is an object of a cluster; with -f, give --config FILE")
     if flags["config"] and flags["scheduler_configmap"]:
         raise click.UsageError("--config and --scheduler-configmap exclude each other")
-    if flags["scheduler_configmap"] and flags["scheduler_configmap"].count("/") != 1:
-        raise click.UsageError("--scheduler-configmap must be NAMESPACE/NAME")
+    check_configmap(flags)
 
 
 def _inventory(paths: Sequence[str]) -> Inventory:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Any, Final
 
 import click
 
-from volsched.cli.flags import SETTINGS, Duration, leader_flags, lease_from, log_flags, server_flags, watch_flag
+from volsched.cli.flags import (
+    SETTINGS,
+    Duration,
+    check_configmap,
+    leader_flags,
+    lease_from,
+    log_flags,
+    server_flags,
+    watch_flag,
+)
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """Who answers to this name alone stands in kube-scheduler's place: its Lease, its plain pods, its preemption."""
@@ -144,8 +152,7 @@ def options_from(flags: dict[str, Any]) -> Any:
 
     if flags["scheduler_conf"] and flags["scheduler_configmap"]:
         raise click.UsageError("--scheduler-conf and --scheduler-configmap exclude each other")
-    if flags["scheduler_configmap"] and not re.fullmatch(r"[^/]+/[^/]+", flags["scheduler_configmap"]):
-        raise click.UsageError("--scheduler-configmap must be NAMESPACE/NAME")
+    check_configmap(flags)
     if flags["schedule_period"] <= 0:
         raise click.UsageError("--schedule-period must be positive")
     names = tuple(dict.fromkeys(flags["scheduler_names"]))
