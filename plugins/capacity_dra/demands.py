@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from plugins.capacity_dra.ledger import Ledger
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import of_spec
 from volsched.framework.dra.extended import from_devices
+from volsched.model.announced import announced_by
 from volsched.model.cluster import Cluster
 from volsched.model.devices import unmade_uid
 from volsched.model.job import JobInfo
@@ -19,11 +21,25 @@ Wanted = dict[str, Amounts]
 """What claims count for, by key; one that is to be made from a template has a key of its own for each pod."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Pods of one role, of which the job needs ``least``.
+
+    ``missing`` of them do not exist yet and are announced: each will use the claims ``named``, and have others made for
+    it that count for ``made``.
+    """
+
+    members: list[str]
+    least: int
+    missing: int
+    named: Mapping[str, Amounts]
+    made: Amounts
+
+
 class Demands:
     """Lower bounds of what jobs will hold."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, *, with_admin: bool) -> None:
-        self._cluster = cluster
         self._devices = cluster.devices
         self._ledger = ledger
         self._with_admin = with_admin
@@ -42,43 +58,67 @@ class Demands:
 
     def _of_extended(self, task: TaskInfo) -> Wanted:
         """Return what a pod's extended resources count for where only devices have them: no node offers any itself."""
-        columns, totals = self._cluster.columns, self._cluster.totals
         amounts: dict[Amount, Fraction] = {}
         for resource, device_class in from_devices(task.template, self._devices):
-            if not totals[columns.column(resource)]:
+            if not self._ledger.is_offered(resource):
                 _add(amounts, {Amount(device_class): Fraction(task.template.request[resource], 1000)})
         return {unmade_uid(task.uid): amounts} if amounts else {}
 
     def minimum(self, job: JobInfo, without: Iterable[str] = ()) -> Amounts:
         """Return what a job holds at least once it starts, claims left out that are counted already.
 
-        A claim that several pods use counts once, if the job cannot start without any of them.
+        Pods that do not exist yet have the claims that the PodGroup announces. A claim that several pods use counts
+        once, if the job cannot start without any of them.
         """
-        tasks = [task for task in job.tasks.values() if self._ledger.concerns(task)]
-        if not tasks:
+        if not self._ledger.awaits_devices(job):
             return {}
         gone = frozenset(without)
-        wanted = {task.uid: {k: v for k, v in self.of_task(task).items() if k not in gone} for task in tasks}
+        wanted = {
+            task.uid: _left(self.of_task(task), gone) for task in job.tasks.values() if self._ledger.concerns(task)
+        }
+        parts = [self._part(job, role, members, least, gone) for role, members, least in _roles(job)]
         users = Counter(key for claims in wanted.values() for key in claims)
+        for part in parts:
+            users.update(dict.fromkeys(part.named, part.missing))
         total: dict[Amount, Fraction] = {}
-        for members, least in self._parts(job):
-            own = [_sum(v for k, v in wanted.get(task.uid, {}).items() if users[k] == 1) for task in members]
-            _add_smallest(total, own, least)
-        spare = len(job.tasks) - min(job.min_available, len(job.tasks))
-        shared = {k: v for claims in wanted.values() for k, v in claims.items() if users[k] > max(1, spare)}
-        _add(total, _sum(shared.values()))
+        for part in parts:
+            own = [_sum(v for k, v in wanted.get(uid, {}).items() if users[k] == 1) for uid in part.members]
+            if part.missing:
+                own.append(
+                    _times(_sum([part.made, *(v for k, v in part.named.items() if users[k] == 1)]), part.missing)
+                )
+            _add_smallest(total, own, part.least)
+        members = len(job.tasks) + sum(part.missing for part in parts)
+        spare = members - min(job.min_available, members)
+        claims = {k: v for found in (*wanted.values(), *(part.named for part in parts)) for k, v in found.items()}
+        _add(total, _sum(v for k, v in claims.items() if users[k] > max(1, spare)))
+        _add(total, {Amount(name): amount for name, amount in self._ledger.promised_extended(job).items()})
         return total
 
-    def _parts(self, job: JobInfo) -> list[tuple[list[TaskInfo], int]]:
-        """Return the groups of pods of which the job needs so many: its roles when these have minima, else all."""
-        tasks = list(job.tasks.values())
-        if not job.min_roles:
-            return [(tasks, min(job.min_available, len(tasks)))]
-        parts = []
-        for role, least in sorted(job.min_roles.items()):
-            members = [task for task in tasks if task.role == role]
-            parts.append((members, min(least, len(members))))
-        return parts
+    def _part(self, job: JobInfo, role: str, members: list[str], least: int, gone: frozenset[str]) -> _Part:
+        """Return a role's pods, and the claims of those that it lacks for its minimum, if its PodGroup tells them."""
+        uses = announced_by(job.annotations).of_role(role)
+        missing = max(0, least - len(members)) if uses else 0
+        named = {f"{job.namespace}/{use.claim}" for use in uses if use.claim} - gone
+        specs = (self._devices.templates.get(f"{job.namespace}/{use.template}") for use in uses if use.template)
+        made = _sum(of_spec(spec, with_admin=self._with_admin) for spec in specs if spec is not None)
+        return _Part(members, least, missing, {key: self._ledger.charge(key) for key in named} if missing else {}, made)
+
+
+def _roles(job: JobInfo) -> Iterator[tuple[str, list[str], int]]:
+    """Yield the groups of pods (uids) of which the job needs so many: its roles when these have minima, else all."""
+    if not job.min_roles:
+        yield "", list(job.tasks), job.min_available
+    for role, least in sorted(job.min_roles.items()):
+        yield role, [uid for uid, task in job.tasks.items() if task.role == role], least
+
+
+def _left(wanted: Wanted, gone: frozenset[str]) -> Wanted:
+    return {key: amounts for key, amounts in wanted.items() if key not in gone}
+
+
+def _times(amounts: Amounts, count: int) -> dict[Amount, Fraction]:
+    return {key: value * count for key, value in amounts.items()}
 
 
 def _sum(amounts: Iterable[Amounts]) -> dict[Amount, Fraction]:

@@ -6,9 +6,11 @@ undone.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
 from volsched.framework.dra.accounts import DeviceAccounts
+from volsched.model.announced import announced_by
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.status import IS_ALLOCATED, TaskStatus
@@ -22,16 +24,41 @@ class Ledger(DeviceAccounts):
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:
         self.admitted: dict[str, JobInfo] = {}
-        """Jobs that are admitted and have pods with claims."""
+        """Jobs that are admitted and have pods with claims, or will."""
         super().__init__(cluster, counts=COUNTS, with_admin=with_admin)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Follow a job into another queue, and into and out of admission."""
         super().job_changed(job, gone=gone)
-        if not gone and job.phase == INQUEUE and any(self.concerns(task) for task in job.tasks.values()):
+        if not gone and job.phase == INQUEUE and self.awaits_devices(job):
             self.admitted[job.key] = job
         else:
             self.admitted.pop(job.key, None)
+
+    def awaits_devices(self, job: JobInfo) -> bool:
+        """Say whether any pod of a job wants devices, as far as pods are there or its PodGroup tells of them."""
+        return (
+            any(self.concerns(task) for task in job.tasks.values())
+            or bool(announced_by(job.annotations).roles)
+            or bool(self.promised_extended(job))
+        )
+
+    def promised_extended(self, job: JobInfo) -> dict[str, Fraction]:
+        """Return what a PodGroup without pods asks of classes, by extended resources that no node offers itself."""
+        if job.tasks or job.min_resources is None:
+            return {}
+        devices = self._cluster.devices
+        found: dict[str, Fraction] = {}
+        for resource, amount in job.min_resources.items():
+            name = devices.class_for(resource) if devices.classes else None
+            if name is not None and not self.is_offered(resource):
+                found[name] = found.get(name, Fraction(0)) + Fraction(amount, 1000)
+        return found
+
+    def is_offered(self, resource: str) -> bool:
+        """Say whether any node offers an extended resource itself."""
+        column, totals = self._cluster.columns.column(resource), self._cluster.totals
+        return column < len(totals) and totals[column] > 0
 
     def _read_classes(self) -> None:
         super()._read_classes()

@@ -20,6 +20,7 @@ from volsched.framework.dra.amounts import COUNT, Amount, Amounts, in_words, mil
 from volsched.framework.dra.charges import named_as
 from volsched.framework.reporter import about_group, about_queue
 from volsched.framework.session import Session
+from volsched.model.announced import PATH, announced_by
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.queue import ROOT, QueueInfo
@@ -31,6 +32,7 @@ from volsched.model.verdict import Scope, Shortfall, Step, Verdict
 NAME: Final = "capacity-dra"
 INSUFFICIENT: Final = "InsufficientDRAQuota"
 BAD_QUOTA: Final = "InvalidDRAQuota"
+BAD_REQUEST: Final = "InvalidDRARequest"
 NOT_A_LEAF: Final = "NotALeafQueue"
 DRA: Final = "spec.dra"
 
@@ -120,6 +122,7 @@ class Books:
         self._demands = Demands(cluster, self.ledger, with_admin=arguments.with_admin)
         self._quotas: dict[str, tuple[object, Quota]] = {}
         self._told: dict[str, tuple[str, ...]] = {}
+        self._misread: dict[str, str] = {}
         self._checks_ancestors = False
         self._session: Session | None = None
         self._made: dict[str, tuple[object, Numbers]] = {}
@@ -211,7 +214,8 @@ class Books:
 
     def vote(self, job: JobInfo) -> Ballot:
         """Reject a job whose smallest number of pods would not fit beside what is held and promised."""
-        if not any(self.ledger.concerns(task) for task in job.tasks.values()):
+        self._tell_of_announcement(job)
+        if not self.ledger.awaits_devices(job):
             return ABSTAIN
         if self._has_children(job.queue):
             return Ballot(Vote.REJECT, _not_a_leaf(job.queue, Step.ENQUEUE))
@@ -224,6 +228,16 @@ class Books:
             if refusal is not None:
                 return Ballot(Vote.REJECT, refusal)
         return ABSTAIN
+
+    def _tell_of_announcement(self, job: JobInfo) -> None:
+        """Say once what is wrong with what a PodGroup tells of its pods' claims."""
+        fault = announced_by(job.annotations).fault
+        if not fault:
+            self._misread.pop(job.key, None)
+        elif self._misread.get(job.key) != fault and self._session is not None:
+            self._misread[job.key] = fault
+            message = f"{PATH} {fault}; pods are counted once they exist"
+            self._session.tell(about_group(job, "Warning", BAD_REQUEST, message))
 
     def _has_children(self, queue: str) -> bool:
         return self._checks_ancestors and any(found.parent == queue for found in self._cluster.queues.values())

@@ -1,4 +1,4 @@
-"""What is wrong with the quotas of devices that a Queue says."""
+"""What is wrong with the quotas of devices that a Queue says, and with what a PodGroup tells of claims to come."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from plugins.capacity_dra.quota import SMALLER, read_quota
 from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
 from volsched.model import api
+from volsched.model.announced import PATH, announced_by
 from volsched.model.errors import QuantityError
 from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.queue import QueueInfo
@@ -14,6 +15,10 @@ from volsched.model.queue import QueueInfo
 
 def validate(found: api.ApiObject, _: Surroundings) -> Faults:
     """Yield what is wrong with an object; see ``framework.validation.Validator``."""
+    if isinstance(found, api.PodGroup | api.Job):
+        fault = announced_by(found.metadata.annotations).fault
+        if fault:
+            yield Fault(PATH, INVALID, fault)
     if not isinstance(found, api.Queue):
         return
     queue = QueueInfo(found.metadata.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -65,6 +66,23 @@ def test_a_new_job_is_pending_and_gets_its_podgroup_first() -> None:
         "queue": "team",
         "minResources": {"cpu": "3"},
     }
+
+
+def test_the_podgroup_tells_which_claims_pods_will_have_unless_the_job_says_it_itself() -> None:
+    worker = a_task("worker", 2)
+    worker["template"]["spec"]["resourceClaims"] = [
+        {"name": "gpu", "resourceClaimTemplateName": "one"},
+        {"name": "nic", "resourceClaimName": "shared"},
+    ]
+    view = a_job(a_task("ps"), worker)
+
+    [create] = [w for w in reconcile(view, Surroundings((), None, {}, "team"), NOW).writes if isinstance(w, Create)]
+
+    told = json.loads(create.body["metadata"]["annotations"]["volsched.io/resource-claims"])
+    assert told == {"worker": [{"name": "gpu", "template": "one"}, {"name": "nic", "claim": "shared"}]}
+    view.job.metadata.annotations["volsched.io/resource-claims"] = "{}"
+    [create] = [w for w in reconcile(view, Surroundings((), None, {}, "team"), NOW).writes if isinstance(w, Create)]
+    assert create.body["metadata"]["annotations"] == {"volsched.io/resource-claims": "{}"}
 
 
 @pytest.mark.parametrize(

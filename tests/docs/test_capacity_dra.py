@@ -14,7 +14,7 @@ from volsched.simulation.runner import simulate
 PAGE = (DOCS / "plugins" / "capacity-dra.md").read_text()
 
 
-TOUR, QUOTAS, RULE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+TOUR, QUOTAS, RULE, ANNOUNCED = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
 def ended(*texts: str) -> dict[str, Any]:
@@ -32,6 +32,14 @@ def test_the_tour_ends_as_the_page_says() -> None:
     assert len(result["binds"]) == 2
     assert waiting["message"] in " ".join(PAGE.split())
     assert take_stock(documents_in("queue.yaml", QUOTAS)).objects
+
+
+def test_the_podgroup_without_pods_waits_as_the_page_says() -> None:
+    [refused] = [waiting for waiting in ended(TOUR, ANNOUNCED)["pending"] if waiting["podGroup"] == "default/four"]
+
+    said = "DeviceClass gpu: requested 4, used 2, total would be 6, but capability is 2"
+    assert said in refused["message"]
+    assert said in " ".join(PAGE.split())
 
 
 def test_the_rule_of_the_page_taints_one_device_and_a_wider_one_all() -> None:

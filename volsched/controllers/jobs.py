@@ -14,6 +14,7 @@ from volsched.cache.reading import GROUP_NAME, PREEMPTABLE, ROLE
 from volsched.controllers.grouping import DEFAULT_QUEUE, quantities, request_of
 from volsched.controllers.owners import owner_reference
 from volsched.model import api
+from volsched.model.announced import announcement
 from volsched.model.resources import Resources
 
 QUEUE_NAME: Final = "volcano.sh/queue-name"
@@ -76,7 +77,7 @@ def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGr
             namespace=meta.namespace,
             creation_timestamp=meta.creation_timestamp,
             labels=meta.labels,
-            annotations=meta.annotations,
+            annotations={**_announcement(spec), **meta.annotations},
             owner_references=(owner_reference(job),),
         ),
         spec=api.PodGroupSpec(
@@ -89,6 +90,11 @@ def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGr
         ),
         status=api.PodGroupStatus(phase="Pending"),
     )
+
+
+def _announcement(spec: api.JobSpec) -> dict[str, str]:
+    """Return what the PodGroup says of the ResourceClaims of pods that do not exist yet (*ours*)."""
+    return announcement((task.name, task.template.spec) for task in spec.tasks)
 
 
 def _least_resources(job: api.Job, least: int, classes: Mapping[str, int]) -> Resources:
