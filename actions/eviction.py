@@ -88,7 +88,11 @@ class Hunt:
     def succeed(self) -> bool:
         """Make room on the best node where that can be done; without success nothing changes, and it is said why."""
         task, session = self.task, self.session
-        if session.pre_refusal(task) is not None or _waits_on_leavers(session, task):
+        if session.pre_refusal(task) is not None:
+            return False
+        if self._is_promised_again():
+            return True
+        if _waits_on_leavers(session, task):
             return False
         session.hunts[session.action, queue_of(task)] += 1
         nodes, worth_a_try = self._nodes()
@@ -105,6 +109,16 @@ class Hunt:
         if not self.quiet:
             _explain(session, task, self.failures)
         return False
+
+    def _is_promised_again(self) -> bool:
+        """Take up a promise of which the task's gang let go in this session, since it could not have all of them."""
+        node = self.session.cluster.nodes.get(self.task.nominated) if self.task.nominated else None
+        if node is None or not (self.allowed() and self.session.will_admit(self.task, node)):
+            return False
+        if self.statement.pipeline(self.task, node) is not None:
+            return False
+        self.statement.makes_room = True
+        return True
 
     def _nodes(self) -> tuple[list[NodeInfo], list[NodeInfo]]:
         """Nodes where the task could go if others left, best first, and those of them that are worth a try."""

@@ -138,6 +138,27 @@ def test_half_a_gang_keeps_nobody_from_the_room(engine: Any) -> None:
     assert nominations(cycle(on)) == {}
 
 
+def test_a_gang_that_lost_one_of_its_places_keeps_the_other_and_finds_another(engine: Any) -> None:
+    world = World()
+    world.node("n1", cpu=4).node("n2", cpu=4)
+    world.runs("v", 4, cpu=1).runs("w", 4, on="n2", cpu=1).wants("x", 2, cpu=4)
+    on = a_rig(world, PREEMPT, engine)
+    before = nominations(cycle(on))
+    assert set(before.values()) == {"n1", "n2"}
+    (stays,) = (pod for pod, node in before.items() if node == "n1")
+    more = World()
+    more.node("n3", cpu=4)
+    more.runs("u", 4, on="n3", cpu=1)
+
+    left = [gone(on, f"w-{index}") for index in range(4)]
+    later = cycle(on, *left, Gone("Node", "", "n2", "node--n2"), *coming(more))
+
+    assert sorted(later.evictions) == ["u-0", "u-1", "u-2", "u-3"]
+    now = nominations(later)
+    assert (now[stays], set(now.values())) == ("n1", {"n1", "n3"})
+    assert nominations(cycle(on)) == now
+
+
 def test_what_it_costs_to_keep_one_does_not_grow_with_what_happens_on_other_nodes(engine: Any) -> None:
     def moves(others: int) -> int:
         world = World()
