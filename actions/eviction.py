@@ -115,10 +115,7 @@ class Hunt:
         node = self.session.cluster.nodes.get(self.task.nominated) if self.task.nominated else None
         if node is None or not (self.allowed() and self.session.will_admit(self.task, node)):
             return False
-        if self.statement.pipeline(self.task, node) is not None:
-            return False
-        self.statement.makes_room = True
-        return True
+        return self.statement.pipeline(self.task, node) is None
 
     def _nodes(self) -> tuple[list[NodeInfo], list[NodeInfo]]:
         """Nodes where the task could go if others left, best first, and those of them that are worth a try."""

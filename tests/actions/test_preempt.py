@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actions.evictions import PREEMPT, World, all_gone, nominations, protected
-from tests.actions.rigs import conf, cycle, decide, events, gone, leaving, rig
+from tests.actions.rigs import conf, cycle, decide, events, gone, leaving, quota, rig
 from tests.framework.stage import standing
 from volsched.framework.session import Session
 from volsched.model import api
@@ -430,6 +430,23 @@ def test_nobody_more_goes_while_room_is_on_its_way() -> None:
 
     assert len(shown) == 2
     assert cycle(on, *a_cluster().node("n9", cpu="100m").changes()).evictions == []
+
+
+def test_a_gang_does_not_keep_a_place_for_which_its_queue_has_no_quota_left() -> None:
+    """One of its two places is lost, and while it has neither, another job takes a part of the quota."""
+    world = World()
+    world.node("n1", cpu=4).node("n2", cpu=4)
+    world.runs("v", 4, cpu=1).runs("w", 4, on="n2", cpu=1).wants("x", 2, cpu=4)
+    on = rig(world, PREEMPT, quota({"default": 8000}))
+    assert set(nominations(cycle(on)).values()) == {"n1", "n2"}
+    more = World()
+    more.node("n3", cpu=4).node("n4", cpu=1)
+    more.runs("u", 4, on="n3", cpu=1).wants("y", level="mid", cpu=1)
+
+    left = [gone(on, f"w-{index}") for index in range(4)]
+    later = cycle(on, *left, Gone("Node", "", "n2", "node--n2"), *more.changes())
+
+    assert (later.bindings, later.evictions) == ({"y-0": "n4"}, [])
 
 
 def test_a_victim_that_could_not_be_evicted_is_put_back_and_the_promise_ends() -> None:
