@@ -149,7 +149,6 @@ class DeviceRules(Observer):
 
     def _needs_of(self, task: TaskInfo) -> Needs:
         needs = self._needs.of(task)
-        needs.company = self._needs.company(task, needs)
         if needs.unready and self._session is not None:
             now = self._session.now
             needs.given_up = frozenset(c.uid for c in needs.unready if c.readiness.is_given_up(now, self._within))
@@ -164,6 +163,7 @@ class DeviceRules(Observer):
         if not task.template.has_resource_claims:
             return None
         needs = self._needs_of(task)
+        needs.company = self._needs.company(task, needs)
         if not needs.limits and not needs.company and not any(_is_prioritised(claim) for claim in needs.open):
             return None
         return needs.key, needs.company

@@ -52,15 +52,18 @@ class Needs:
 
     _claims: tuple[object, ...] | None = None
     """The part of the key that the claims make."""
+    _leaves_choice: bool | None = None
 
     @property
     def leaves_choice(self) -> bool:
         """Whether the number of devices that it is given, or their class, depends on the node."""
-        return any(
-            request.prioritised or request.alternatives[0].takes_all
-            for claim in self.open
-            for request in claim.spec.requests
-        )
+        if self._leaves_choice is None:
+            self._leaves_choice = any(
+                request.prioritised or request.alternatives[0].takes_all
+                for claim in self.open
+                for request in claim.spec.requests
+            )
+        return self._leaves_choice
 
     @property
     def key(self) -> tuple[object, ...]:

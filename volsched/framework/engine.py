@@ -184,6 +184,7 @@ class FastEngine:
         self._row_bound: list[Predicate] = []
         self._pod_predicates: list[Predicate] = []
         self._pod_orders = False
+        self._kind_keys: tuple[KeyFn, ...] | None = ()
         self._view = StaticNode()
         self._reads: dict[int, tuple[Path, ...]] = {}
 
@@ -202,6 +203,7 @@ class FastEngine:
         self._keys = [_queue_of if c.scope == "queue" else c.key or _uid_of for c in scoped]
         self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
         self._pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
+        self._kind_keys = kind_keys(callbacks)
         self._reads.clear()
 
     def _renew(self, entry: Entry) -> None:
@@ -592,7 +594,7 @@ class FastEngine:
 
     def kind(self, task: TaskInfo) -> Hashable | None:
         """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
-        return kind_of(self.callbacks, task)
+        return kind_of(self._kind_keys, task)
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind; cheap once it was asked."""
@@ -682,20 +684,23 @@ class FastEngine:
         return scores_of(self.cluster, self.callbacks, task)
 
 
-def kind_of(callbacks: NodeCallbacks, task: TaskInfo) -> Hashable | None:
-    """What decides, beside the nodes, to which of them a task can go: its template's id, with the keys of domains.
+def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...] | None:
+    """The keys of all predicates; None when one of these answers for a queue, or for one task alone."""
+    if any(p.scope == "queue" or (p.scope == "domain" and p.key is None) for p in callbacks.predicates):
+        return None
+    return tuple(p.key for p in callbacks.predicates if p.key is not None)
 
-    The id alone when no predicate has a key for the task; None when one answers for a queue, or for one task alone.
-    No score closes a node.
+
+def kind_of(keys: tuple[KeyFn, ...] | None, task: TaskInfo) -> Hashable | None:
+    """What decides, beside the nodes, to which of them a task can go: its template's id, and what predicates key it by.
+
+    The id alone when no predicate has a key for the task; None when that cannot be told. No score closes a node.
     """
-    keys: list[Hashable | None] = []
-    for predicate in callbacks.predicates:
-        if predicate.scope == "queue" or (predicate.scope == "domain" and predicate.key is None):
-            return None
-        if predicate.key is not None:
-            keys.append(predicate.key(task))
+    if keys is None:
+        return None
+    found = [key(task) for key in keys]
     number = task.template.id
-    return number if all(key is None for key in keys) else (number, *keys)
+    return number if found.count(None) == len(found) else (number, *found)
 
 
 def _queue_of(task: TaskInfo) -> str:

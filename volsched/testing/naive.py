@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from volsched.framework.engine import (
     NodeCallbacks,
     candidates_of,
+    kind_keys,
     kind_of,
     ranked_of,
     refusal_of,
@@ -64,7 +65,7 @@ class NaiveEngine:
 
     def kind(self, task: TaskInfo) -> Hashable | None:
         """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
-        return kind_of(self.callbacks, task)
+        return kind_of(kind_keys(self.callbacks), task)
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
