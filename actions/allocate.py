@@ -81,7 +81,8 @@ def _worth_a_look(session: Session) -> list[JobInfo]:
     """Jobs that something may have helped since they failed.
 
     When all that a job waits for is room for one kind of pod, and there still is none, nothing has: thousands of jobs
-    may wait for the same, and it is asked once.
+    may wait for the same, and it is asked once. When nodes say something else of themselves, why there is none may have
+    another reason, which is told.
     """
     cluster, relief = session.cluster, session.cluster.relief
     waiting = [job for job in cluster.waiting.values() if job.parked_at != relief]
@@ -95,7 +96,7 @@ def _worth_a_look(session: Session) -> list[JobInfo]:
             found.append(job)
             continue
         if kind not in hopeless:
-            still = kind == (kind[0], cluster.layout) and session.engine.hopeless(next(iter(job.waiting.values())))
+            still = kind == (kind[0], cluster.facts_version) and session.engine.hopeless(next(iter(job.waiting.values())))
             hopeless[kind] = still
         if hopeless[kind]:
             job.parked_at = relief
@@ -121,7 +122,7 @@ def _hopeless_kind(session: Session, job: JobInfo) -> Hopeless | None:
     if not (alike and refused_by_nodes and session.engine.hopeless(first)):
         return None
     kind = session.engine.kind(first)
-    return (kind, session.cluster.layout) if _is_still_of_kind(session, job, kind) else None
+    return (kind, session.cluster.facts_version) if _is_still_of_kind(session, job, kind) else None
 
 
 def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:

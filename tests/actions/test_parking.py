@@ -86,6 +86,16 @@ def test_it_is_left_alone_when_nothing_that_happened_could_help(what: str) -> No
     assert not [name for name in tries.take() if name.startswith("big")]
 
 
+def test_why_there_is_no_room_is_told_anew_when_nodes_say_something_else() -> None:
+    on = rig(world().job("huge", 1, cpu=9), ALLOCATE)
+    assert cycle(on).waiting["huge-0"] == "0/1 nodes are available: 1 Insufficient cpu."
+
+    taint = {"key": "repair", "value": "", "effect": "NoSchedule"}
+    decision = cycle(on, *a_cluster().node("n1", cpu=4, taints=[taint]).changes())
+
+    assert decision.waiting["huge-0"] == "0/1 nodes are available: 1 node(s) had untolerated taint {repair: }."
+
+
 def test_relief_lets_the_job_in() -> None:
     on, _ = started()
 

@@ -175,6 +175,11 @@ class Cluster:
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
+    @property
+    def facts_version(self) -> tuple[int, int]:
+        """Another one whenever nodes come or go, or say something else of themselves or of what they offer."""
+        return self.layout, self.facts_log.end
+
     def put_nodes(self, nodes: Iterable[tuple[NodeFacts, Mapping[str, int]]]) -> None:
         """Add or replace nodes: what each says of itself, and what pods may take there (amounts in project units)."""
         before: dict[str, NodeFacts | None] = {}

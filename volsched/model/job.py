@@ -18,8 +18,8 @@ PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running",
 
 NOT_PARKED = -1
 
-Hopeless: TypeAlias = tuple[Hashable, int]
-"""A kind of tasks (see the engine), and the cluster's layout, with which no node had room for it."""
+Hopeless: TypeAlias = tuple[Hashable, tuple[int, int]]
+"""A kind of tasks (see the engine), and the version of nodes' facts at which no node had room for it."""
 
 
 @dataclass(frozen=True, slots=True)
