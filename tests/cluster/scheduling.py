@@ -42,12 +42,18 @@ tiers:
 
 
 class VolschedProcess:
-    """One verb of volsched as a process. Its log is a file; its HTTP port is read from there."""
+    """One verb of volsched as a process. Its log is a file; its HTTP port is read from there.
+
+    `prelude` is what the process does before it begins, in Python.
+    """
+
+    prelude = ""
 
     def __init__(self, log: Path, verb: str, *flags: str) -> None:
         self.log = log
         self._file = log.open("wb")
-        command = [sys.executable, "-c", "from volsched.cli import main; main()", verb, *flags]
+        program = f"{self.prelude}\nfrom volsched.cli import main; main()"
+        command = [sys.executable, "-c", program, verb, *flags]
         self.process = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT, env=os.environ)
 
     def lines(self) -> list[Json]:

@@ -34,7 +34,7 @@ async def test_every_metric_is_documented_with_its_type(tmp_path: Path) -> None:
 def page_of_the_controllers() -> str:
     """What `volsched controllers` has beside the parts that every process has."""
     metrics = Metrics()
-    admission = Admission(Source(), Listening("", "", ""), Neighbourhood({}), lambda _: 0)
+    admission = Admission(Source(), Listening("", "", ""), Neighbourhood({}), lambda _: 0, lambda _: None)
     admission.add_gauges(metrics)
     add_gauges_of_controllers(metrics, Engine(Options(), Writer(None, Fence()), lambda _: None), lambda: False)  # type: ignore[arg-type]
     return metrics.render().decode()

@@ -89,7 +89,7 @@ async def test_a_rule_that_fails_lets_in_with_a_warning_and_is_counted(monkeypat
         raise RuntimeError(request.operation)
 
     monkeypatch.setattr(admission, "judge", broken)
-    there = Admission(Source(), Listening("", "", ""), Neighbourhood({}), lambda _: 0)
+    there = Admission(Source(), Listening("", "", ""), Neighbourhood({}), lambda _: 0, lambda _: None)
     metrics = Metrics()
     there.add_gauges(metrics)
 

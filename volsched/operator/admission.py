@@ -106,9 +106,14 @@ class Admission(KopfThread):
     """kopf's second operator: its own registry and its own thread, whoever leads."""
 
     def __init__(
-        self, source: Source, listening: Listening, neighbours: Neighbourhood, groups_in: Callable[[str], int]
+        self,
+        source: Source,
+        listening: Listening,
+        neighbours: Neighbourhood,
+        groups_in: Callable[[str], int],
+        on_death: Callable[[str], None],
     ) -> None:
-        super().__init__("kopf-admission", source)
+        super().__init__("kopf-admission", source, on_death)
         self._server = WebhookServer(listening)
         self._neighbours = neighbours
         self._groups_in = groups_in

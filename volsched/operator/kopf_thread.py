@@ -2,6 +2,11 @@
 
 It writes nothing: whoever makes one registers handlers of events and of admission only, and finalizers, annotations and
 Events of its own are switched off.
+
+A process whose kopf is dead would look alive and hear nothing. So kopf is begun again when it ends; one that fails and
+does not get to its end (1.45 may wait for ever for watches that were reconnecting) and a thread that ends take the
+process with them; and when kopf has not been well for long although others hear the API server, whether it ends again
+and again or hangs, there is a problem to tell whoever asks whether the process is alive.
 """
 
 from __future__ import annotations
@@ -9,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 import kopf
@@ -24,6 +31,17 @@ SERVER_TIMEOUT_SECONDS: Final = 300
 """Whole seconds: the API server refuses a watch with a fraction."""
 
 STOP_SECONDS: Final = 5.0
+
+SETTLED_SECONDS: Final = 90.0
+"""Kopf that has run so long is well: what it cannot have it tries for about a minute, and ends."""
+
+ENDING_SECONDS: Final = 30.0
+"""Kopf that has failed and not ended after so long never will."""
+
+PATIENCE_SECONDS: Final = 300.0
+"""When kopf was not well for so long, although the API server was heard, the process had better be started anew."""
+
+_BEAT_SECONDS: Final = 1.0
 _PAUSES: Final = (1.0, 30.0)
 """Seconds between two tries: at first, and at most."""
 
@@ -34,11 +52,18 @@ _log = structlog.get_logger(__name__)
 
 
 class KopfThread(ABC):
-    """An operator that runs from `start` to `stop`, and is begun again when kopf ends by itself."""
+    """An operator that runs from `start` to `stop`, and is begun again when kopf ends by itself.
 
-    def __init__(self, name: str, source: Source) -> None:
+    `on_death` is told, on whatever thread, why it is over although nobody has stopped it.
+    """
+
+    def __init__(self, name: str, source: Source, on_death: Callable[[str], None]) -> None:
         self._source = source
+        self._on_death = on_death
+        self._well_at = time.monotonic()
+        self._reason = "it has never begun"
         self._stopping = threading.Event()
+        self._stop_run = threading.Event()
         self._ready = threading.Event()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -47,6 +72,16 @@ class KopfThread(ABC):
     def is_ready(self) -> bool:
         """Whether kopf has found out which kinds there are, and has begun."""
         return self._ready.is_set()
+
+    def liveness_problem(self, heard: float) -> str:
+        """Say why the process had better be started anew; empty when kopf was well not long ago.
+
+        `heard` is for how many seconds others have heard the API server: while that is away nobody is to blame.
+        """
+        silence = time.monotonic() - self._well_at
+        if min(silence, heard) <= PATIENCE_SECONDS or self._stopping.is_set():
+            return ""
+        return f"{self._thread.name} was not well for {silence:.0f}s: {self._reason}"
 
     @abstractmethod
     def _register(self, registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings) -> None:
@@ -57,29 +92,70 @@ class KopfThread(ABC):
         logging.getLogger("kopf").setLevel(logging.WARNING)
         for name in _ONLY_ERRORS:
             logging.getLogger(name).setLevel(logging.ERROR)
+        self._well_at = time.monotonic()
         self._thread.start()
 
     async def stop(self) -> None:
         """End, and wait a little for that."""
         self._stopping.set()
+        self._stop_run.set()
         await asyncio.to_thread(self._thread.join, STOP_SECONDS)
 
     def _run(self) -> None:
-        """Have kopf run until it is to stop: it gives up after a minute of outage, and lists anew when begun again."""
+        """Have kopf run until it is to stop, and say so if it is over before."""
+        try:
+            self._keep_running()
+        except BaseException as error:
+            self._on_death(f"the thread {self._thread.name} ended: {type(error).__name__}: {error}")
+            raise
+
+    def _keep_running(self) -> None:
+        """Begin kopf again whenever it ends: it gives up after a minute of outage, and lists anew when begun again."""
         backoff = Backoff(*_PAUSES)
         while not self._stopping.is_set():
             reason = "it ended"
             try:
                 asyncio.run(self._operate())
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 reason = f"{type(error).__name__}: {error}"
             if not self._stopping.is_set():
                 wait = backoff.next()
-                name = self._thread.name
+                name, self._reason = self._thread.name, reason
                 _log.warning("kopf ended; beginning again", thread=name, error=reason, retry_in=round(wait, 1))
                 self._stopping.wait(wait)
 
     async def _operate(self) -> None:
+        begun, stop = asyncio.Event(), threading.Event()
+        self._stop_run = stop
+        if self._stopping.is_set():
+            return
+        ours = asyncio.all_tasks()
+        try:
+            roots = await self._begin_kopf(begun, stop)
+            beat = asyncio.create_task(self._beat(begun, roots))
+            try:
+                await kopf.run_tasks(roots, ignored={*ours, beat})
+            finally:
+                beat.cancel()
+        finally:
+            stop.set()  # kopf waits for it on a thread, and this loop does not end before that does
+
+    async def _beat(self, begun: asyncio.Event, roots: Collection[asyncio.Task[None]]) -> None:
+        """Take note, as long as this loop turns and kopf runs, that it is well; not before it has run for a while."""
+        settled = None
+        while not any(root.done() for root in roots):
+            now = time.monotonic()
+            if begun.is_set():
+                self._ready.set()
+                settled = settled or now + SETTLED_SECONDS
+                if now >= settled:
+                    self._well_at, self._reason = now, "it hangs"
+            await asyncio.sleep(_BEAT_SECONDS)
+        await asyncio.sleep(ENDING_SECONDS)
+        if not self._stopping.is_set():
+            self._on_death(f"{self._thread.name} failed and does not end: {_failures(roots)}")
+
+    async def _begin_kopf(self, begun: asyncio.Event, stop: threading.Event) -> Collection[asyncio.Task[None]]:
         registry, settings = kopf.OperatorRegistry(), _settings()
 
         @kopf.on.login(registry=registry, errors=kopf.ErrorsMode.PERMANENT)
@@ -87,14 +163,19 @@ class KopfThread(ABC):
             return await _connection(self._source)
 
         self._register(registry, settings)
-        await kopf.operator(
+        return await kopf.spawn_tasks(
             registry=registry,
             settings=settings,
             standalone=True,
             clusterwide=True,
-            stop_flag=self._stopping,
-            ready_flag=self._ready,
+            stop_flag=stop,
+            ready_flag=begun,
         )
+
+
+def _failures(tasks: Iterable[asyncio.Task[None]]) -> str:
+    failed = [task for task in tasks if task.done() and not task.cancelled() and task.exception() is not None]
+    return "; ".join(f"{task.get_name()}: {task.exception()}" for task in failed) or "it was not told to end"
 
 
 def _settings() -> kopf.OperatorSettings:

@@ -25,8 +25,8 @@ Sink = Callable[[Kind, bool, Json], None]
 class KopfWatch(KopfThread):
     """A thread that hands every event over on the loop that started it."""
 
-    def __init__(self, source: Source, sink: Sink) -> None:
-        super().__init__("kopf", source)
+    def __init__(self, source: Source, sink: Sink, on_death: Callable[[str], None]) -> None:
+        super().__init__("kopf", source, on_death)
         self._sink = sink
 
     def _register(self, registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings) -> None:

@@ -34,11 +34,12 @@ from volsched.operator import volcano
 from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges
+from volsched.operator.hearing import Hearing
 from volsched.operator.kopf_watch import KopfWatch
 from volsched.operator.options import Options
 from volsched.operator.volcano import VolcanoWatch
 from volsched.operator.writer import Writer
-from volsched.process import Process, run_process
+from volsched.process import FAILED, Process, run_process
 
 LOOK_SECONDS: Final = 1.0
 """How often it is asked whether Volcano's controllers still run."""
@@ -77,6 +78,7 @@ class Program(Process):
         self._leading = False
         self._sign: str | None = None
         self._look = asyncio.Event()
+        self._hearing = Hearing(time.monotonic)
         self._api: Api
         self._engine: Engine
         self._events: Events
@@ -94,10 +96,12 @@ class Program(Process):
         _log.info("API server", server=self._api.server, credentials=self._api.origin)
         self._events = Events(self._api, self._fence, lambda: 0)
         self._engine = Engine(options, Writer(self._api, self._fence), self._events.tell)
-        self._kopf = KopfWatch(options.source, self._see)
+        self._kopf = KopfWatch(options.source, self._see, self._kopf_died)
         self._neighbours = Neighbourhood(self._engine.store.queues)
         if options.webhooks is not None:
-            self._admission = Admission(options.source, options.webhooks, self._neighbours, self._engine.groups_in)
+            self._admission = Admission(
+                options.source, options.webhooks, self._neighbours, self._engine.groups_in, self._kopf_died
+            )
         await self._serve()
         for step in (self._kopf.stop, self._release, self._stop_events, self._cancel_tasks):
             self._cleanup.push_async_callback(step)  # the last one is done first
@@ -119,7 +123,7 @@ class Program(Process):
         add_gauges(self._metrics, self._engine, lambda: bool(self._sign))
         if self._admission is not None:
             self._admission.add_gauges(self._metrics)
-        server = Server(Pages(lambda: "", self._serving_problem, self._metrics.render, self._configz))
+        server = Server(Pages(self._live_problem, self._serving_problem, self._metrics.render, self._configz))
         self._cleanup.push_async_callback(server.stop)
         await server.start(tuple(a for a in (self._options.listen_address, self._options.healthz_address) if a))
 
@@ -165,6 +169,7 @@ class Program(Process):
         """Write while we lead and Volcano's controllers do not run; say so whenever that changes."""
         while True:
             self._look.clear()
+            self._hearing.note(tuple(informer.version for informer in self._informers))
             if self._leading and not self._ready_problem():
                 self._stand()
             with contextlib.suppress(TimeoutError):
@@ -213,10 +218,20 @@ class Program(Process):
 
     # -- end ------------------------------------------------------------------------------------------------------
 
+    def _kopf_died(self, reason: str) -> None:
+        """Take note that nothing is heard any more; called on the thread that ended."""
+        self._finish_from_thread(FAILED, reason)
+
     async def _stop_events(self) -> None:
         await self._events.drain(1.0 if self._is_clean_end else 0.0)
 
     # -- what is shown --------------------------------------------------------------------------------------------
+
+    def _live_problem(self) -> str:
+        """Say why this process had better be started anew: nothing is heard from kopf."""
+        heard = self._hearing.seconds
+        problem = self._kopf.liveness_problem(heard)
+        return problem or (self._admission.liveness_problem(heard) if self._admission is not None else "")
 
     def _ready_problem(self) -> str:
         """Say what the controllers wait for before they work; empty when they can."""

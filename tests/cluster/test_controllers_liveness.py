@@ -1,0 +1,96 @@
+"""Controllers that hear nothing any more do not go on as if they did."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
+from tests.cluster.scheduling import GROUPS, eventually, still
+from volsched.testing.controlplane.fault_rules import status
+from volsched.testing.controlplane.faults import FaultProxy, Respond
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
+
+IMPATIENT = """
+from volsched.operator import kopf_thread
+kopf_thread.PATIENCE_SECONDS, kopf_thread.SETTLED_SECONDS, kopf_thread._PAUSES = 12.0, 6.0, (0.5, 1.0)
+kopf_thread.ENDING_SECONDS = 10.0
+made = kopf_thread._settings
+def settings():
+    quick = made()
+    quick.networking.error_backoffs = (0.1, 0.1, 0.1, 0.1)
+    return quick
+kopf_thread._settings = settings
+"""
+
+MORTAL = """
+import asyncio, kopf
+async def dies(roots, **_):
+    await asyncio.sleep(4)
+    raise SystemExit("no more memory")
+kopf.run_tasks = dies
+"""
+
+
+def start(controlled: Controlled, prelude: str, proxy: FaultProxy | None = None) -> ControllersProcess:
+    ControllersProcess.prelude = prelude
+    try:
+        return controlled.control(proxy=proxy)
+    finally:
+        ControllersProcess.prelude = ""
+
+
+def has_ended(process: ControllersProcess) -> bool:
+    """Whether kopf did not get to its end, so that the process has ended for it."""
+    if process.process.poll() is None:
+        return False
+    assert process.process.wait() == 1
+    assert process.said("kopf failed and does not end")
+    return True
+
+
+def liveness(process: ControllersProcess) -> str:
+    """What the kubelet hears; nothing of a process that has just ended."""
+    try:
+        return process.page("/livez")[1]
+    except OSError:
+        return ""
+
+
+def test_a_thread_that_dies_takes_the_process_with_it(controlled: Controlled) -> None:
+    process = start(controlled, MORTAL)
+
+    assert process.process.wait(40) == 1
+    assert process.said("the thread kopf ended: SystemExit: no more memory")
+
+
+def test_a_watch_that_cannot_be_had_has_the_process_started_anew(
+    controlled: Controlled, fault_proxy: FaultProxy
+) -> None:
+    process = start(controlled, IMPATIENT, fault_proxy)
+    process.wait_for(AT_WORK, 30)
+    still(lambda: process.page("/livez") == (200, "ok\n"), 15.0)
+
+    forbidden = Respond(403, json.dumps(status(403, "Forbidden", "queues is forbidden")))
+    fault_proxy.inject(forbidden, method="GET", path="/queues$", times=1000)
+    controlled.control_plane.restart(down_seconds=0.5)  # so that watches end
+
+    eventually(lambda: has_ended(process) or "kopf was not well for" in liveness(process), 60.0)
+    said = " ".join(line["event"] for line in process.lines()) if has_ended(process) else liveness(process)
+    assert "queues is forbidden" in said
+
+
+def test_queues_are_heard_of_after_an_outage_that_is_too_long_for_kopf(controlled: Controlled) -> None:
+    process = start(controlled, IMPATIENT)
+    process.wait_for(AT_WORK, 30)
+
+    controlled.control_plane.restart(down_seconds=5.0)
+    queue = controlled.queue("after-outage")
+
+    def is_heard_of() -> bool:
+        if controlled.controllers[-1].process.poll() is not None:  # or it has lost its Lease meanwhile
+            start(controlled, IMPATIENT)  # as a kubelet does
+        return "state" in controlled.api.get(f"{GROUPS}/queues/{queue}").get("status", {})
+
+    eventually(is_heard_of, 60.0)
+    controlled.api.delete(f"{GROUPS}/queues/{queue}")
