@@ -66,6 +66,7 @@ class Options:
     scheduler_conf: str = ""
     scheduler_configmap: str = ""
     schedule_period: float = 1.0
+    settle: float = 0.0
     default_queue: str = "default"
     plain_pods: str = ""
     leader_elect: bool = True
@@ -96,7 +97,7 @@ class Program(Process):
     def __init__(self, options: Options) -> None:
         super().__init__(leader_elect=options.leader_elect)
         self._options = options
-        self._inbox = Inbox()
+        self._inbox = Inbox.settling(options.settle)
         self._metrics = SchedulerMetrics()
         self._leading = False
         self._informers: list[Informer] = []

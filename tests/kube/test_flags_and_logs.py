@@ -91,6 +91,7 @@ def test_the_lease_is_in_a_namespace_that_there_is_where_such_a_scheduler_runs(
         (("--scheduler-configmap", "just-a-name"), "NAMESPACE/NAME"),
         (("--leader-elect-renew-deadline", "20s"), "renew deadline"),
         (("--schedule-period", "0"), "positive"),
+        (("--settle", "6s"), "0 to 5s"),
         (("--no-such-flag",), "--no-such-flag"),
     ],
 )

@@ -186,6 +186,19 @@ def test_a_burst_is_taken_at_once_and_a_stream_does_not_put_it_off() -> None:
     assert len(inbox.take()) > 5
 
 
+def test_changes_that_settle_wait_for_others_although_the_burst_is_over() -> None:
+    inbox = Inbox.settling(0.2)
+    later = threading.Timer(0.1, inbox.put, ((A_CHANGE,),))
+    inbox.put((A_CHANGE,))
+    later.start()
+    began = time.monotonic()
+
+    assert inbox.wait(5.0)
+
+    assert 0.2 <= time.monotonic() - began < 1.0
+    assert inbox.take() == [A_CHANGE, A_CHANGE]
+
+
 def test_an_inbox_that_is_not_emptied_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("volsched.kube.inbox.FULL", 3)
     inbox = Inbox()

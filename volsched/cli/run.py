@@ -24,6 +24,9 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 VOLCANO: Final = "volcano"
 """Who answers to this name stands in the place of Volcano's scheduler, and makes the queues that have to exist."""
 
+LONGEST_SETTLE_SECONDS: Final = 5.0
+"""The scheduling thread sees nothing else meanwhile, neither signals nor the end of the program."""
+
 _HARMLESS: Final = (
     "alsologtostderr",
     "ca-cert-file",
@@ -105,6 +108,13 @@ def _take_harmless(command: Any) -> Any:
     default="1s",
     help="The longest wait for a session after a change; most wait a few milliseconds.",
 )
+@click.option(
+    "--settle",
+    type=Duration(),
+    default="0",
+    help="How long a change waits for others to join it before a session, at most 5s: jobs that are made together then "
+    "share what there is, whoever's pods come first. 0: until a burst is over, 3 to 25 ms.",
+)
 @click.option("--default-queue", default="default", metavar="NAME", help="The queue of what names none.")
 @click.option(
     "--plain-pods",
@@ -155,6 +165,8 @@ def options_from(flags: dict[str, Any]) -> Any:
     check_configmap(flags)
     if flags["schedule_period"] <= 0:
         raise click.UsageError("--schedule-period must be positive")
+    if not 0 <= flags["settle"] <= LONGEST_SETTLE_SECONDS:
+        raise click.UsageError(f"--settle must be 0 to {LONGEST_SETTLE_SECONDS:g}s")
     names = tuple(dict.fromkeys(flags["scheduler_names"]))
     alone = names == (DEFAULT_SCHEDULER,)
     lease = lease_from(flags, "kube-scheduler" if alone else "volsched", _lease_namespace(names))
@@ -163,6 +175,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         scheduler_conf=flags["scheduler_conf"],
         scheduler_configmap=flags["scheduler_configmap"],
         schedule_period=flags["schedule_period"],
+        settle=flags["settle"],
         default_queue=flags["default_queue"],
         plain_pods=flags["plain_pods"] or ("direct" if DEFAULT_SCHEDULER in names else "podgroup"),
         leader_elect=flags["leader_elect"],

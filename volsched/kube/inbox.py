@@ -28,6 +28,11 @@ FULL: Final = 20_000
 class Inbox:
     """Changes by their order of arrival, and a bell."""
 
+    @classmethod
+    def settling(cls, seconds: float) -> Inbox:
+        """Return one in which each first change waits this long for others; with 0 only until its burst is over."""
+        return cls(seconds, seconds) if seconds > 0 else cls()
+
     def __init__(self, quiet: float = QUIET_SECONDS, longest: float = LONGEST_SECONDS) -> None:
         self._batches: deque[Sequence[Change]] = deque()
         self._bell = threading.Event()
