@@ -160,7 +160,7 @@ def test_a_part_is_above_nothing_and_at_most_the_whole(given: Any) -> None:
     [
         ("a=b", 'must be a mapping with matchLabels, matchExpressions or both, not the text "a=b"'),
         ({"matchlabels": {}}, "has no key matchlabels; did you mean matchLabels?"),
-        ({"matchLabels": {"a": True}}, "is no selector: matchLabels[...]: Expected `str`, got `bool`"),
+        ({"matchLabels": {"a": True}}, "is no selector: matchLabels[a]: Expected `str`, got `bool`"),
         ({"matchLabels": {"": "b"}}, "the key of a label must not be empty"),
         (
             {"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]},

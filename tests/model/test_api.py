@@ -64,14 +64,23 @@ def test_a_pod_is_read_with_the_fields_that_matter() -> None:
     ("fields", "path", "message"),
     [
         ({"spec": {"nodeSelector": [1]}}, "$.spec.nodeSelector", "Expected `object`, got `array`"),
-        ({"spec": {"nodeSelector": {"a": True}}}, "$.spec.nodeSelector[...]", "Expected `str`, got `bool`"),
+        (
+            {"spec": {"nodeSelector": {"a": "b", "example.com/c": True}}},
+            "$.spec.nodeSelector[example.com/c]",
+            "Expected `str`, got `bool`",
+        ),
         ({"spec": {"containers": [{"ports": "x"}]}}, "$.spec.containers[0].ports", "Expected `array`, got `str`"),
         ({"spec": {"containers": [{}, 3]}}, "$.spec.containers[1]", "Expected `object`, got `int`"),
         ({"spec": {"priority": "high"}}, "$.spec.priority", "Expected `int | null`, got `str`"),
         (
-            {"spec": {"overhead": {"cpu": [1]}}},
-            "$.spec.overhead[...]",
+            {"spec": {"overhead": {"memory": 1, "cpu": [1]}}},
+            "$.spec.overhead[cpu]",
             "Expected `int | float | str`, got `array`",
+        ),
+        (
+            {"spec": {"containers": [{}, {"resources": {"limits": {"nvidia.com/gpu": True}}}]}},
+            "$.spec.containers[1].resources.limits[nvidia.com/gpu]",
+            "Expected `int | float | str`, got `bool`",
         ),
         ({"metadata": {"name": "x", "labels": 1}}, "$.metadata.labels", "Expected `object`, got `int`"),
         ({"spec": 1}, "$.spec", "Expected `object`, got `int`"),

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from volsched.model.errors import ObjectError
+from volsched.model.paths import with_keys
 from volsched.model.quantity import QuantityText
 
 ResourceList = dict[str, QuantityText]
@@ -1000,18 +1001,19 @@ def decode_object(raw: Mapping[str, Any]) -> ApiObject:
 
 def decode_as(kind: type[AnyObject], raw: Mapping[str, Any]) -> AnyObject:
     """Return the object as a struct of this kind, or raise ObjectError."""
+    read = as_json(raw)
     try:
-        return msgspec.convert(as_json(raw), kind)
+        return msgspec.convert(read, kind)
     except msgspec.ValidationError as error:
-        field, message = field_and_message(error)
+        field, message = field_and_message(error, read)
         raise ObjectError(str(raw.get("kind") or kind.__name__), object_name(raw), field, message) from error
 
 
-def field_and_message(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Return the path (`$.spec.nodeSelector`) and the text of what msgspec found wrong."""
+def field_and_message(error: msgspec.ValidationError, read: Any) -> tuple[str, str]:
+    """Return the path (`$.spec.nodeSelector`) and the text of what msgspec found wrong in what it read."""
     match = _MESSAGE_AND_PATH.fullmatch(str(error))
     message, path = match.groups() if match else (str(error), None)
-    return path or "$", message
+    return with_keys(path or "$", message, read), message
 
 
 def as_json(value: Any) -> Any:

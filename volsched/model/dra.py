@@ -385,10 +385,11 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def parsed(spec: Any, kind: type[Spec], path: str = "spec") -> Spec:
     """Return a spec of one of these kinds; FieldError with the path for whatever is not understood."""
+    read = _of_today(api.as_json({} if spec is None else spec))
     try:
-        return msgspec.convert(_of_today(api.as_json({} if spec is None else spec)), kind)
+        return msgspec.convert(read, kind)
     except msgspec.ValidationError as error:
-        field, message = api.field_and_message(error)
+        field, message = api.field_and_message(error, read)
         raise FieldError(path + field.removeprefix("$"), message).detached() from None
 
 
