@@ -96,8 +96,8 @@ def _worth_a_look(session: Session) -> list[JobInfo]:
             found.append(job)
             continue
         if kind not in hopeless:
-            still = kind == (kind[0], cluster.facts_version) and session.engine.hopeless(next(iter(job.waiting.values())))
-            hopeless[kind] = still
+            first = next(iter(job.waiting.values()))
+            hopeless[kind] = kind == (kind[0], cluster.facts_version) and session.engine.hopeless(first)
         if hopeless[kind]:
             job.parked_at = relief
         else:
