@@ -58,6 +58,15 @@ def test_a_group_without_a_minimum_of_resources_is_admitted_unasked() -> None:
     assert (phases(decision), votes.asked, votes.admitted) == ({"g": "Inqueue"}, [], ["g"])
 
 
+def test_a_minimum_as_volcanos_job_controller_writes_it_is_admitted_for_what_pods_can_ask_for() -> None:
+    written = {"cpu": "2", "requests.cpu": "2", "limits.cpu": "4", "pods": "2", "count/pods": "2"}
+    quota = conf("enqueue", "priority gang", "overcommit proportion")
+    world = a_cluster().node("n1", cpu=4).group("fits", phase="Pending", minResources=written)
+    world.group("does-not", phase="Pending", minResources=written | {"cpu": "3"})
+
+    assert phases(decide(world, quota)) == {"fits": "Inqueue", "does-not": "Pending"}
+
+
 def test_a_reject_holds_nobody_else_up_and_is_not_asked_again_in_the_session() -> None:
     votes = Votes("a")
     world = a_cluster()
