@@ -73,25 +73,16 @@ class Demands:
         if not self._ledger.awaits_devices(job):
             return {}
         gone = frozenset(without)
-        wanted = {
-            task.uid: _left(self.of_task(task), gone) for task in job.tasks.values() if self._ledger.concerns(task)
-        }
+        tasks = [task for task in job.tasks.values() if self._ledger.concerns(task)]
+        wanted = {task.uid: _left(self.of_task(task), gone) for task in tasks}
         parts = [self._part(job, role, members, least, gone) for role, members, least in _roles(job)]
         users = Counter(key for claims in wanted.values() for key in claims)
         for part in parts:
             users.update(dict.fromkeys(part.named, part.missing))
         total: dict[Amount, Fraction] = {}
         for part in parts:
-            own = [_sum(v for k, v in wanted.get(uid, {}).items() if users[k] == 1) for uid in part.members]
-            if part.missing:
-                own.append(
-                    _times(_sum([part.made, *(v for k, v in part.named.items() if users[k] == 1)]), part.missing)
-                )
-            _add_smallest(total, own, part.least)
-        members = len(job.tasks) + sum(part.missing for part in parts)
-        spare = members - min(job.min_available, members)
-        claims = {k: v for found in (*wanted.values(), *(part.named for part in parts)) for k, v in found.items()}
-        _add(total, _sum(v for k, v in claims.items() if users[k] > max(1, spare)))
+            _add_smallest(total, _own(part, wanted, users), part.least)
+        _add(total, _shared(job, wanted, parts, users))
         _add(total, {Amount(name): amount for name, amount in self._ledger.promised_extended(job).items()})
         return total
 
@@ -111,6 +102,25 @@ def _roles(job: JobInfo) -> Iterator[tuple[str, list[str], int]]:
         yield "", list(job.tasks), job.min_available
     for role, least in sorted(job.min_roles.items()):
         yield role, [uid for uid, task in job.tasks.items() if task.role == role], least
+
+
+def _own(part: _Part, wanted: Mapping[str, Wanted], users: Counter[str]) -> list[dict[Amount, Fraction]]:
+    """Return what each pod of a role uses alone; those that are missing come last, all together."""
+    own = [_sum(v for k, v in wanted.get(uid, {}).items() if users[k] == 1) for uid in part.members]
+    if not part.missing:
+        return own
+    named = _sum(v for k, v in part.named.items() if users[k] == 1)
+    return [*own, _times(_sum((part.made, named)), part.missing)]
+
+
+def _shared(
+    job: JobInfo, wanted: Mapping[str, Wanted], parts: Iterable[_Part], users: Counter[str]
+) -> dict[Amount, Fraction]:
+    """Return what those shared claims count for without which the job cannot start: too few of its pods do without."""
+    members = len(job.tasks) + sum(part.missing for part in parts)
+    spare = members - min(job.min_available, members)
+    claims = {k: v for found in (*wanted.values(), *(part.named for part in parts)) for k, v in found.items()}
+    return _sum(v for k, v in claims.items() if users[k] > max(1, spare))
 
 
 def _left(wanted: Wanted, gone: frozenset[str]) -> Wanted:
