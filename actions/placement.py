@@ -125,6 +125,7 @@ def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> 
     """Members that found a place wait for their gang; say so, and for what."""
     job = attempt.job
     placed = [o.task for o in statement.operations if o.kind == "allocate"]
+    job.fitting = frozenset(task.uid for task in placed)
     others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
     origin = min(others, key=lambda t: t.key).refusal if others else None
     for task in [*placed, *attempt.tasks]:

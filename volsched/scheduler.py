@@ -192,7 +192,8 @@ class Scheduler:
         steps: list[Step] = []
         statuses = []
         for job in jobs:
-            status = groups.status_of(job, unschedulable=session.unschedulable.get(job.key, False))
+            unschedulable = session.unschedulable.get(job.key, False)
+            status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
             cluster.set_phase(job, status.phase)
             statuses.append((job, status))
             self._backlog.count(job)

@@ -41,6 +41,13 @@ def job(tasks: str, minimum: int = 1, phase: str = INQUEUE) -> JobInfo:
     return made
 
 
+@pytest.mark.parametrize(("tasks", "phase"), [("", PENDING), ("p", PENDING), ("r", RUNNING), ("s", COMPLETED)])
+def test_without_its_queue_a_group_with_a_minimum_of_nobody_is_not_completed_by_having_nobody(
+    tasks: str, phase: str
+) -> None:
+    assert status_of(job(tasks, minimum=0, phase=PENDING), unschedulable=False, queued=False).phase == phase
+
+
 @pytest.mark.parametrize(
     ("tasks", "minimum", "before", "unschedulable", "phase"),
     [

@@ -9,6 +9,7 @@ import pytest
 from volsched.framework.reporter import about_job, about_task, condition_of, gang_message, refusal_of
 from volsched.model.job import JobInfo
 from volsched.model.plan import Tell, WritePodCondition
+from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import TaskTemplate
 from volsched.model.verdict import LONGEST_MESSAGE, Scope, Step, Verdict
@@ -100,17 +101,34 @@ def test_a_pod_without_a_job_waits_for_its_own_reason() -> None:
     assert refusal_of(task("p", NO_ROOM)) == NO_ROOM
 
 
-def test_the_gang_says_how_many_are_short_and_the_first_reason() -> None:
-    waiting = job(task("b", NO_ROOM), task("a", GANG), task("c", NO_ROOM), minimum=3)
+def test_the_gang_says_how_many_are_short_who_stands_where_and_the_first_reason() -> None:
+    waiting = job(task("b", NO_ROOM), task("a", GANG), task("c", NO_ROOM), task("d", GANG), minimum=4)
+    waiting.fitting = frozenset({"uid-a", "uid-c"})
 
     assert gang_message(waiting) == (
-        "3/3 tasks in gang unschedulable: pod group is not ready, 3 minAvailable; "
-        "b: 0/3 nodes are available: 3 Insufficient cpu."
+        "3/4 tasks in gang unschedulable: pod group is not ready, 4 Pending, 4 minAvailable; "
+        "Pending: 1 Schedulable, 3 Unschedulable. "
+        "Origin reason is b: 0/3 nodes are available: 3 Insufficient cpu."
     )
     assert gang_message(job(task("a"), refusal=NOT_ADMITTED, minimum=4)) == (
-        "4/1 tasks in gang unschedulable: pod group is not ready, 4 minAvailable; resource in cluster is overused"
+        "4/1 tasks in gang unschedulable: pod group is not ready, 1 Pending, 4 minAvailable; "
+        "Pending: 1 Unschedulable. Origin reason is: resource in cluster is overused"
     )
     assert gang_message(job(minimum=1)) == "1/0 tasks in gang unschedulable: pod group is not ready, 1 minAvailable"
+
+
+def test_members_that_run_are_counted_apart_from_those_that_wait() -> None:
+    running = task("r")
+    waiting = job(running, task("a", NO_ROOM), task("b", GANG), minimum=3)
+    waiting.fitting = frozenset({"uid-b"})
+    running.status = TaskStatus.RUNNING
+    waiting.recount(running, TaskStatus.PENDING)
+
+    assert gang_message(waiting) == (
+        "1/3 tasks in gang unschedulable: pod group is not ready, 1 Running, 2 Pending, 3 minAvailable; "
+        "Pending: 1 Schedulable, 1 Unschedulable. "
+        "Origin reason is a: 0/3 nodes are available: 3 Insufficient cpu."
+    )
 
 
 def test_no_message_is_longer_than_an_event_may_be() -> None:

@@ -16,11 +16,15 @@ from volsched.model.plan import WriteGroupStatus
 from volsched.model.status import IS_SCHEDULED, TaskStatus
 
 
-def status_of(job: JobInfo, *, unschedulable: bool) -> GroupStatus:
-    """What a job's PodGroup should say. ``unschedulable``: this session and one before found that it cannot start."""
+def status_of(job: JobInfo, *, unschedulable: bool, queued: bool = True) -> GroupStatus:
+    """What a job's PodGroup should say.
+
+    ``unschedulable``: this session and one before found that it cannot start. ``queued``: its queue exists; without
+    one no session looks at it, so a minimum of nobody is no reason to call it Completed.
+    """
     counts = job.counts
     return GroupStatus(
-        phase=_phase(job, unschedulable=unschedulable),
+        phase=_phase(job, unschedulable=unschedulable, queued=queued),
         running=counts[TaskStatus.RUNNING],
         succeeded=counts[TaskStatus.SUCCEEDED],
         failed=counts[TaskStatus.FAILED],
@@ -28,14 +32,14 @@ def status_of(job: JobInfo, *, unschedulable: bool) -> GroupStatus:
     )
 
 
-def _phase(job: JobInfo, *, unschedulable: bool) -> str:
+def _phase(job: JobInfo, *, unschedulable: bool, queued: bool) -> str:
     counts = job.counts
     if unschedulable and counts[TaskStatus.RUNNING]:
         return UNKNOWN
     scheduled = sum(count for count, counted in zip(counts, IS_SCHEDULED, strict=True) if counted)
     if counts[TaskStatus.RELEASING]:
         scheduled += sum(1 for t in job.tasks.values() if t.status is TaskStatus.RELEASING and t.node is not None)
-    if scheduled >= job.min_available:
+    if scheduled >= job.min_available and (scheduled or queued):
         finished = counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED]
         return COMPLETED if scheduled == finished else RUNNING
     return INQUEUE if job.phase == INQUEUE else PENDING

@@ -5,12 +5,13 @@ Everything is told on change only: a task's or job's refusal is rendered when it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Tell, WritePodCondition
 from volsched.model.queue import QueueInfo
+from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import BINDER, Step, Verdict, truncated
 
@@ -99,13 +100,35 @@ def about_victim(task: TaskInfo, message: str) -> Iterator[Tell]:
 
 
 def gang_message(job: JobInfo) -> str:
-    """The message of the Unschedulable condition: how many of the gang are short, and the first reason."""
-    short = max(0, job.min_available - job.ready_count)
-    refused = sorted((t for t in job.waiting.values() if t.refusal is not None), key=lambda t: t.key)
-    own = next((t for t in refused if t.refusal is not None and t.refusal.step is not Step.GANG), None)
-    origin = own.refusal if own is not None else job.refusal
-    text = f"{short}/{len(job.tasks)} tasks in gang unschedulable: "
-    text += f"pod group is not ready, {job.min_available} minAvailable"
-    if origin is not None:
-        text += f"; {own.name + ': ' if own is not None else ''}{origin.message}"
-    return truncated(text)
+    """The message of the Unschedulable condition, in Volcano's words: how many are short, who stands where, and why.
+
+    The first number is how many members the minimum lacks beside those that would have a node.
+    """
+    waiting = sorted(job.waiting.values(), key=lambda task: task.key)
+    fitting = sum(1 for task in waiting if _would_fit(job, task))
+    short = max(0, job.min_available - job.ready_count - fitting)
+    stands = {status.name.capitalize(): job.counts[status] for status in TaskStatus}
+    text = f"{short}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, "
+    text += _counted({**stands, "minAvailable": job.min_available})
+    pending = {"Schedulable": fitting, "Unschedulable": job.counts[TaskStatus.PENDING] - fitting}
+    if any(pending.values()):
+        text += f"; Pending: {_counted(pending)}"
+    return truncated(text + _origin(job, waiting))
+
+
+def _would_fit(job: JobInfo, task: TaskInfo) -> bool:
+    """Whether a waiting task found a place when its gang was last tried, and nothing was said against it since."""
+    return task.uid in job.fitting and task.refusal is not None and task.refusal.step is Step.GANG
+
+
+def _counted(amounts: Mapping[str, int]) -> str:
+    """Amounts as "2 Pending, 3 minAvailable", in the order of these words as texts, as Volcano has them."""
+    return ", ".join(sorted(f"{amount} {name}" for name, amount in amounts.items() if amount))
+
+
+def _origin(job: JobInfo, waiting: Sequence[TaskInfo]) -> str:
+    """Say why at all: a member's own reason, else what keeps the whole job."""
+    own = next((t for t in waiting if t.refusal is not None and t.refusal.step is not Step.GANG), None)
+    if own is not None and own.refusal is not None:
+        return f". Origin reason is {own.name}: {own.refusal.message}"
+    return f". Origin reason is: {job.refusal.message}" if job.refusal is not None else ""

@@ -51,6 +51,7 @@ class JobInfo:
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
     ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the
     job was found to be hopeless, ``hunted_at`` for each action the cluster's changes at which it last sought victims.
+    ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
     ``hopeless_as`` says what it was parked for, when no node had room for any of its pods.
     """
 
@@ -61,6 +62,7 @@ class JobInfo:
         "confirmed",
         "counts",
         "created",
+        "fitting",
         "group_uid",
         "has_group",
         "hopeless_as",
@@ -118,6 +120,7 @@ class JobInfo:
         self.ready_count = 0
         self.pending_best_effort = 0
         self.refusal: Verdict | None = None
+        self.fitting: frozenset[str] = frozenset()
         self.parked_at = NOT_PARKED
         self.hopeless_as: Hopeless | None = None
         self.hunted_at: dict[str, int] = {}
