@@ -185,6 +185,19 @@ def test_a_config_map_among_the_manifests_counts_unless_another_is_given(tmp_pat
     assert json.loads(call("simulate", "-f", file, "-o", "json", "--config", config).stdout)["binds"] != []
 
 
+def test_which_of_two_config_maps_counts_is_nobodys_concern_when_another_is_given(tmp_path: Path) -> None:
+    data = {"scheduler.conf": LEAN}
+    maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data} for name in "cd"]
+    file = written(tmp_path, node("n1"), pod("p"), *maps)
+    config = tmp_path / "lean.conf"
+    config.write_text(LEAN)
+
+    undecided = call("simulate", "-f", file, "-o", "json")
+    assert (undecided.exit_code, undecided.stdout) == (2, "")
+    assert "ConfigMap/default/d: data[scheduler.conf]: holds a scheduler configuration, and so does" in undecided.stderr
+    assert json.loads(call("simulate", "-f", file, "-o", "json", "--config", config).stdout)["binds"] != []
+
+
 def test_a_warning_of_the_configuration_goes_to_standard_error(tmp_path: Path) -> None:
     config = tmp_path / "c.conf"
     config.write_text(f"{LEAN}metrics: {{type: prometheus}}\n")

@@ -107,6 +107,13 @@ def test_workloads_make_their_pods_at_once(manifest: Manifest, expected: list[st
     assert names(world(manifest)) == expected
 
 
+def test_pods_with_names_of_their_own_lose_none_of_them_to_another_workload() -> None:
+    found = world(workload("Deployment", "a"), workload("ReplicaSet", "db", 2), workload("StatefulSet", "db", 2))
+    assert [name for name in names(found) if name.startswith("db")] == ["db-0", "db-1", "db-2", "db-3"]
+    job = volcano_job("train", {"worker": 1})
+    assert names(world(workload("ReplicaSet", "train-worker"), job)) == ["train-worker-1"]
+
+
 def test_a_daemon_set_makes_a_pod_for_each_node_that_it_may_run_on() -> None:
     nodes = [
         node("a", labels={"gpu": "1"}),

@@ -199,10 +199,10 @@ def _configuration(inventory: Inventory | None, flags: dict[str, Any]) -> tuple[
             return read_text(flags["config"]), flags["config"]
         if flags["scheduler_configmap"]:
             return _from_cluster(flags), f"ConfigMap/{flags['scheduler_configmap']}"
+        if inventory is not None and (chosen := inventory.chosen_configuration()) is not None:
+            return chosen, inventory.configuration_source
     except (InputError, ConfigError) as error:
         refuse(error, f"ConfigMap/{flags['scheduler_configmap']}" if flags["scheduler_configmap"] else "")
-    if inventory is not None and inventory.configuration is not None:
-        return inventory.configuration, inventory.configuration_source
     return None, ""
 
 

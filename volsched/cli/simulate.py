@@ -96,8 +96,8 @@ def _profile(config: str | None, inventory: Inventory) -> Profile:
     try:
         if config is not None:
             text, source = read_text(config), config
-        elif inventory.configuration is not None:
-            text, source = inventory.configuration, inventory.configuration_source
+        elif (chosen := inventory.chosen_configuration()) is not None:
+            text, source = chosen, inventory.configuration_source
         profile, warnings = registry.load_profile(text)
     except (InputError, ConfigError) as error:
         refuse(error, source)

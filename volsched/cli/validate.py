@@ -13,7 +13,7 @@ from volsched.cli.flags import files_flag, output_flag
 from volsched.cli.output import print_result, refuse
 from volsched.framework.arguments import nearest
 from volsched.framework.loading import is_bare_configuration
-from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE
+from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE, Fault
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError
 from volsched.simulation.manifests import (
@@ -96,7 +96,7 @@ def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[P
     objects.append(found)
 
 
-def _of_unknown(document: Document, message: str) -> Problem:
+def _of_unknown(document: Document, fault: Fault) -> Problem:
     """A kind that is only foreign is none of our business; one that looks like a slip is an error."""
     kind, version = document.raw.get("kind"), str(document.raw.get("apiVersion", ""))
     ours = (
@@ -104,5 +104,5 @@ def _of_unknown(document: Document, message: str) -> Problem:
     )
     subject = f"{kind or 'object'} in {document.source}, {document.place}"
     if ours:
-        return Problem(subject, "kind", UNKNOWN_KIND, message)
+        return Problem(subject, fault.field, UNKNOWN_KIND, fault.message)
     return Problem(subject, "kind", UNKNOWN_KIND, f"{kind} is not checked", "warning")

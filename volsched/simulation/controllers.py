@@ -82,6 +82,7 @@ class Controllers:
         self._pods: dict[str, dict[str, api.Pod]] = {}
         self._group_of: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
+        self._fixed_names: set[str] = set()
         self._generations: dict[str, int] = {}
 
     # -- turns --------------------------------------------------------------------------------------------------------
@@ -129,6 +130,7 @@ class Controllers:
                 self._workloads[uid] = found
             elif isinstance(found, api.Job):
                 self._workloads[uid] = jobs.with_defaults(found, self._default_scheduler)
+        self._fixed_names = {name for workload in self._workloads.values() for name in _fixed_names(workload)}
 
     def _first_pods(self, found: api.ApiObject) -> list[api.Pod]:
         if isinstance(found, api.Pod):
@@ -204,7 +206,7 @@ class Controllers:
             number = self._numbers.get(uid, 0)
             self._numbers[uid] = number + 1
             name = f"{meta.name}-{number}"
-            if not self._exists(workload, name):
+            if not self._exists(workload, name) and f"{meta.namespace}/{name}" not in self._fixed_names:
                 return name
 
     def _birth(self, owner: api.ApiObject, name: str) -> Birth:
@@ -255,6 +257,15 @@ class Controllers:
         if queue == group.spec.queue:
             return group
         return msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, queue=queue))
+
+
+def _fixed_names(workload: Workload) -> Iterator[str]:
+    """Yield the names that pods of the workload have to have, so that no other's ordinal takes one of them."""
+    namespace = workload.metadata.namespace
+    if isinstance(workload, api.StatefulSet):
+        yield from (f"{namespace}/{name}" for name in workloads.stateful_names(workload))
+    elif isinstance(workload, api.Job):
+        yield from (f"{namespace}/{member.name}" for member in jobs.members(workload))
 
 
 def _with_owner(found: T, owners: Mapping[str, object], named: Mapping[tuple[str, str, str], str]) -> T:

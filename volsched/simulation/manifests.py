@@ -19,7 +19,7 @@ import yaml
 
 from volsched.framework.arguments import hint
 from volsched.framework.loading import find_in_data
-from volsched.framework.validation import Fault
+from volsched.framework.validation import UNKNOWN_KIND, Fault
 from volsched.model import api, dra
 from volsched.model.errors import ConfigError, ObjectError, VolschedError, shortened
 from volsched.validation.quantities import quantity_faults
@@ -102,13 +102,21 @@ class Document:
 class Inventory:
     """All objects of the input, in its order, and the configuration that was among them.
 
-    ``origin`` says of each object, by kind, namespace and name, where it came from.
+    ``origin`` says of each object, by kind, namespace and name, where it came from. ``configuration_problems`` say why
+    no ConfigMap can be used, which is nobody's concern when the configuration is given otherwise.
     """
 
     objects: list[api.ApiObject] = field(default_factory=list)
     configuration: str | None = None
     configuration_source: str = ""
+    configuration_problems: list[InputProblem] = field(default_factory=list)
     origin: dict[tuple[str, str, str], Document] = field(default_factory=dict)
+
+    def chosen_configuration(self) -> str | None:
+        """Return the configuration that a ConfigMap holds, if one does; InputError when it is not to be said which."""
+        if self.configuration_problems:
+            raise InputError(self.configuration_problems)
+        return self.configuration
 
     def of(self, kind: type[Object]) -> list[Object]:
         """Return the objects of one kind."""
@@ -283,7 +291,7 @@ def take_stock(documents: Sequence[Document]) -> Inventory:
         inventory.origin[identity] = document
         inventory.objects.append(found)
         if isinstance(found, api.ConfigMap):
-            _take_configuration(inventory, found, document, problems)
+            _take_configuration(inventory, found, document)
     if problems:
         raise InputError(problems)
     return inventory
@@ -292,7 +300,7 @@ def take_stock(documents: Sequence[Document]) -> Inventory:
 def _decoded(document: Document, problems: list[InputProblem]) -> api.ApiObject | None:
     unknown = unknown_kind(document.raw)
     if unknown is not None:
-        problems.append(document.problem(unknown, "kind"))
+        problems.append(document.problem(unknown.message, unknown.field, unknown_subject(document.raw)))
         return None
     try:
         found = completed(decode(document.raw))
@@ -313,19 +321,31 @@ def decode(raw: Mapping[str, Any]) -> api.ApiObject:
     return api.decode_object(raw)
 
 
-def unknown_kind(raw: Mapping[str, Any]) -> str | None:
+def unknown_kind(raw: Mapping[str, Any]) -> Fault | None:
     """Say why an object's kind is not understood; None when it is."""
     version, kind = raw.get("apiVersion"), raw.get("kind")
-    if not isinstance(kind, str):
+    if not isinstance(kind, str) or not kind:
         if "actions" in raw or "tiers" in raw:
-            return "is missing; a scheduler configuration is given with --config, or inside a ConfigMap"
-        return "is missing"
+            said = "is missing; a scheduler configuration is given with --config, or inside a ConfigMap"
+            return Fault("kind", UNKNOWN_KIND, said)
+        return Fault("kind", UNKNOWN_KIND, "is missing" if not kind else "must be a text")
     versions = _VERSIONS.get(kind)
     if versions is None:
-        return f"{shortened(kind, 60)} of {version} is not understood{hint(kind, _VERSIONS)}"
+        of = f" of {version}" if isinstance(version, str) and version else ""
+        return Fault("kind", UNKNOWN_KIND, f"{shortened(kind, 60)}{of} is not understood{hint(kind, _VERSIONS)}")
+    if not isinstance(version, str) or not version:
+        said = "is missing" if not version else "must be a text"
+        return Fault("apiVersion", UNKNOWN_KIND, f"{said}; {kind} is of {' or '.join(versions)}")
     if version not in versions:
-        return f"{kind} of {version} is not understood; it is of {' or '.join(versions)}"
+        return Fault("kind", UNKNOWN_KIND, f"{kind} of {version} is not understood; it is of {' or '.join(versions)}")
     return None
+
+
+def unknown_subject(raw: Mapping[str, Any]) -> str:
+    """Return how to call an object whose kind is not understood; empty when it does not even have a name."""
+    kind, metadata = raw.get("kind"), raw.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return subject_of_raw(raw if isinstance(kind, str) and kind else {**raw, "kind": "object"}) if name else ""
 
 
 def known_kinds() -> Iterable[str]:
@@ -398,9 +418,8 @@ def _size_faults(found: api.ApiObject) -> Iterator[Fault]:
             yield Fault(field_, "Invalid", f"{size} must be from 0 to {MOST_PODS}")
 
 
-def _take_configuration(
-    inventory: Inventory, found: api.ConfigMap, document: Document, problems: list[InputProblem]
-) -> None:
+def _take_configuration(inventory: Inventory, found: api.ConfigMap, document: Document) -> None:
+    problems = inventory.configuration_problems
     try:
         key = find_in_data(found.data)
     except ConfigError as error:
