@@ -3,7 +3,8 @@
 For each job::
 
     minimum   cards: what its PodGroup's annotation says until its pods exist, then what they ask for (*ours*: while
-              fewer than minAvailable pods exist, the larger of the two; a pod without a card changes nothing);
+              fewer than minAvailable pods exist, the larger of the two for each list; a pod without a card changes
+              nothing);
               cpu and memory: minResources, none for a job with cards that are spared them
     wanted    minimum less what the job holds
     reserved  what is wanted by a job that is admitted, its gated pods left out
@@ -15,7 +16,7 @@ Counted anew for jobs that changed, when the figures are next read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -212,9 +213,11 @@ class Demands:
 
     def _wanted_cards(self, job: JobInfo, held: Account) -> Mapping[Names, int]:
         said, pending = self.request(job).wants, self._pending(job)
-        asked_by_pods = sum(pending.values()) + sum(held.cards.values())
-        announced = len(job.tasks) < job.min_available and sum(said.values()) > asked_by_pods
-        return _less(said, held.cards) if announced or not asked_by_pods else pending
+        asked = Counter(pending)
+        asked.update({(card,): amount for card, amount in held.cards.items()})
+        if asked.total() and len(job.tasks) >= job.min_available:
+            return pending
+        return Counter(_less(said, asked)) + Counter(pending)
 
     def _pending(self, job: JobInfo) -> Mapping[Names, int]:
         """What pods without a node want."""
@@ -253,20 +256,20 @@ def _allocated(job: JobInfo) -> int:
     return sum(count for count, counts in zip(job.counts, IS_ALLOCATED, strict=True) if counts)
 
 
-def _less(said: Mapping[Names, int], held: Mapping[str, int]) -> Mapping[Names, int]:
-    """What is left of a job's own figures when what it holds is taken off the lists that it may have been meant by."""
-    left, rest = dict(said), dict(held)
-    for names, card in _matches(said, held):
-        taken = min(left[names], rest[card])
+def _less(said: Mapping[Names, int], asked: Mapping[Names, int]) -> dict[Names, int]:
+    """What is left of a job's own figures when what its pods ask for is taken off the lists that may have meant it."""
+    left, rest = dict(said), dict(asked)
+    for names, others in _matches(said, asked):
+        taken = min(left[names], rest[others])
         left[names] -= taken
-        rest[card] -= taken
+        rest[others] -= taken
     return {names: amount for names, amount in left.items() if amount}
 
 
-def _matches(said: Mapping[Names, int], held: Mapping[str, int]) -> Iterator[tuple[Names, str]]:
-    """Lists and the cards in them, the lists with least choice first."""
-    for names in sorted(said, key=lambda names: (len(names), names)):
-        yield from ((names, card) for card in names if card in held)
+def _matches(said: Mapping[Names, int], asked: Mapping[Names, int]) -> list[tuple[Names, Names]]:
+    """Lists that have a card in common: equal ones first, then those with least choice."""
+    pairs = [(names, others) for names in said for others in asked if not set(names).isdisjoint(others)]
+    return sorted(pairs, key=lambda pair: (pair[0] != pair[1], len(pair[0]), *pair))
 
 
 def _count(total: Counter[Names], amounts: Mapping[Names, int], by: int) -> None:

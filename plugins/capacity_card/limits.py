@@ -25,7 +25,7 @@ ROOT: Final = "root"
 class Limit:
     """What one queue may hold: milli-cores, bytes, milli-cards by name.
 
-    ``other`` counts for a card that is not named. ``is_empty``: the queue says nothing at all.
+    ``other`` counts for a card that is not named. ``is_empty``: the queue says nothing at all, not even 0.
     """
 
     queue: str
@@ -43,7 +43,8 @@ class Limit:
 def own_limit(queue: QueueInfo, quota: CardQuota) -> Limit:
     """What a queue may hold by its own object."""
     cpu, memory = queue.capability.get(CPU, 0), queue.capability.get(MEMORY, 0)
-    return Limit(queue.name, cpu, memory, quota.cards, is_empty=not (cpu or memory or any(quota.cards.values())))
+    says_nothing = not ({CPU, MEMORY} & queue.capability.keys() or queue.annotations.get(CARD_QUOTA, "").strip())
+    return Limit(queue.name, cpu, memory, quota.cards, is_empty=says_nothing)
 
 
 def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, says_cards: bool) -> Limit:

@@ -63,11 +63,12 @@ def unreadable_request(queue: str, why: str) -> Verdict:
 
 
 def empty_capability(limit: Limit, step: At) -> Verdict:
-    """A queue has no quota of anything."""
+    """A queue says nothing of what it may hold."""
     what = "allocate" if step is Step.ALLOCATABLE else "enqueue"
     message = (
         f"Queue <{limit.queue}> capability <cpu 0, memory 0> is empty, deny it to {what} (what a queue does not name "
-        "counts as 0: set spec.capability for cpu and memory, annotation volcano.sh/card.quota for cards)"
+        "counts as 0: set annotation volcano.sh/card.quota for cards, spec.capability for cpu and memory, or have "
+        "cardUnlimitedCpuMemory spare pods with cards)"
     )
     return Verdict(step, NAME, Scope.QUEUE, NO_CAPABILITY, message)
 

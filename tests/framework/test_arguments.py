@@ -107,6 +107,18 @@ def test_a_plugin_without_arguments_says_so() -> None:
     assert problem.message == "plugin gang takes no arguments, not even size"
 
 
+def test_a_bare_number_does_not_count_when_it_is_quoted() -> None:
+    schema = (Argument("weight", "float", 1.0, "A number.", lenient=True, bare=True),)
+
+    quoted = check("plugin x", schema, {"weight": "2.0"})
+
+    assert check("plugin x", schema, {"weight": 2}).values == {"weight": 2.0}
+    assert quoted.values == {"weight": 1.0}
+    assert [(problem.severity, problem.message) for problem in quoted.problems] == [
+        ("warning", 'weight of plugin x must be a number, not the text "2.0"; it counts as not given')
+    ]
+
+
 AMOUNTS = (
     Argument("quota.*", "quantity", None, "An amount each.", lenient=True),
     Argument("part.*", "percentage", None, "A part each."),

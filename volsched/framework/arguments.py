@@ -1,8 +1,9 @@
 """What a plugin or an action can be told: a schema of its arguments, and the check of what was given against it.
 
 The schema is data, so that one check serves the loader, the plugin itself and the documentation. A number or a boolean
-that is written as a quoted text counts when the text is one (Volcano's ConfigMaps are full of them); nothing else is
-bent into shape, and nothing that is given is passed over in silence.
+that is written as a quoted text counts when the text is one (Volcano's ConfigMaps are full of them), but for those of
+which it is known that they have never counted so; nothing else is bent into shape, and nothing that is given is passed
+over in silence.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Argument:
     it counts depends on the resource), ``percentage`` as an exact Fraction, ``selector`` as a LabelSelector.
     ``default`` is the value when the key is absent; a family has none. ``minimum`` and ``maximum`` bound numbers, both
     included, ``choices`` bound texts, in ``any_case`` written however one likes. What is wrong with a ``lenient`` one
-    is a warning and leaves it at its default. Leaving an ``expected`` one out is worth a warning.
+    is a warning and leaves it at its default. A ``bare`` one does not count when it is quoted. Leaving an ``expected``
+    one out is worth a warning.
     """
 
     key: str
@@ -60,6 +62,7 @@ class Argument:
     choices: tuple[str, ...] = ()
     lenient: bool = False
     any_case: bool = False
+    bare: bool = False
     expected: bool = False
 
     @property
@@ -75,7 +78,7 @@ class Argument:
 
     def parse(self, value: object) -> Any:
         """Return the value in this argument's type; a ValueError says what is wrong with it."""
-        parsed = _PARSERS[self.type](value)
+        parsed = None if self.bare and isinstance(value, str) else _PARSERS[self.type](value)
         if parsed is None:
             raise ValueError(f"must be {_WANTED[self.type]}, not {describe(value)}")
         if isinstance(parsed, int | float) and not isinstance(parsed, bool):

@@ -180,6 +180,12 @@ def test_a_refusal_counts_in_cards_too() -> None:
         pytest.param(
             {"cards": {A: 1}}, {}, {"cpu": 1}, False, "InsufficientCPUQuota", id="cpu without a capability is 0"
         ),
+        pytest.param({"cpu": "0"}, {}, {"cpu": 1}, False, "InsufficientCPUQuota", id="0 is said, not left out"),
+        pytest.param({}, {}, {"card": A}, False, "EmptyQueueCapability", id="a queue that says nothing"),
+        pytest.param({"cards": ""}, {}, {"card": A}, False, "EmptyQueueCapability", id="blank says nothing"),
+        pytest.param({"cards": {}}, {}, {"card": A}, False, "InsufficientScalarQuota", id="no cards at all are said"),
+        pytest.param({"cards": {A: 0}}, {}, {"card": A}, False, "InsufficientScalarQuota", id="0 cards are said"),
+        pytest.param({"cards": "{"}, {}, {"card": A}, False, "InsufficientScalarQuota", id="a broken quota is 0"),
         pytest.param({}, {}, {GPU: 1}, False, OK, id="E14 cards without a name count for nothing"),
     ],
 )
@@ -329,7 +335,9 @@ def test_pods_that_exist_win_over_the_annotation_once_the_minimum_is_there() -> 
     few = farm().quota("q", {A: 2}).gang("j", 1, card=A, minimum=4, request={A: 4}, phase="Pending")
     all_of_them = farm().quota("q", {A: 4}).gang("j", 4, card=A, minimum=4, request={A: 40}, phase="Pending")
     unknown = farm().quota("q", {A: 1}).gang("j", 1, card="Nobody", request={A: 2}, phase="Pending")
+    others = farm().quota("q", {A: 4, H: 1}).gang("j", 4, card=A, minimum=6, request={A: 1, H: 2}, phase="Pending")
 
+    assert refusal(decided(others), "j")[1].startswith(sentence(H, 2000, 2000, 1000))
     assert refusal(decided(few), "j")[1].startswith(sentence(A, 4000, 4000, 2000))
     assert decided(all_of_them).bindings == {f"j-{n}": "a1" for n in range(4)}
     assert refusal(decided(unknown), "j")[1].startswith(sentence(A, 2000, 2000, 1000))
@@ -387,11 +395,12 @@ def test_a_gang_that_fails_gives_both_cards_back_in_the_same_session() -> None:
         (f"{T}|{A}", None, {"a1": 50.0, "t1": 100.0}),
         (f"{A}|{H}|{T}", 0, {"a1": 100.0, "h1": 50.0, "t1": 25.0}),
         (f"{A}|{H}|{T}", -3, {"a1": 100.0, "h1": 50.0, "t1": 25.0}),
+        (f"{A}|{H}|{T}", "2.0", {"a1": 100.0, "h1": 50.0, "t1": 25.0}),
         (A, None, {"a1": 0.0}),
     ],
 )
 def test_nodes_score_by_the_place_of_their_card_in_the_list(
-    names: str, weight: float | None, scores: dict[str, float]
+    names: str, weight: float | str | None, scores: dict[str, float]
 ) -> None:
     cluster = farm().cards("t1", T).cards("c1", "other").quota("q", {A: 4, H: 4, T: 4}).gang("j", card=names)
     arguments = {"nodeOrderWeight": weight} if weight is not None else {}
