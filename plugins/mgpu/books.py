@@ -41,6 +41,7 @@ class Holding(NamedTuple):
 class NodeBook:
     """One node: its cards, what pods hold of them by uid, and the pods of which that is not known, with the reason.
 
+    A node without cards has a book when there is something odd to say of it.
     ``used`` is what is taken of each card, by however much that is more than it has.
     """
 
@@ -203,7 +204,7 @@ class Books(Observer):
     def _open(self, node: NodeInfo) -> None:
         cards = _cards_of(node)
         self.changed[node.name] = None
-        if not cards.count:
+        if cards == Cards():
             self.nodes.pop(node.name, None)
             return
         self.nodes[node.name] = NodeBook(cards)
@@ -214,7 +215,7 @@ class Books(Observer):
     def _take(self, task: TaskInfo, node: NodeInfo) -> None:
         """Note what a pod with a node holds, by its annotations."""
         book = self.nodes.get(node.name)
-        if book is None:
+        if book is None or not book.cards.count:
             return
         request = self.requests.of(task.template)
         book.release(task.uid)

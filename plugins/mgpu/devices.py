@@ -25,6 +25,9 @@ CARD_IDS: Final = "volsched.io/mgpu-card-ids"
 
 MGPU: Final = "mgpu"
 CORE_OF_CARD: Final = 100
+MOST_CARDS: Final = 1024
+"""Cards of one node at most (*ours*). Nodes have some sixteen; one that tells of more than this is mistaken, and books
+of that many cards could take all memory that there is."""
 FIXED_SHARE: Final = "fixed-share"
 NATIVE_BURST_SHARE: Final = "native-burst-share"
 POLICIES: Final = (FIXED_SHARE, "guaranteed-burst-share", NATIVE_BURST_SHARE)
@@ -78,26 +81,34 @@ def count_of(labels: Mapping[str, str], core: int) -> int:
     """Return how many cards a node has, of its labels and allocatable core in thousandths of a percent.
 
     A node whose type is said to be anything but ``mgpu`` gives its cards away whole, in another way; they do not count.
+    Nor do more than ``MOST_CARDS``.
     """
-    if labels.get(NODE_TYPE, MGPU) != MGPU:
-        return 0
-    return max(0, core // (CORE_OF_CARD * MILLI))
+    told = max(0, core // (CORE_OF_CARD * MILLI))
+    return told if labels.get(NODE_TYPE, MGPU) == MGPU and told <= MOST_CARDS else 0
 
 
 def cards_of(labels: Mapping[str, str], annotations: Mapping[str, str], core: int, memory: int) -> Cards:
     """Return what a node offers, of its allocatable amounts in thousandths."""
-    count = count_of(labels, core)
-    if not count:
+    if labels.get(NODE_TYPE, MGPU) != MGPU:
         return Cards()
-    warnings = []
-    if core % (CORE_OF_CARD * MILLI):
-        warnings.append(f"{CORE} is {core / MILLI:g}, no multiple of {CORE_OF_CARD}: it counts as {count} cards")
+    count = count_of(labels, core)
+    warnings = _odd_core(core, count)
+    if not count:
+        return Cards(warnings=tuple(warnings))
     if policy_of(labels) not in POLICIES:
         warnings.append(f"label {POLICY} is none of {', '.join(POLICIES)}: only whole cards can be given out")
     ids, fault = _ids(annotations, count)
     return Cards(
         count, memory // MILLI // count, policy_of(labels), ids, (*warnings, fault) if fault else tuple(warnings)
     )
+
+
+def _odd_core(core: int, count: int) -> list[str]:
+    if core >= CORE_OF_CARD * MILLI and not count:
+        return [f"{CORE} is more than {MOST_CARDS} cards have: none is given out"]
+    if core % (CORE_OF_CARD * MILLI):
+        return [f"{CORE} is {core / MILLI:g}, no multiple of {CORE_OF_CARD}: it counts as {count} cards"]
+    return []
 
 
 def _ids(annotations: Mapping[str, str], count: int) -> tuple[tuple[str, ...], str]:

@@ -122,6 +122,40 @@ def test_cards_of_a_node(core: str, memory: str, cards: list[int]) -> None:
     assert [card.memory for card in book.state.cards] == cards if book else cards == []
 
 
+@pytest.mark.parametrize(
+    ("core", "cards", "said"),
+    [
+        pytest.param("100", 1, None, id="one card"),
+        pytest.param("99", 0, "is 99, no multiple of 100: it counts as 0 cards", id="less than a card"),
+        pytest.param("250", 2, "is 250, no multiple of 100: it counts as 2 cards", id="half a card"),
+        pytest.param("102400", 1024, None, id="as many as there can be"),
+        pytest.param("102500", 0, "is more than 1024 cards have: none is given out", id="one too many"),
+        pytest.param("9E", 0, "is more than 1024 cards have: none is given out", id="more than memory could hold"),
+    ],
+)
+def test_a_node_with_an_odd_number_of_cards_is_told(core: str, cards: int, said: str | None) -> None:
+    made = node()
+    made["status"]["allocatable"] |= {"vke.volcengine.com/mgpu-core": core, MEMORY: "16777216"}
+    rig = rig_of(made, *solo(pod("p", "full1")), *solo(pod("b", "full1", on="n1", cards="0")))
+
+    decision = rig.cycle()
+
+    assert told(decision).get("OddCards", "").removeprefix("vke.volcengine.com/mgpu-core ") == (said or "")
+    assert "CardStateUnknown" not in told(decision)
+    assert lists(decision, "p") == ("1" if cards > 1 else None)
+
+
+def test_a_node_that_tells_of_cards_that_can_be_gets_pods_again() -> None:
+    made = node()
+    made["status"]["allocatable"] |= {"vke.volcengine.com/mgpu-core": "9E"}
+    rig = rig_of(made, *solo(pod("p", "full2")))
+    rig.cycle()
+
+    rig.mirror.apply(put(node()))
+
+    assert lists(rig.cycle(), "p") == "0,1"
+
+
 # -- the result --------------------------------------------------------------------------------------------------------
 
 
