@@ -67,6 +67,20 @@ def test_a_minimum_as_volcanos_job_controller_writes_it_is_admitted_for_what_pod
     assert phases(decide(world, quota)) == {"fits": "Inqueue", "does-not": "Pending"}
 
 
+@pytest.mark.parametrize("voting", ["overcommit", "proportion"])
+def test_pods_that_come_gated_leave_what_was_reserved_for_them_to_others(voting: str) -> None:
+    on = rig(a_cluster().node("n1", cpu=4), conf("enqueue", "priority gang", voting))
+    first = (
+        a_cluster().group("first", minimum=2, phase="Inqueue", **needs(4)).group("next", phase="Pending", **needs(4))
+    )
+    gated = {"schedulingGates": [{"name": "wait"}]}
+
+    before = phases(cycle(on, *first.changes()))
+    cycle(on, *a_cluster().pod("p-0", "first", cpu=2, spec=gated).pod("p-1", "first", cpu=2, spec=gated).changes())
+
+    assert (before["next"], phases(cycle(on))["next"]) == ("Pending", "Inqueue")
+
+
 def test_a_reject_holds_nobody_else_up_and_is_not_asked_again_in_the_session() -> None:
     votes = Votes("a")
     world = a_cluster()

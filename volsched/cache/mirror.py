@@ -229,6 +229,8 @@ class Mirror:
         task.job = self._job_of(task)
         status, node = self._standing(task, pod)
         self.cluster.add_task(task, status, node)
+        if task.gated and node is None:
+            self.cluster.relief += 1  # what was reserved for it in its job's minimum is not, as long as it is gated
         self._explain_gates(task)
         self._sweep_sometimes()
 
