@@ -233,6 +233,51 @@ def test_queues_are_judged_beside_each_other() -> None:
     ]
 
 
+def test_what_children_are_guaranteed_together_is_at_most_what_their_parent_is() -> None:
+    half = {"guarantee": {"resource": {"cpu": "3"}}, "parent": "top"}
+    top = queue("top", guarantee={"resource": {"cpu": "5"}})
+    assert together(top, queue("a", **half)) == []
+    assert together(top, queue("a", **half), queue("b", **half)) == [
+        ("Queue/top", "spec.guarantee.resource[cpu]", "error")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "good", "bad"),
+    [
+        ("annotations", "volcano.sh/preemptable", "false", "no"),
+        ("labels", "volcano.sh/preemptable", "T", ""),
+        ("annotations", "volcano.sh/task-priority", "-5", "high"),
+        ("annotations", "volcano.sh/task-priority", "+2147483647", "2147483648"),
+        ("annotations", "volcano.sh/task-priority", "0", "1_000"),
+    ],
+)
+def test_volcanos_marks_on_pods_that_mean_nothing_are_warnings(kind: str, key: str, good: str, bad: str) -> None:
+    def marked(text: str) -> Manifest:
+        return changed(pod("p"), "metadata", kind, to={key: text})
+
+    assert problems(marked(good)) == []
+    (found,) = problems(marked(bad))
+    assert (found.field, found.severity) == (f"metadata.{kind}[{key}]", "warning")
+    template = {"metadata": {kind: {key: bad}}, "spec": marked(bad)["spec"]}
+    (inner,) = problems(changed(JOB, "spec", "tasks", 0, "template", to=template))
+    assert inner.field == f"spec.tasks[0].template.metadata.{kind}[{key}]"
+
+
+@pytest.mark.parametrize("bad", ["x", "0", "-1", "1.5", ""])
+def test_a_minimum_of_a_workload_that_means_nothing_is_a_warning(bad: str) -> None:
+    key = "scheduling.volcano.sh/group-min-member"
+    assert problems(workload("Deployment", "d", 1, metadata={"annotations": {key: "3"}})) == []
+    (found,) = problems(workload("Deployment", "d", 1, metadata={"annotations": {key: bad}}))
+    assert (found.field, found.severity) == (f"metadata.annotations[{key}]", "warning")
+
+
+@pytest.mark.parametrize("name", ["A_b", "-a", "a.b", "a" * 64])
+def test_a_task_of_a_job_has_a_name_that_pods_can_have(name: str) -> None:
+    (found,) = problems(changed(JOB, "spec", "tasks", 0, "name", to=name))
+    assert (found.field, found.severity) == ("spec.tasks[0].name", "error")
+
+
 def test_minima_of_roles_that_do_not_count_are_a_warning() -> None:
     (found,) = problems(group("g", 2, minTaskMember={"ps": 1, "worker": 3}))
     assert (found.field, found.severity) == ("spec.minMember", "warning")

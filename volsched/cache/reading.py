@@ -6,6 +6,7 @@ stop the scheduler.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -26,6 +27,7 @@ GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 ROLE: Final = "volcano.sh/task-spec"
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _QUOTA_NAMES: Final = ("count/", "requests.", "limits.")
 """How names begin that only a ResourceQuota knows: they repeat what ``cpu``, ``pods`` or a card's own name says."""
 
@@ -111,21 +113,33 @@ def pod_status(pod: api.Pod) -> TaskStatus:
 
 def pod_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
     """A task's priority: the annotation, else the pod's own number, else its class's, else 1 (Volcano's default)."""
-    annotated = pod.metadata.annotations.get(TASK_PRIORITY, "")
-    try:
-        return int(annotated)
-    except ValueError:
-        pass
+    annotated = task_priority_in(pod.metadata.annotations.get(TASK_PRIORITY, ""))
+    if annotated is not None:
+        return annotated
     if pod.spec.priority is not None:
         return pod.spec.priority
     return classes.get(pod.spec.priority_class_name, 1)
+
+
+def task_priority_in(text: str) -> int | None:
+    """The number that an annotation of priority says, None when it says none: digits, 32 bits, as Go reads it."""
+    if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
+        return None
+    return int(text)
 
 
 def is_preemptable(pod: api.Pod) -> bool:
     """The annotation, else the label; absent means yes, unreadable no."""
     meta = pod.metadata
     text = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE))
-    return text is None or text in ("1", "t", "T", "true", "TRUE", "True")
+    return text is None or truth_in(text) is True
+
+
+def truth_in(text: str) -> bool | None:
+    """The truth that a text says in one of the spellings that Go takes, None when it says none."""
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
 
 
 def role_of(pod: api.Pod) -> str:

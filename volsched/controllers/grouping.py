@@ -86,8 +86,13 @@ def inherited(annotations: Mapping[str, str]) -> dict[str, str]:
 
 def min_member_of(annotations: Mapping[str, str]) -> int:
     """Return how many pods of a workload have to start together; 1 when it says none, or nonsense."""
-    text = annotations.get(GROUP_MIN_MEMBER, "")
-    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else 1
+    return min_member_in(annotations.get(GROUP_MIN_MEMBER, "")) or 1
+
+
+def min_member_in(text: str) -> int | None:
+    """Return the number of pods that an annotation says, None when it is nonsense."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return number or None
 
 
 def plain_group(

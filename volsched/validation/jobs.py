@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -18,6 +19,7 @@ from volsched.framework.validation import (
     warning,
 )
 from volsched.model import api
+from volsched.model.errors import shortened
 from volsched.validation.pods import duplicates, not_below_zero, pod_faults
 from volsched.validation.queues import use_faults
 from volsched.validation.states import one_of
@@ -45,6 +47,8 @@ POLICY_EVENTS: Final = (
     "CommandIssued",
     "JobUpdated",
 )
+_DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONGEST_LABEL: Final = 63
 MOST_REPLICAS: Final = 150_000
 """Of a Job: as many pods as a cluster of Kubernetes is made for (its setup guide, "Considerations for large clusters").
 
@@ -76,6 +80,9 @@ def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
     names = [task.name or f"default{number}" for number, task in enumerate(spec.tasks)]
     yield from duplicates("spec.tasks", names, "task")
     for number, task in enumerate(spec.tasks):
+        if task.name and (len(task.name) > _LONGEST_LABEL or not _DNS_LABEL.fullmatch(task.name)):
+            said = f"{shortened(task.name, 80)!r} must be a name for pods: a-z, 0-9 and dashes inside, 63 at most"
+            yield Fault(f"spec.tasks[{number}].name", INVALID, said)
         yield from under(f"spec.tasks[{number}]", _task_faults(task, names))
     replicas = sum(max(0, task.replicas) for task in spec.tasks)
     yield from not_below_zero("spec.minAvailable", spec.min_available)

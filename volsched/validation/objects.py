@@ -8,6 +8,7 @@ from typing import Any, Final
 from volsched import registry
 from volsched.framework.validation import WORKLOADS, Faults, Surroundings, under
 from volsched.model import api
+from volsched.validation.annotations import annotation_faults
 from volsched.validation.configuration import config_map_faults
 from volsched.validation.jobs import group_faults, job_faults
 from volsched.validation.pods import not_below_zero, pod_faults
@@ -39,6 +40,7 @@ def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
     """
     yield from state_faults(found)
     yield from quantity_faults(found)
+    yield from annotation_faults(found)
     rules = _RULES.get(type(found))
     if rules is not None:
         yield from rules(found, beside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from volsched.framework.validation import FORBIDDEN, INVALID, NOT_FOUND, Fault, Faults, warning
@@ -81,20 +81,24 @@ def _is_below(name: str, top: str, queues: Mapping[str, api.Queue]) -> bool:
 
 
 def children_faults(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
-    """Yield what a queue promises its children beyond what it has itself."""
+    """Yield what a queue promises its children beyond what it has itself.
+
+    What they deserve together may be more, since not all ask for it at once; guarantees are kept at all times.
+    """
     children = [found for found in queues.values() if found.spec.parent == queue.metadata.name]
     guaranteed = [child.spec.guarantee.resource for child in children]
-    yield from _promised("spec.guarantee.resource", queue.spec.guarantee.resource, guaranteed)
-    yield from _promised("spec.deserved", queue.spec.deserved, [child.spec.deserved for child in children])
+    for field, said in _promised("spec.guarantee.resource", queue.spec.guarantee.resource, guaranteed):
+        yield Fault(field, INVALID, said)
+    for field, said in _promised("spec.deserved", queue.spec.deserved, [child.spec.deserved for child in children]):
+        yield warning(field, INVALID, said)
 
 
-def _promised(field: str, own: Amounts, promised: Sequence[Amounts]) -> Faults:
+def _promised(field: str, own: Amounts, promised: Sequence[Amounts]) -> Iterator[tuple[str, str]]:
     for name, text in own.items():
         total = sum(_parsed(name, amounts.get(name)) or 0 for amounts in promised)
         amount = _parsed(name, text)
         if amount is not None and total > max(amount, 0):
-            said = f"{text} is less than its children's together, {format_amount(name, total)}"
-            yield warning(f"{field}[{name}]", INVALID, said)
+            yield f"{field}[{name}]", f"{text} is less than its children's together, {format_amount(name, total)}"
 
 
 def use_faults(field: str, name: str, queues: Mapping[str, api.Queue]) -> Faults:

@@ -1,0 +1,42 @@
+"""What is wrong with Volcano's annotations and labels of pods and workloads that the scheduler and controllers read.
+
+They are free texts to the API server, and whoever reads them takes nonsense for something; these are warnings that say
+for what. Annotations of plugins are their validators' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from volsched.cache.reading import PREEMPTABLE, TASK_PRIORITY, task_priority_in, truth_in
+from volsched.controllers.grouping import GROUP_MIN_MEMBER, min_member_in
+from volsched.framework.validation import INVALID, WORKLOADS, Faults, pods_in, warning
+from volsched.model import api
+
+_GROUP_MIN_MEMBER: Final = f"metadata.annotations[{GROUP_MIN_MEMBER}]"
+
+
+def annotation_faults(found: api.ApiObject) -> Faults:
+    """Yield a warning for each annotation or label that cannot be read."""
+    for pod in pods_in(found):
+        yield from pod.under(_of_pod(pod.metadata))
+    if isinstance(found, WORKLOADS):
+        text = found.metadata.annotations.get(GROUP_MIN_MEMBER)
+        if text is not None and min_member_in(text) is None:
+            yield warning(_GROUP_MIN_MEMBER, INVALID, f"{text!r} is not a whole number of at least 1; 1 counts")
+
+
+def _of_pod(metadata: api.ObjectMeta) -> Faults:
+    yield from _preemptable("metadata.annotations", metadata.annotations)
+    yield from _preemptable("metadata.labels", metadata.labels)
+    text = metadata.annotations.get(TASK_PRIORITY)
+    if text is not None and task_priority_in(text) is None:
+        field = f"metadata.annotations[{TASK_PRIORITY}]"
+        yield warning(field, INVALID, f"{text!r} is not a whole number of 32 bits; the pod's own priority counts")
+
+
+def _preemptable(field: str, texts: Mapping[str, str]) -> Faults:
+    text = texts.get(PREEMPTABLE)
+    if text is not None and truth_in(text) is None:
+        yield warning(f"{field}[{PREEMPTABLE}]", INVALID, f"{text!r} is neither true nor false; false counts")
