@@ -63,6 +63,11 @@ def whole(amount: int) -> int:
     return amount // MILLI
 
 
+def whole_up(amount: int) -> int:
+    """Return an amount in milli-cards rounded up to whole cards."""
+    return -(-amount // MILLI) * MILLI
+
+
 def names_in(text: str) -> tuple[str, ...]:
     """Split a list ``A|B`` into its names: trimmed, empty ones dropped, the first of equal ones kept."""
     return tuple(dict.fromkeys(_trimmed(text)))

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from plugins.capacity_card.amounts import whole_up
 from volsched.model.errors import shortened
 
 MPS_RESOURCE: Final = "nvidia.com/gpu.shared"
@@ -31,8 +32,6 @@ SUFFIXES: Final = (".product", ".count", ".memory", ".replicas")
 _PRODUCT: Final = re.compile(r"((.+?)/(\w+))\.product", re.ASCII)
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _MB_PER_GB: Final = 1024
-_ONE: Final = 1000
-"""An amount of 1: cards count in thousandths, as all extended resources do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def _whole(product: _Product, offered: Mapping[str, int], warnings: list[str]) -
         warnings.append(
             f"offers {', '.join(found)} and no {product.key}; {resource} counts as the card {_quoted(product.name)}"
         )
-    yield Card(product.name, resource, _whole_cards(offered[resource]))
+    yield Card(product.name, resource, whole_up(offered[resource]))
 
 
 def _mps(
@@ -147,14 +146,14 @@ def _mps(
         warnings.append(f"offers {MPS_RESOURCE} and label {product.key}.memory is not above 0: no MPS cards")
     else:
         name = f"{product.name}/mps-{gigabytes(product.memory)}g*1/{replicas}"
-        yield Card(name, MPS_RESOURCE, _whole_cards(offered[MPS_RESOURCE]))
+        yield Card(name, MPS_RESOURCE, whole_up(offered[MPS_RESOURCE]))
 
 
 def _mig(product: _Product, offered: Mapping[str, int]) -> Iterator[Card]:
     for resource, amount in offered.items():
         profile = resource.removeprefix(MIG_PREFIX)
         if profile and profile != resource:
-            yield Card(f"{product.name}/mig-{profile}-mixed", resource, _whole_cards(amount))
+            yield Card(f"{product.name}/mig-{profile}-mixed", resource, whole_up(amount))
 
 
 def gigabytes(megabytes: int) -> int:
@@ -176,10 +175,6 @@ def _is_shared(resource: str) -> bool:
 
 def _shared(offered: Mapping[str, int]) -> list[str]:
     return [name for name in offered if _is_shared(name)]
-
-
-def _whole_cards(amount: int) -> int:
-    return -(-amount // _ONE) * _ONE
 
 
 def _number(text: str) -> int | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from plugins.capacity_card.amounts import whole_up
 from plugins.capacity_card.cards import resource_by_name
 from plugins.capacity_card.catalogue import Catalogue, Kind
 from plugins.capacity_card.requests import Names, Wish, card_names_of, wish_of
 from volsched.model.errors import FieldError
+from volsched.model.requests import aggregate
 from volsched.model.resources import CPU, MEMORY
-from volsched.model.template import TaskTemplate
+from volsched.model.template import INIT, MAIN, TaskTemplate
 
 _MOST_KNOWN: Final = 20_000
 
@@ -23,7 +25,7 @@ _MOST_KNOWN: Final = 20_000
 class Want:
     """What a template counts for: milli-cores, bytes, and one card of ``names`` (empty: no card by name).
 
-    ``devices`` are its extended resources in thousandths.
+    ``devices`` are its extended resources in thousandths, each rounded up to whole ones.
     """
 
     cpu: int
@@ -77,7 +79,7 @@ class Wants:
     def _want(self, template: TaskTemplate) -> Want:
         request = template.request
         names = card_names_of(template.annotations)
-        devices = tuple((name, amount) for name, amount in sorted(request.items()) if "/" in name)
+        devices = tuple(sorted(_devices(template).items()))
         if self._spares_cpu and names and devices:
             return Want(0, 0, names, devices)
         return Want(request.get(CPU, 0), request.get(MEMORY, 0), names, devices)
@@ -96,7 +98,7 @@ class Wants:
         wish: Wish | None = None
         if want.names:
             try:
-                wish = wish_of(want.names, template.request, resources)
+                wish = wish_of(want.names, dict(want.devices), resources)
             except FieldError as error:
                 return error.detached()
         return self._unnamed(want, wish) or wish
@@ -143,6 +145,21 @@ class Wants:
                 return Seat(name, amount, is_offered=False)
         most = max((amount for _, amount in want.devices), default=0)
         return Seat(want.names[0], most, is_offered=False) if most else None
+
+
+def _devices(template: TaskTemplate) -> dict[str, int]:
+    """What a template asks for of extended resources; where requests and limits differ, the limits count (*ours*).
+
+    The API server refuses such pods; manifests may have them.
+    """
+    asked = {name: amount for name, amount in template.request.items() if "/" in name}
+    listed = template.container_amounts
+    if any(item.differing for item in listed):
+        asked |= aggregate(
+            [dict(item.amounts) for item in listed if item.kind == MAIN],
+            [(item.sidecar, dict(item.amounts)) for item in listed if item.kind == INIT],
+        )
+    return {name: whole_up(amount) for name, amount in asked.items()}
 
 
 def _first_offered(want: Want, kind: Kind) -> Seat | None:

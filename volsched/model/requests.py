@@ -77,17 +77,17 @@ def pod_level_resource(name: str) -> bool:
 
 def _computed(spec: api.PodSpec, status: api.PodStatus | None) -> PodRequests:
     containers, inits = _effective(spec, _Statuses(status))
-    total = _aggregate(containers, inits)
+    total = aggregate(containers, inits)
     pod_level: Amounts = {}
     if spec.resources is not None:
-        from_spec = total if status is None else _aggregate(*_effective(spec, _Statuses(None)))
+        from_spec = total if status is None else aggregate(*_effective(spec, _Statuses(None)))
         pod_level = _Statuses(status).effective_of_pod(_pod_level(spec.resources, from_spec))
     overhead = amounts(spec.overhead, "spec.overhead")
     defaults = _ASSUMED
     if _is_pod_level(spec):
         known = total.keys() | pod_level.keys() | overhead.keys()
         defaults = {name: amount for name, amount in _ASSUMED.items() if name not in known}
-    assumed = _aggregate(
+    assumed = aggregate(
         [{**defaults, **item} for item in containers], [(sidecar, {**defaults, **item}) for sidecar, item in inits]
     )
     nonzero = _plus({**assumed, **pod_level}, overhead)
@@ -105,7 +105,8 @@ def _effective(spec: api.PodSpec, statuses: "_Statuses") -> tuple[list[Amounts],
     return containers, inits
 
 
-def _aggregate(containers: Iterable[Amounts], inits: Iterable[tuple[bool, Amounts]]) -> Amounts:
+def aggregate(containers: Iterable[Amounts], inits: Iterable[tuple[bool, Amounts]]) -> Amounts:
+    """Return what containers come to together; of each init container it is also told whether it is a sidecar."""
     main: Amounts = {}
     for item in containers:
         main = _plus(main, item)

@@ -108,6 +108,32 @@ def test_containers_add_up_and_init_containers_count_at_their_most() -> None:
     assert sentence(A, 3000, 3000, 2000) in refusal(decided(tight), "p")[1]
 
 
+@pytest.mark.parametrize(
+    ("main", "init", "amount"),
+    [
+        ([({GPU: "1"}, {GPU: "2"})], [], 2),
+        ([({GPU: "3"}, {GPU: "2"})], [], 2),
+        ([({GPU: "1"}, {GPU: "2"}), ({GPU: "1"}, {})], [], 3),
+        ([({GPU: "1"}, {GPU: "1"})], [({GPU: "1"}, {GPU: "4"})], 4),
+        ([({GPU: "500m"}, {})], [], 1),
+    ],
+)
+def test_limits_come_before_requests_and_a_part_of_a_card_is_a_whole_one(main: Any, init: Any, amount: int) -> None:
+    containers, inits = (
+        [
+            {"name": f"c{place}", "image": "x", "resources": {"requests": requests, "limits": limits}}
+            for place, (requests, limits) in enumerate(listed)
+        ]
+        for listed in (main, init)
+    )
+    cluster = farm().quota("q", {A: 0}).group("j", "q")
+    cluster.pod(
+        "p", "j", annotations={"volcano.sh/card.name": A}, spec={"containers": containers, "initContainers": inits}
+    )
+
+    assert sentence(A, amount * 1000, amount * 1000, 0) in refusal(decided(cluster), "p")[1]
+
+
 # -- task mode --------------------------------------------------------------------------------------------------------
 
 HOLD = {"G": "g", "H": "h", "K": "k"}
