@@ -7,7 +7,8 @@ only when there are any beside the object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from plugins.capacity_card.amounts import at, is_plain, joined, whole
@@ -92,6 +93,7 @@ def _quota_faults(queue: api.Queue, beside: Surroundings) -> Faults:
     for name in quota.cards:
         yield from _unknown(at(QUOTA_PATH, name), (name,), beside)
     yield from _beyond_parent(queue, quota.cards, beside)
+    yield from _children_beyond(queue, quota.cards, beside)
 
 
 def _beyond_parent(queue: api.Queue, cards: Mapping[str, int], beside: Surroundings) -> Faults:
@@ -105,6 +107,23 @@ def _beyond_parent(queue: api.Queue, cards: Mapping[str, int], beside: Surroundi
         if amount > bound:
             said = f"{whole(amount)} is more than the {whole(bound)} of its parent {queue.spec.parent!r}"
             yield warning(at(QUOTA_PATH, name), INVALID, f"{said}, which bounds it where checkAncestors is on")
+
+
+def _children_beyond(queue: api.Queue, cards: Mapping[str, int], beside: Surroundings) -> Faults:
+    """Yield quotas that the queues right below share, of which each would fit and all together do not."""
+    children = beside.derived(_quotas_by_parent).get(queue.metadata.name, ())
+    for name, amount in cards.items():
+        shares = [quotas.get(name, 0) for quotas in children]
+        if max(shares, default=0) <= amount < sum(shares):
+            said = f"the queues below may hold {whole(sum(shares))} together, more than the {whole(amount)} here"
+            yield warning(at(QUOTA_PATH, name), INVALID, f"{said}, for which they compete where checkAncestors is on")
+
+
+def _quotas_by_parent(beside: Surroundings) -> Mapping[str, Sequence[Mapping[str, int]]]:
+    found: defaultdict[str, list[Mapping[str, int]]] = defaultdict(list)
+    for queue in beside.queues.values():
+        found[queue.spec.parent].append(quota_of(queue.metadata.annotations).cards)
+    return found
 
 
 def _request_faults(found: api.ApiObject, beside: Surroundings) -> Faults:

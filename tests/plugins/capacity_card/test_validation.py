@@ -234,6 +234,17 @@ def test_a_quota_beyond_that_of_the_parent_is_a_warning() -> None:
     assert "2 is more than the 1 of its parent 'top', which bounds it" in problems(bounded, child)[0].message
 
 
+def test_children_that_together_may_hold_more_than_their_parent_are_a_warning_on_it() -> None:
+    children = [annotated(queue(name, parent="top"), card_quota={"A": 2, "B": 1}) for name in ("one", "two")]
+    bounded = annotated(queue("top"), card_quota={"A": 3, "B": 2})
+
+    (problem,) = problems(bounded, *children)
+
+    assert (problem.object, problem.field, problem.severity) == ("Queue/top", f'{QUOTA}["A"]', "warning")
+    assert problem.message.startswith("the queues below may hold 4 together, more than the 3 here")
+    assert problems(queue("top"), *children) == []
+
+
 # --- any input ------------------------------------------------------------------------------------------------------
 
 TEXTS = st.one_of(
