@@ -55,6 +55,9 @@ def test_without_its_queue_a_group_with_a_minimum_of_nobody_is_not_completed_by_
         ("", 1, "", False, PENDING),
         ("", 1, PENDING, False, PENDING),
         ("", 1, INQUEUE, False, INQUEUE),
+        ("", 1, COMPLETED, False, COMPLETED),  # its pods were collected
+        ("p", 1, COMPLETED, False, PENDING),  # and it has a new one
+        ("", 1, RUNNING, False, PENDING),
         ("pp", 2, INQUEUE, False, INQUEUE),
         ("pp", 2, PENDING, False, PENDING),
         ("pp", 2, RUNNING, False, PENDING),  # what ran is gone

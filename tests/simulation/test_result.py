@@ -318,3 +318,16 @@ def test_a_pod_that_nodes_refuse_names_the_plugin_whose_refusal_it_is() -> None:
     waiting = {entry["pod"]: (entry["step"], entry["plugin"]) for entry in found["pending"]}
     assert waiting == {"default/a": ("predicate", "crossquota"), "default/b": ("predicate", "crossquota")}
     assert pending(result(node("n1", cpu=1), pod("b", cpu=9)))["b"]["plugin"] == "predicates"
+
+
+def test_a_completed_pod_group_whose_pods_are_gone_waits_for_nothing_and_keeps_nothing() -> None:
+    found = result(
+        node("n1"),
+        queue("q", capability={"cpu": "2"}),
+        group("over", q="q", phase="Completed", minResources={"cpu": "2"}),
+        group("next", q="q", minResources={"cpu": "2"}),
+        pod("p", "next", cpu="2"),
+        config="{actions: 'enqueue, allocate', tiers: [{plugins: [{name: predicates}, {name: proportion}]}]}",
+    )
+    assert found["podGroups"]["default/over"]["phase"] == "Completed"
+    assert (found["pending"], [bind["pod"] for bind in found["binds"]]) == ([], ["default/p"])

@@ -4,7 +4,9 @@ The phase rules are Volcano's job updater's. A status is written only when phase
 was last read or written.
 
 *Ours*: a gang with running members that cannot start becomes Unknown when two sessions running found so; the first one
-leaves it Pending, as one session of Volcano itself does (so its 175 recorded sessions say).
+leaves it Pending, as one session of Volcano itself does (so its 175 recorded sessions say). And a group that is
+Completed stays so when its pods are collected, until it has new ones: Pending again, it would be admitted again, and
+what it asks for kept for nobody.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ def status_of(job: JobInfo, *, unschedulable: bool, queued: bool = True) -> Grou
 
 def _phase(job: JobInfo, *, unschedulable: bool, queued: bool) -> str:
     counts = job.counts
+    if job.phase == COMPLETED and not job.tasks:
+        return COMPLETED
     if unschedulable and counts[TaskStatus.RUNNING]:
         return UNKNOWN
     scheduled = sum(count for count, counted in zip(counts, IS_SCHEDULED, strict=True) if counted)
