@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from plugins.crossquota.devices import DeviceNames
-from plugins.crossquota.quota import PERCENTAGE, QUOTA, Limits, doubt_about
-from volsched.framework.arguments import Argument, ArgumentProblem, describe
+from plugins.crossquota.quota import HUGE_PAGES, PERCENTAGE, QUOTA, Limits, doubt_about
+from volsched.framework.arguments import Argument, ArgumentProblem, describe, hint
 from volsched.model.quantity import amount_of
 from volsched.model.selectors import EVERYTHING, LabelSelector
 
@@ -113,6 +113,9 @@ def _about_resources(names: Sequence[str]) -> Iterator[ArgumentProblem]:
     for name in names:
         if not _NAME.fullmatch(name):
             yield ArgumentProblem(RESOURCES, f"{RESOURCES}: {describe(name)} is not the name of a resource")
+        elif "/" not in name and name not in _ON_EVERY_NODE and not name.startswith(HUGE_PAGES):
+            said = f"has {name}, which no node offers: resources have a domain, but for {', '.join(_ON_EVERY_NODE)}"
+            yield _warning(RESOURCES, f"{said} and {HUGE_PAGES}*{hint(name, _ON_EVERY_NODE)}")
 
 
 def _about_scores(values: Mapping[str, Any], weights: Sequence[float]) -> Iterator[ArgumentProblem]:

@@ -8,8 +8,8 @@
 
 Each resource is looked up by itself. Parts are exact and rounded down to the resource's unit. An annotation that cannot
 be read is passed over, and told: a slip of the pen must neither close a node nor open it unnoticed. A quota may be
-larger than the node. Order and keys are those of the design proposed for Volcano; passing over instead of refusing all
-pods there is ours.
+larger than the node. A resource with a domain in its name has no annotations: their keys would have two slashes. Order
+and keys are those of the design proposed for Volcano; passing over instead of refusing all pods there is ours.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PERCENTAGE: Final = "quota-percentage."
 _AMOUNT: Final = Argument(f"{ANNOTATION}*", "quantity", None, "An amount.")
 _PART: Final = Argument(f"{PERCENTAGE_ANNOTATION}*", "percentage", None, "A part of what is allocatable.")
 _MEBIBYTE: Final = 1 << 20
-_HUGE_PAGES: Final = "hugepages-"
+HUGE_PAGES: Final = "hugepages-"
 
 Value = TypeVar("Value", int, Fraction)
 
@@ -93,8 +93,8 @@ def doubt_about(resource: str, amount: int) -> str | None:
     if unit_of(resource) is not Unit.BYTE or amount == 0:
         return None
     shown = format_amount(resource, amount)
-    if resource.startswith(_HUGE_PAGES):
-        size = resource.removeprefix(_HUGE_PAGES)
+    if resource.startswith(HUGE_PAGES):
+        size = resource.removeprefix(HUGE_PAGES)
         least = _bytes_of(size)
         if amount < least:
             return f"{shown} is less than one page; quotas count bytes, not pages: two pages are 2 times {size}"
@@ -115,6 +115,11 @@ def read_part(text: str) -> Fraction | None:
     return found
 
 
+def has_annotations(resource: str) -> bool:
+    """Whether a node can say by annotations what a resource's quota is: names with a domain make no key of one."""
+    return "/" not in resource
+
+
 def field_of(key: str) -> str:
     """Return the path of an annotation in its object."""
     return f"metadata.annotations[{key}]"
@@ -122,6 +127,8 @@ def field_of(key: str) -> str:
 
 def _annotated(node: NodeInfo, resource: str, whole: int, faults: list[str]) -> tuple[int, str] | None:
     """Return what the annotations say and which of them does; what cannot be read is noted."""
+    if not has_annotations(resource):
+        return None
     absolute, relative = ANNOTATION + resource, PERCENTAGE_ANNOTATION + resource
     amount = _read(node, absolute, partial(read_amount, resource), faults)
     if amount is not None:

@@ -5,7 +5,16 @@ All of it is warnings: an annotation that cannot be read is passed over, and a N
 
 from __future__ import annotations
 
-from plugins.crossquota.quota import ANNOTATION, PERCENTAGE_ANNOTATION, doubt_about, field_of, read_amount, read_part
+from plugins.crossquota.quota import (
+    ANNOTATION,
+    PERCENTAGE_ANNOTATION,
+    QUOTA,
+    doubt_about,
+    field_of,
+    has_annotations,
+    read_amount,
+    read_part,
+)
 from plugins.crossquota.scoring import MOST_ALLOCATED, STRATEGIES, STRATEGY
 from volsched.framework.arguments import describe, hint
 from volsched.framework.validation import INVALID, Faults, Surroundings, pods_in, warning
@@ -16,17 +25,22 @@ def validate(found: api.ApiObject, _: Surroundings) -> Faults:
     """Yield what is wrong with an object; see ``framework.validation.Validator``."""
     if isinstance(found, api.Node):
         for key, text in found.metadata.annotations.items():
-            yield from _of_node(key, text)
+            if key.startswith(ANNOTATION) and key != STRATEGY:
+                yield from _of_node(key, text)
     for pod in pods_in(found):
         yield from pod.under(_of_pod(pod.metadata))
 
 
 def _of_node(key: str, text: str) -> Faults:
+    resource = key.removeprefix(PERCENTAGE_ANNOTATION).removeprefix(ANNOTATION)
+    if not has_annotations(resource):
+        said = f"a resource with a domain has its quota by arguments only ({QUOTA}{resource}); it is passed over"
+        yield warning(field_of(key), INVALID, said)
+        return
     try:
         if key.startswith(PERCENTAGE_ANNOTATION):
             read_part(text)
-        elif key.startswith(ANNOTATION) and key != STRATEGY:
-            resource = key.removeprefix(ANNOTATION)
+        else:
             amount = read_amount(resource, text)
             doubt = doubt_about(resource, amount) if amount is not None else None
             if doubt is not None:

@@ -148,6 +148,11 @@ def test_p25_resources_of_any_name() -> None:
         ({"quota.memory": "64Gi"}, "quota.memory has no effect: memory is not among quota-resources (cpu)"),
         ({"quota-percentage.memory": 5}, "quota-percentage.memory has no effect: memory is not among"),
         ({"weight.memory": 5}, "weight.memory has no effect: memory is not among quota-resources (cpu)"),
+        (
+            {RESOURCES: "CPU,memory"},
+            "quota-resources has CPU, which no node offers: resources have a domain, but for cpu,",
+        ),
+        ({RESOURCES: "gpu"}, "quota-resources has gpu, which no node offers"),
         ({"crossQuotaWeight": -1}, "crossQuotaWeight is below 0, which counts as 0: nodes are not scored"),
         ({"weight.cpu": 0}, "crossQuotaWeight has no effect: the weight of every resource is 0"),
         ({"crossQuotaWeight": 0, "non-gpu-node-score": 5}, "non-gpu-node-score has no effect while crossQuotaWeight"),
@@ -158,6 +163,12 @@ def test_what_is_hardly_meant_is_a_warning(given: dict[str, Any], said: str) -> 
     (found,) = warnings(**given)
 
     assert found.startswith(said)
+
+
+def test_a_resource_that_no_node_offers_is_told_with_the_one_that_was_meant() -> None:
+    (found,) = warnings(**{RESOURCES: ["cpu", "ephemeral_storage", "hugepages-2Mi", "pods", "example.com/fpga"]})
+
+    assert found.endswith("pods, ephemeral-storage and hugepages-*; did you mean ephemeral-storage?")
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,12 @@ def limits(*resources: str, amounts: dict[str, Any] | None = None, **parts: Any)
         ({f"{ANN}cpu": "  ", f"{PART}cpu": ""}, limits("cpu"), {"cpu": 8}, (8000,)),  # blank is not given
         ({f"{ANN}hugepages-2Mi": "8Gi"}, limits("hugepages-2Mi"), {}, (8 * GI,)),
         ({}, limits("example.com/fpga"), {}, (0,)),
+        (
+            {f"{ANN}example.com/fpga": "1", f"{PART}example.com/fpga": "10"},
+            limits("example.com/fpga", amounts={"example.com/fpga": "4"}),
+            {},
+            (4000,),
+        ),  # no API server takes such a key
     ],
 )
 def test_the_first_of_five_places_counts_for_each_resource_by_itself(

@@ -27,6 +27,12 @@ def said(manifest: dict[str, Any]) -> list[tuple[str, str, str]]:
         ({f"{ANN}cpu": "six"}, f"{ANN}cpu", 'not the text "six"; it is passed over'),
         ({f"{ANN}cpu": "-1"}, f"{ANN}cpu", 'not the text "-1"; it is passed over'),
         ({f"{PART}memory": "150"}, f"{PART}memory", 'not the text "150"; it is passed over'),
+        (
+            {f"{ANN}example.com/fpga": "2"},
+            f"{ANN}example.com/fpga",
+            "arguments only (quota.example.com/fpga); it is passed over",
+        ),
+        ({f"{PART}example.com/fpga": "2"}, f"{PART}example.com/fpga", "(quota.example.com/fpga); it is passed over"),
         ({f"{ANN}memory": "64"}, f"{ANN}memory", "64 is less than 1Mi; quotas count bytes: write a suffix, as 64Gi"),
     ],
 )
