@@ -228,9 +228,9 @@ def eventually(check: Callable[[], bool], timeout: float = 15.0, what: str = "")
         time.sleep(0.1)
 
 
-def still(check: Callable[[], bool], seconds: float) -> None:
-    """Assert that something holds all the time for a while."""
+def still(check: Callable[[], bool], seconds: float, explain: Callable[[], object] = lambda: "") -> None:
+    """Assert that something holds all the time for a while; `explain` says more when it does not."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        assert check()
+        assert check(), explain()
         time.sleep(0.1)
