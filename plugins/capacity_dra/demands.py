@@ -11,7 +11,7 @@ from plugins.capacity_dra.ledger import Ledger
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import of_spec
 from volsched.framework.dra.extended import from_devices
-from volsched.model.announced import announced_by
+from volsched.model.announced import Uses, announced_by
 from volsched.model.cluster import Cluster
 from volsched.model.devices import unmade_uid
 from volsched.model.job import JobInfo
@@ -75,7 +75,7 @@ class Demands:
         gone = frozenset(without)
         tasks = [task for task in job.tasks.values() if self._ledger.concerns(task)]
         wanted = {task.uid: _left(self.of_task(task), gone) for task in tasks}
-        parts = [self._part(job, role, members, least, gone) for role, members, least in _roles(job)]
+        parts = [self._part(job, roles, members, least, gone) for roles, members, least in _groups(job)]
         users = Counter(key for claims in wanted.values() for key in claims)
         for part in parts:
             users.update(dict.fromkeys(part.named, part.missing))
@@ -86,22 +86,38 @@ class Demands:
         _add(total, {Amount(name): amount for name, amount in self._ledger.promised_extended(job).items()})
         return total
 
-    def _part(self, job: JobInfo, role: str, members: list[str], least: int, gone: frozenset[str]) -> _Part:
-        """Return a role's pods, and the claims of those that it lacks for its minimum, if its PodGroup tells them."""
-        uses = announced_by(job.annotations).of_role(role)
-        missing = max(0, least - len(members)) if uses else 0
-        named = {f"{job.namespace}/{use.claim}" for use in uses if use.claim} - gone
+    def _part(self, job: JobInfo, roles: Iterable[str], members: list[str], least: int, gone: frozenset[str]) -> _Part:
+        """Return some pods, and the claims that each has of those which are missing, if their PodGroup tells them.
+
+        Of missing pods that may be of several roles counts what these have in common.
+        """
+        told = announced_by(job.annotations)
+        uses = [told.of_role(role) for role in roles]
+        missing = max(0, least - len(members)) if any(uses) else 0
+        if not missing:
+            return _Part(members, least, 0, {}, {})
+        named = set.intersection(*({f"{job.namespace}/{use.claim}" for use in found if use.claim} for found in uses))
+        made = _smallest([self._made(job, found) for found in uses])
+        return _Part(members, least, missing, {key: self._ledger.charge(key) for key in named - gone}, made)
+
+    def _made(self, job: JobInfo, uses: Uses) -> Amounts:
+        """Return what the claims count for that a pod will have made from templates."""
         specs = (self._devices.templates.get(f"{job.namespace}/{use.template}") for use in uses if use.template)
-        made = _sum(of_spec(spec, with_admin=self._with_admin) for spec in specs if spec is not None)
-        return _Part(members, least, missing, {key: self._ledger.charge(key) for key in named} if missing else {}, made)
+        return _sum(of_spec(spec, with_admin=self._with_admin) for spec in specs if spec is not None)
 
 
-def _roles(job: JobInfo) -> Iterator[tuple[str, list[str], int]]:
-    """Yield the groups of pods (uids) of which the job needs so many: its roles when these have minima, else all."""
-    if not job.min_roles:
-        yield "", list(job.tasks), job.min_available
-    for role, least in sorted(job.min_roles.items()):
-        yield role, [uid for uid, task in job.tasks.items() if task.role == role], least
+def _groups(job: JobInfo) -> Iterator[tuple[tuple[str, ...], list[str], int]]:
+    """Yield the groups of pods of which the job needs so many: roles that they may be of, uids, how many.
+
+    These are its roles when their minima count. They do not when together they are more than the job's own minimum: it
+    starts with any pods then.
+    """
+    roles = tuple(sorted(job.min_roles))
+    if not job.judges_roles:
+        yield roles or ("",), list(job.tasks), job.min_available
+        return
+    for role in roles:
+        yield (role,), [uid for uid, task in job.tasks.items() if task.role == role], job.min_roles[role]
 
 
 def _own(part: _Part, wanted: Mapping[str, Wanted], users: Counter[str]) -> list[dict[Amount, Fraction]]:
@@ -141,6 +157,12 @@ def _sum(amounts: Iterable[Amounts]) -> dict[Amount, Fraction]:
 def _add(total: dict[Amount, Fraction], amounts: Amounts) -> None:
     for key, value in amounts.items():
         total[key] = total.get(key, Fraction(0)) + value
+
+
+def _smallest(found: list[Amounts]) -> Amounts:
+    """Return what all of some amounts have at least."""
+    common = set.intersection(*(set(amounts) for amounts in found))
+    return {key: min(amounts[key] for amounts in found) for key in common}
 
 
 def _add_smallest(total: dict[Amount, Fraction], own: list[dict[Amount, Fraction]], least: int) -> None:

@@ -86,6 +86,13 @@ def is_admitted(cluster: ClusterBuilder, settings: str = "") -> bool:
         ({"w": [{"name": "gpu", "claim": "not there"}]}, {"w": 5}, 5, 0, True),
         ({"w": [{"name": "gpu", "template": "choice"}]}, {"w": 2}, 2, 2, True),  # one of each at least
         ({"w": [{"name": "gpu", "template": "choice"}]}, {"w": 2}, 2, 1, False),
+        ({"w": [GPU]}, {"w": 3}, 2, 2, True),  # two of the three will do
+        ({"w": [GPU]}, {"w": 3}, 2, 1, False),
+        ({"w": [GPU], "ps": [GPU, {"name": "b", "template": "two"}]}, {"w": 2, "ps": 2}, 3, 3, True),
+        ({"w": [GPU], "ps": [GPU, {"name": "b", "template": "two"}]}, {"w": 2, "ps": 2}, 3, 2, False),
+        ({"w": [GPU], "ps": []}, {"w": 2, "ps": 2}, 2, 0, True),
+        ({"w": [SHARED], "ps": [SHARED, GPU]}, {"w": 2, "ps": 2}, 2, 2, True),
+        ({"w": [SHARED], "ps": [SHARED, GPU]}, {"w": 2, "ps": 2}, 2, 1, False),
         ({"w": [GPU]}, {"w": 2_000_000_000}, 2_000_000_000, 100, False),
     ],
 )
