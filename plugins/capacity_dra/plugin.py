@@ -300,8 +300,17 @@ class Books:
             for job in self.ledger.admitted.values()
             if job.queue == queue.name
         )
-        tables = (_by_key(held), _by_key(reserved), _by_key(self._quota(queue.name).limits))
-        return QueueAmounts(*tables, beside=True)
+        limits = self._quota(queue.name).limits
+        return QueueAmounts(self._shown(held), self._shown(reserved), self._shown(limits), beside=True)
+
+    def _shown(self, amounts: Amounts) -> dict[str, int]:
+        return {key.key: milli(amount) for key, amount in self._minded(amounts).items()}
+
+    def _minded(self, amounts: Amounts) -> Amounts:
+        """Leave out dimensions when only numbers of devices are minded."""
+        if self._arguments.dimensions:
+            return amounts
+        return {key: amount for key, amount in amounts.items() if key.dimension == COUNT}
 
     def said(self, name: str, part: Callable[[Quota], Amounts]) -> Numbers:
         """Return a part of what all queues say."""
@@ -330,7 +339,7 @@ class Books:
         numbers: Numbers = {
             (queue, key.device_class, key.dimension or "count"): float(amount)
             for queue in self._cluster.queues
-            for key, amount in of_queue(queue).items()
+            for key, amount in self._minded(of_queue(queue)).items()
         }
         self._made[name] = state, numbers
         return numbers
@@ -349,13 +358,9 @@ def _as_limited(amounts: Amounts, limits: Amounts) -> dict[Amount, Fraction]:
     return _total({named_as(key, limits): amount} for key, amount in amounts.items())
 
 
-def _by_key(amounts: Amounts) -> dict[str, int]:
-    return {key.key: milli(amount) for key, amount in amounts.items()}
-
-
 def _not_a_leaf(queue: str, step: At) -> Verdict:
     message = f'queue "{queue}" has queues below it, and takes no pods with ResourceClaims itself; use one of those'
-    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message)
+    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, tells_pods=True)
 
 
 def _insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Fraction]], step: At) -> Verdict:
@@ -369,4 +374,4 @@ def _insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Frac
     if step is Step.ENQUEUE:
         message = f"queue resource quota insufficient: insufficient dra-resource-exceeded ({message})"
     shortfalls = tuple(Shortfall(key.key, milli(a), milli(h), milli(limit)) for key, a, h, limit in short)
-    return Verdict(step, NAME, Scope.QUEUE, INSUFFICIENT, message, shortfalls)
+    return Verdict(step, NAME, Scope.QUEUE, INSUFFICIENT, message, shortfalls, tells_pods=True)

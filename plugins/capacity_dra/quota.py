@@ -9,7 +9,7 @@ name one, the smaller counts. Zero forbids. What cannot be read counts as zero, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
@@ -21,6 +21,8 @@ from volsched.model.quantity import parse
 from volsched.model.queue import QueueInfo
 
 SMALLER: Final = "the smaller counts"
+UNKNOWN: Final = "is not understood; it has no effect"
+_PARTS: Final = ("capability", "deserved", "guarantee")
 DROPPED: Final = (
     "the CRD of Queue in this cluster drops it; install the one of volsched, or write the keys deviceclass/<class> "
     "under spec.capability"
@@ -51,6 +53,7 @@ def read_quota(queue: QueueInfo, *, is_kept: bool = False) -> Quota:
         faults.append("spec.dra must be a mapping")
     if queue.dra is None and not is_kept and _was_pruned(queue):
         faults.append(f"spec.dra was written and is not there: {DROPPED}")
+    faults.extend(_unknown(blocks, _PARTS, "spec.dra"))
     tables = [
         _both(_block(blocks.get(name), f"spec.dra.{name}", faults), _flat(listed, where, faults), where, faults)
         for name, where, listed in (
@@ -61,6 +64,13 @@ def read_quota(queue: QueueInfo, *, is_kept: bool = False) -> Quota:
     ]
     capability, deserved, guarantee = tables
     return Quota(capability, deserved, guarantee, tuple(faults))
+
+
+def _unknown(found: Mapping[str, Any], known: Collection[str], path: str) -> Iterator[str]:
+    """Say which keys mean nothing: a slip in one of them is a limit that is not kept."""
+    for key in found:
+        if key not in known:
+            yield f"{path}.{key} {UNKNOWN}"
 
 
 def _was_pruned(queue: QueueInfo) -> bool:
@@ -97,12 +107,13 @@ def _block(block: Any, path: str, faults: list[str]) -> dict[Amount, Fraction]:
 
 def _entry(name: str, entry: Mapping[str, Any], path: str, faults: list[str]) -> Iterator[tuple[Amount, Fraction]]:
     """Yield the limits of one class; a count that is missing limits nothing beside a capacity, and alone forbids."""
+    faults.extend(_unknown(entry, ("count", "capacity"), path))
     capacity = entry.get("capacity")
     dimensions = capacity if isinstance(capacity, Mapping) else {}
     if capacity is not None and not isinstance(capacity, Mapping):
         faults.append(f"{path}.capacity must be a mapping of dimensions")
     if entry.get("count") is not None:
-        yield Amount(name), Fraction(ceil(_read(entry["count"], f"{path}.count", faults)))
+        yield Amount(name), _whole(_read(entry["count"], f"{path}.count", faults), f"{path}.count", faults)
     else:
         faults.append(f"{path}.count is missing" + ("" if dimensions else "; it counts as 0"))
         if not dimensions:
@@ -122,6 +133,14 @@ def _read(text: Any, path: str, faults: list[str]) -> Fraction:
     return max(value, Fraction(0))
 
 
+def _whole(count: Fraction, path: str, faults: list[str]) -> Fraction:
+    """Return a number of devices; half a device is no number."""
+    if count.denominator == 1:
+        return count
+    faults.append(f"{path}: {in_words(count)} is not a whole number; it counts as 0")
+    return Fraction(0)
+
+
 def _flat(listed: Mapping[str, int], path: str, faults: list[str]) -> dict[Amount, Fraction]:
     """Return the flat keys of a list of amounts, which are in thousandths; a count is rounded up.
 
@@ -132,6 +151,8 @@ def _flat(listed: Mapping[str, int], path: str, faults: list[str]) -> dict[Amoun
         amount = amount_of_key(key)
         if amount is None and (key.startswith(FLAT) or f".{FLAT}" in key):
             faults.append(f"{path}[{key}] names no class, or no dimension of one; it limits nothing")
+        elif amount is not None and "/" in amount.device_class:
+            faults.append(f"{path}[{key}] is of {amount.device_class}, which is no name of a DeviceClass")
         elif amount is not None:
             value = Fraction(milli, 1000)
             found[amount] = Fraction(ceil(value)) if amount.dimension == COUNT else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plugins.capacity_dra.quota import SMALLER, read_quota
+from plugins.capacity_dra.quota import SMALLER, UNKNOWN, read_quota
 from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
 from volsched.model import api
 from volsched.model.announced import PATH, announced_by
@@ -28,7 +28,7 @@ def validate(found: api.ApiObject, _: Surroundings) -> Faults:
     queue.guarantee = _readable(found.spec.guarantee.resource)
     for fault in read_quota(queue).faults:
         field, _colon, message = fault.partition(" ")
-        make = warning if fault.endswith(SMALLER) else Fault
+        make = warning if fault.endswith((SMALLER, UNKNOWN)) else Fault
         yield make(field.rstrip(":"), INVALID, message)
 
 

@@ -72,7 +72,7 @@ def about_job(job: JobInfo) -> Iterator[Tell | WritePodCondition]:
         if task.refusal is None:
             if not task.admission_gate:
                 yield condition_of(task, verdict)
-            if not job.has_group:
+            if not job.has_group or verdict.tells_pods:
                 message = verdict.short_message()
                 yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
 

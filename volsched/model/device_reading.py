@@ -82,7 +82,7 @@ def _ask(found: dra.ExactDeviceRequest | dra.DeviceSubRequest, name: str, admin:
             message = f'"{toleration.operator}" is not understood'
             raise FieldError(f"{path}.tolerations[{number}].operator", message)
     wanted = found.capacity.requests if found.capacity is not None else {}
-    capacity = tuple((key, _quantity(text, f"{path}.capacity.requests[{key}]")) for key, text in sorted(wanted.items()))
+    capacity = tuple((key, _asked(text, f"{path}.capacity.requests[{key}]")) for key, text in sorted(wanted.items()))
     return Ask(
         name,
         found.device_class_name,
@@ -102,6 +102,14 @@ def _expressions(selectors: Iterable[dra.DeviceSelector], path: str) -> tuple[st
             raise FieldError(f"{path}.selectors[{number}]", "is of a kind that is not understood; use cel")
         found.append(selector.cel.expression)
     return tuple(found)
+
+
+def _asked(text: QuantityText, path: str) -> Fraction:
+    """Read what is asked for of a capacity; less than nothing would give the queue and the device something back."""
+    value = _quantity(text, path)
+    if value < 0:
+        raise FieldError(path, f"{text} must not be negative")
+    return value
 
 
 def _quantity(text: QuantityText, path: str) -> Fraction:

@@ -38,6 +38,8 @@ class Unit(Enum):
 
 
 BYTE_RESOURCES: Final = frozenset({"memory", "ephemeral-storage", "storage"})
+_OF_DEVICES: Final = ".deviceclass/"
+"""What names of sums of devices' capacity have in them, as `memory.deviceclass/gpu`."""
 
 _PATTERN: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -82,6 +84,8 @@ def format_amount(resource: str, amount: int) -> str:
     if amount == UNLIMITED:
         return "unlimited"
     unit = unit_of(resource)
+    if _OF_DEVICES in resource and amount % 1000 == 0:
+        unit, amount = Unit.BYTE, amount // 1000  # `memory` of devices is the most usual one
     if unit is Unit.BYTE and abs(amount) >= 1024:
         return _binary(amount)
     return _decimal(amount, -3 if unit is Unit.MILLI else 0)

@@ -77,7 +77,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """A refusal: who refused what at which step, in words and in numbers.
 
     `resolvable` says whether evicting pods could change the answer; it is what upstream calls Unschedulable rather than
-    UnschedulableAndUnresolvable.
+    UnschedulableAndUnresolvable. `tells_pods`: what keeps a whole job is told in Events on its pods, too.
     """
 
     step: Step
@@ -87,6 +87,7 @@ class Verdict(msgspec.Struct, frozen=True):
     message: str
     shortfalls: tuple[Shortfall, ...] = ()
     resolvable: bool = True
+    tells_pods: bool = False
 
     def short_message(self) -> str:
         """Return the message, cut to what an Event may carry."""

@@ -18,6 +18,7 @@ import msgspec
 import yaml
 
 from volsched.framework.arguments import hint
+from volsched.framework.dra.amounts import FLAT
 from volsched.framework.loading import find_in_data
 from volsched.framework.validation import UNKNOWN_KIND, Fault
 from volsched.model import api, dra
@@ -307,10 +308,16 @@ def _decoded(document: Document, problems: list[InputProblem]) -> api.ApiObject 
     except ObjectError as error:
         problems.append(document.problem(error.message, field_of(error), subject_of_raw(document.raw)))
         return None
-    faults = [*identity_faults(found), *quantity_faults(found), *state_faults(found), *_size_faults(found)]
+    amounts = (fault for fault in quantity_faults(found) if not _is_told(found, fault))
+    faults = [*identity_faults(found), *amounts, *state_faults(found), *_size_faults(found)]
     for fault in faults:
         problems.append(document.problem(fault.message, fault.field, subject_of(found)))  # noqa: PERF401
     return None if faults else found
+
+
+def _is_told(found: api.ApiObject, fault: Fault) -> bool:
+    """Say whether the run itself tells of a fault: a quota of devices counts as 0 then, whichever way it is spelled."""
+    return isinstance(found, api.Queue) and FLAT in fault.field
 
 
 def decode(raw: Mapping[str, Any]) -> api.ApiObject:
@@ -354,10 +361,13 @@ def known_kinds() -> Iterable[str]:
 
 
 def completed(found: Object) -> Object:
-    """Give an object the namespace and the uid that it does not say."""
+    """Give an object the namespace and the uid that it does not say, and a Node what the API server fills in."""
     meta = found.metadata
     namespace = "" if type(found).__name__ in CLUSTER_SCOPED else meta.namespace or "default"
     uid = meta.uid or derived_uid(kind_of(found), namespace, meta.name)
+    if isinstance(found, api.Node) and not found.status.allocatable and found.status.capacity:
+        status = msgspec.structs.replace(found.status, allocatable=found.status.capacity)
+        found = msgspec.structs.replace(found, status=status)
     if (namespace, uid) == (meta.namespace, meta.uid):
         return found
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))

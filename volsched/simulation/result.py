@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -133,17 +133,17 @@ def _queues(simulation: Simulation) -> Json:
     queues = simulation.mirror.cluster.queues
     reserved = _reserved(simulation)
     amounts = {name: _amounts(simulation, queue, reserved) for name, queue in queues.items()}
-    allocated: dict[str, Resources] = dict.fromkeys(queues, Resources.EMPTY)
-    admitted: dict[str, Resources] = dict.fromkeys(queues, Resources.EMPTY)
+    allocated: dict[str, Counter[str]] = {name: Counter() for name in queues}
+    admitted: dict[str, Counter[str]] = {name: Counter() for name in queues}
     for queue in queues.values():
         for above in _self_and_above(queues, queue):
-            allocated[above] = allocated[above].plus(amounts[queue.name].allocated)
-            admitted[above] = admitted[above].plus(amounts[queue.name].inqueue)
+            allocated[above].update(amounts[queue.name].allocated)
+            admitted[above].update(amounts[queue.name].inqueue)
     return {
         name: {
             "state": queue.state or "Open",
-            "allocated": allocated[name].human(),
-            "inqueue": admitted[name].human(),
+            "allocated": Resources(allocated[name]).human(),
+            "inqueue": Resources(admitted[name]).human(),
             "capability": {r: format_amount(r, amount) for r, amount in sorted(amounts[name].capability.items())},
         }
         for name, queue in queues.items()

@@ -459,6 +459,7 @@ def test_an_allocation_carries_the_conditions_of_its_devices() -> None:
         (exactly(selectors=[{}]), ".exactly.selectors[0]: is of a kind that is not understood"),
         (exactly(capacity={"memory": "x"}), ".exactly.capacity.requests[memory]: 'x' is not a quantity"),
         (exactly(count=-1), ".exactly.count: -1 must be at least 1"),
+        (exactly(capacity={"memory": "-1Gi"}), ".exactly.capacity.requests[memory]: -1Gi must not be negative"),
         (exactly(cls=""), ".exactly.deviceClassName: is missing"),
     ],
 )

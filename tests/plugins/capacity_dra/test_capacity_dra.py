@@ -64,8 +64,13 @@ def wanting(
     return cluster.pod(name, name, cpu="1", spec=using(name))
 
 
-def used(rig: Rig, queue: str) -> dict[str, int]:
+def books_of(rig: Rig) -> Books:
     books: Books = rig.scheduler._accounts.get("capacity-dra.books", _not_made)
+    return books
+
+
+def used(rig: Rig, queue: str) -> dict[str, int]:
+    books = books_of(rig)
     books.ledger.catch_up()
     return {key.key: int(value) for key, value in books.ledger.account(queue).used.items()}
 
@@ -123,8 +128,7 @@ def test_a_request_against_a_quota(phase: str, limits: Any, count: int, capacity
         told = events(decision)
         assert ("PodGroup", "Warning", REASON) in told
         assert 'queue "q" has insufficient DRA quota: DeviceClass gpu' in decision.waiting["p"]
-        if phase == INQUEUE:
-            assert ("Pod", "Warning", REASON) in told
+        assert ("Pod", "Warning", REASON) in told
 
 
 def test_the_refusal_has_all_numbers() -> None:
@@ -255,6 +259,16 @@ def test_what_the_plugin_can_be_told(arguments: Any, capacity: Any, cls: str, fi
     cluster = wanting(world, "p", exactly(cls=cls, capacity=capacity))
 
     assert bool(a_rig(cluster, configuration(**arguments)).cycle().bindings) is fits
+
+
+def test_without_dimensions_only_devices_count() -> None:
+    cluster = a_world(capacity={"memory": "16Gi"}).queue("q", **quota(gpu={"count": 2, "capacity": {"memory": "1Gi"}}))
+    arguments = configuration(draConsumableCapacityEnable="false")
+    rig = a_rig(wanting(cluster, "p", exactly(count=2, capacity={"memory": "8Gi"})), arguments)
+
+    assert rig.cycle().bindings == {"p": "n1"}
+    shown = books_of(rig).amounts(rig.cluster.queues["q"])
+    assert shown.allocated == shown.capability == {"deviceclass/gpu": 2000}
 
 
 def test_admitted_jobs_reserve_what_they_need_to_start() -> None:

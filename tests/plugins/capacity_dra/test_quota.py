@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from plugins.capacity_dra.quota import LAST_APPLIED, amount_of_key, read_quota
 from volsched.cache.reading import queue_info
 from volsched.framework.dra.amounts import Amount
+from volsched.framework.dra.charges import named_as
 from volsched.model import api
 from volsched.model.queue import QueueInfo
 
@@ -41,6 +42,9 @@ def flat(limits: Any) -> dict[tuple[str, str], Fraction]:
         ({"x": {}}, {("x", ""): 0}),
         ({"x": {"count": 0}}, {("x", ""): 0}),
         ({"x": {"count": -3}}, {("x", ""): 0}),
+        ({"x": {"count": 2.5}}, {("x", ""): 0}),
+        ({"x": {"count": 2.0}}, {("x", ""): 2}),
+        ({"x": {"count": 1, "cores": 3}}, {("x", ""): 1}),
         ({"x": {"count": "many"}}, {("x", ""): 0}),
         ({"x": {"count": 1, "capacity": {"memory": "-1Gi"}}}, {("x", ""): 1, ("x", "memory"): 0}),
         ({"x": 7}, {("x", ""): 0}),
@@ -61,6 +65,8 @@ def test_blocks(block: Any, expected: dict[tuple[str, str], int]) -> None:
         ({"x": {}}, "spec.dra.capability[x].count is missing; it counts as 0"),
         ({"x": {"capacity": {"m": "1"}}}, "spec.dra.capability[x].count is missing"),
         ({"a/b": {"count": 1}}, "spec.dra.capability[a/b] is no name of a DeviceClass"),
+        ({"x": {"count": 2.5}}, "spec.dra.capability[x].count: 2500m is not a whole number; it counts as 0"),
+        ({"x": {"count": 1, "cores": 3}}, "spec.dra.capability[x].cores is not understood; it has no effect"),
     ],
 )
 def test_what_is_wrong_is_named(block: Any, said: str) -> None:
@@ -93,6 +99,37 @@ def test_a_flat_key_that_is_none_is_told(key: str) -> None:
 
     assert quota.limits == {}
     assert quota.faults == (f"spec.capability[{key}] names no class, or no dimension of one; it limits nothing",)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [("deviceclass/a/b", "a/b"), ("memory.deviceclass/a.deviceclass/b", "a.deviceclass/b")]
+)
+def test_a_flat_key_of_what_cannot_be_a_class_is_told(key: str, name: str) -> None:
+    quota = read_quota(a_queue(**{key: "1"}))
+
+    assert quota.limits == {}
+    assert quota.faults == (f"spec.capability[{key}] is of {name}, which is no name of a DeviceClass",)
+
+
+def test_a_part_of_the_block_that_there_is_not_is_told() -> None:
+    assert read_quota(a_queue({"capabilty": {}})).faults == ("spec.dra.capabilty is not understood; it has no effect",)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "listed", "named"),
+    [
+        ("x/memory", ["x/memory", "memory"], "x/memory"),
+        ("x/memory", ["memory"], "memory"),
+        ("memory", ["x/memory"], "x/memory"),  # a claim that leaves the domain out does not go round the limit
+        ("memory", ["x/memory", "y/memory"], "memory"),
+        ("memory", ["x/other-memory"], "memory"),
+        ("", ["x/"], ""),
+    ],
+)
+def test_which_limit_a_dimension_is_held_to(dimension: str, listed: list[str], named: str) -> None:
+    limits = {Amount("gpu", name): Fraction(1) for name in listed} | {Amount("nic", "x/memory"): Fraction(1)}
+
+    assert named_as(Amount("gpu", dimension), limits) == Amount("gpu", named)
 
 
 def test_counts_are_rounded_up() -> None:

@@ -41,6 +41,8 @@ def test_what_a_queue_says_of_devices(block: Any, field: str | None) -> None:
         ({"capability": {"memory.deviceclass/gpu": "-1Gi"}}, [("error", "spec.capability[memory.deviceclass/gpu]")]),
         ({"capability": {"deviceclass/gpu": "lots"}}, [("error", "spec.capability[deviceclass/gpu]")]),
         ({"capability": {"deviceclass/": 1}}, [("error", "spec.capability[deviceclass/]")]),
+        ({"capability": {"deviceclass/a/b": 1}}, [("error", "spec.capability[deviceclass/a/b]")]),
+        ({"dra": {"capabilities": {}}}, [("warning", "spec.dra.capabilities")]),
         (
             {"capability": {"deviceclass/gpu": 1}, "dra": {"capability": {"gpu": {"count": 2}}}},
             [("warning", "spec.capability[deviceclass/gpu]")],

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from volsched.framework.dra.amounts import Amount, Amounts
+from volsched.framework.dra.amounts import COUNT, Amount, Amounts
 from volsched.model.device import Ask, ClaimSpec, Request
 from volsched.model.device_reading import amount
 from volsched.model.dra import DeviceResult
@@ -58,7 +58,14 @@ def _first(requests: Iterable[Request], name: str) -> Ask | None:
 
 
 def named_as(key: Amount, limits: Amounts) -> Amount:
-    """Return the limit that is about an amount: of the very name, else of the dimension without its domain."""
-    if key in limits or "/" not in key.dimension:
+    """Return the limit that is about an amount: of the very name, else of the dimension without its domain.
+
+    A claim may leave out the domain itself: then it is the one limit of that name, whatever its domain.
+    """
+    if key in limits or key.dimension == COUNT:
         return key
-    return Amount(key.device_class, key.dimension.partition("/")[2])
+    if "/" in key.dimension:
+        return Amount(key.device_class, key.dimension.partition("/")[2])
+    ending = f"/{key.dimension}"
+    meant = [x for x in limits if x.device_class == key.device_class and x.dimension.endswith(ending)]
+    return meant[0] if len(meant) == 1 else key
