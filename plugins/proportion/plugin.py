@@ -142,9 +142,15 @@ class Books:
         held, deserved = self._held(queue), self._deserved(queue)
         if not all(due <= held.get(name, 0) for name, due in deserved.items()):
             return None
-        figures = _figures(held, deserved)
+        figures = _figures(held, deserved) or self._why_nothing(queue)
         message = f'queue "{queue.name}" holds all that it deserves ({figures})'
         return Verdict(Step.OVERUSED, "proportion", Scope.QUEUE, "QueueOverused", message)
+
+    def _why_nothing(self, queue: QueueInfo) -> str:
+        """Say why a queue deserves nothing at all."""
+        if queue.weight <= 0:
+            return f"nothing, with a weight of {queue.weight}"
+        return "nothing: there is none of what it asks for, or it may have none"
 
     def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         """Say that a task would take its queue above what it deserves."""
@@ -274,6 +280,4 @@ def _said(short: Sequence[Shortfall]) -> str:
 def _figures(held: Mapping[str, int], deserved: Mapping[str, Fraction]) -> str:
     due = Resources({name: int(amount) for name, amount in deserved.items()}).human()
     have = Resources(held).human()
-    return (
-        "; ".join(f"{name}: {have.get(name, '0')} of {amount}" for name, amount in due.items()) or "it asks for nothing"
-    )
+    return "; ".join(f"{name}: {have.get(name, '0')} of {amount}" for name, amount in due.items())

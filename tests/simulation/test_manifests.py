@@ -183,6 +183,13 @@ def test_claims_and_slices_are_understood() -> None:
     assert [type(found).__name__ for found in stock(claim, slices).objects] == ["ResourceClaim", "ResourceSlice"]
 
 
+def test_a_node_that_only_says_its_capacity_offers_all_of_it() -> None:
+    amounts = {"cpu": "4", "pods": "10"}
+    (silent,) = stock({**node("n"), "status": {"capacity": amounts}}).of(api.Node)
+    (other,) = stock({**node("n"), "status": {"capacity": amounts, "allocatable": {"cpu": "3"}}}).of(api.Node)
+    assert (silent.status.allocatable, other.status.allocatable) == (amounts, {"cpu": "3"})
+
+
 def test_every_kind_of_the_contract_is_understood() -> None:
     kinds = {
         "v1": "Node Namespace Pod PersistentVolume PersistentVolumeClaim ConfigMap",

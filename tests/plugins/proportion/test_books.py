@@ -68,6 +68,30 @@ def test_a_queue_is_overused_once_it_holds_its_due(held: int, expected: bool) ->
         assert (verdict.reason, verdict.scope) == ("QueueOverused", Scope.QUEUE)
 
 
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"weight": 0}, "nothing, with a weight of 0"),
+        ({"capability": {"example.com/x": 0}}, None),
+    ],
+)
+def test_a_queue_that_deserves_nothing_is_told_why(spec: dict[str, Any], why: str | None) -> None:
+    desk = Desk(world(**spec))
+
+    verdict = desk.books.overused(desk.queue("q"))
+
+    assert (verdict.message if verdict else None) == (why and f'queue "q" holds all that it deserves ({why})')
+
+
+def test_in_a_cluster_without_nodes_nothing_is_deserved_and_that_is_said() -> None:
+    desk = Desk(a_cluster().queue("q").job("more", 1, queue="q", cpu=1))
+
+    verdict = desk.books.overused(desk.queue("q"))
+
+    assert verdict is not None
+    assert "nothing: there is none of what it asks for, or it may have none" in verdict.message
+
+
 def test_a_queue_is_not_overused_while_it_lacks_one_of_its_resources() -> None:
     given = world(5).job("memory", 1, queue="q", memory="2Gi")
     desk = Desk(given)
