@@ -179,6 +179,37 @@ def test_a_volcano_jobs_pods_appear_once_its_pod_group_is_admitted() -> None:
     assert {entry["queue"] for entry in found["pods"].values()} == {"team"}
 
 
+@pytest.mark.parametrize(
+    "phase", ["Aborting", "Aborted", "Completing", "Completed", "Terminating", "Terminated", "Failed"]
+)
+def test_a_volcano_job_that_is_stopped_or_over_makes_no_pods_and_no_pod_group(phase: str) -> None:
+    over = {**volcano_job("train", {"worker": 1}), "status": {"state": {"phase": phase}}}
+    found = result(node("n1"), over)
+    assert (found["pods"], found["podGroups"], found["pending"]) == ({}, {}, [])
+    again = {**over, "status": {"state": {"phase": "Restarting"}}}
+    assert list(placed(result(node("n1"), again))) == ["train-worker-0"]
+
+
+@pytest.mark.parametrize("condition", ["Complete", "Failed"])
+def test_a_batch_job_that_is_over_makes_no_pods(condition: str) -> None:
+    def job(status: str) -> Manifest:
+        return {**workload("Job", "etl"), "status": {"conditions": [{"type": condition, "status": status}]}}
+
+    assert names(world(job("True"))) == []
+    assert names(world(job("False"))) == ["etl-0"]
+
+
+def test_a_task_of_a_volcano_job_comes_after_those_that_it_depends_on() -> None:
+    job = volcano_job("train", {"ps": 2, "worker": 1}, minAvailable=1)
+    job["spec"]["tasks"][1]["dependsOn"] = {"name": ["ps"]}
+    assert [(b["cycle"], b["pod"]) for b in result(node("n1"), job)["binds"]] == [
+        (2, "default/train-ps-0"),
+        (2, "default/train-ps-1"),
+        (3, "default/train-worker-0"),
+    ]
+    assert list(placed(result(node("n1", cpu=1), job))) == ["train-ps-0"]
+
+
 def test_a_volcano_jobs_pods_say_whose_they_are() -> None:
     found = simulation(
         node("n1"), volcano_job("train", {"worker": 1}, {"annotations": {"volcano.sh/preemptable": "false"}})

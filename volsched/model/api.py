@@ -785,10 +785,17 @@ class BatchJobSpec(Record, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
+class BatchJobStatus(Record, frozen=True):
+    """How a batch Job is doing."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
 class BatchJob(ApiObject, frozen=True):
     """batch/v1 Job."""
 
     spec: BatchJobSpec = BatchJobSpec()
+    status: BatchJobStatus = BatchJobStatus()
 
 
 # --- storage --------------------------------------------------------------------------------------------------------

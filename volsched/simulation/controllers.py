@@ -6,14 +6,15 @@ dump of a whole cluster comes out as it went in.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from volsched.cache.reading import GROUP_NAME
-from volsched.controllers import grouping, jobs
+from volsched.cache.reading import GROUP_NAME, role_of
+from volsched.controllers import grouping, jobs, lifecycle
 from volsched.controllers.owners import controller_uid
 from volsched.model import api, dra
 from volsched.model.errors import FieldError
@@ -27,6 +28,9 @@ T = TypeVar("T", bound=api.ApiObject)
 Workload = api.ReplicaSet | api.StatefulSet | api.DaemonSet | api.BatchJob | api.Job
 
 FINISHED: Final = ("Succeeded", "Failed")
+_MAKES_PODS: Final = lifecycle.WORKING | {lifecycle.Phase.RESTARTING}
+"""Phases of a Volcano Job in which missing pods are made, or soon will be."""
+
 _DAEMON_TOLERATIONS: Final = tuple(
     api.Toleration(key=f"node.kubernetes.io/{key}", operator="Exists", effect=effect)
     for key, effect in (
@@ -188,14 +192,28 @@ class Controllers:
             yield workloads.pod_of(workload, workload.spec.template, birth, affinity=pinned, tolerations=tolerations)
 
     def _job_pods(self, job: api.Job) -> Iterator[api.Pod]:
-        """Yield the pods of a Volcano Job, none before its PodGroup is admitted."""
+        """Yield the pods of a Volcano Job: none before its PodGroup is admitted, or once it is stopped or over.
+
+        Those of a task that depends on others come when the others are as far as the Job's controller asks.
+        """
+        if lifecycle.phase_of(job) not in _MAKES_PODS:
+            return
         group = self._group_of_job(job)
         if group.status.phase in ("", "Pending"):
             return
         self._objects.add_claims(workloads.job_claims(job))
+        counted = self._counted(job)
+        startable = {task.name for task in job.spec.tasks if lifecycle.may_start(job, task, counted)}
         for member in jobs.members(job):
-            if not self._exists(job, member.name):
+            if member.task.name in startable and not self._exists(job, member.name):
                 yield workloads.job_pod(job, member, group.metadata.name, self._birth(job, member.name))
+
+    def _counted(self, job: api.Job) -> lifecycle.Tally:
+        """Count how the pods of each task stand that has to come before others; all that is asked of it here."""
+        first = {name for task in job.spec.tasks if task.depends_on is not None for name in task.depends_on.name}
+        pods = self._pods.get(job.metadata.uid, {}).values() if first else ()
+        stands = {name: Counter(p.status.phase for p in pods if role_of(p) == name) for name in sorted(first)}
+        return lifecycle.Tally(by_task=tuple((name, tuple(counts.items())) for name, counts in stands.items()))
 
     def _exists(self, workload: api.ApiObject, name: str) -> bool:
         return f"{workload.metadata.namespace}/{name}" in self._objects.pods

@@ -82,10 +82,11 @@ def replicas_of(workload: api.ReplicaSet | api.StatefulSet) -> int:
 
 
 def wanted_of(job: api.BatchJob, succeeded: int) -> int:
-    """Return how many pods of a batch Job work at the same time."""
+    """Return how many pods of a batch Job work at the same time; none when it is over."""
     spec = job.spec
     parallel = 1 if spec.parallelism is None else spec.parallelism
-    if spec.suspend:
+    is_over = any(c.type in ("Complete", "Failed") and c.status == "True" for c in job.status.conditions)
+    if spec.suspend or is_over:
         return 0
     return parallel if spec.completions is None else max(0, min(parallel, spec.completions - succeeded))
 
