@@ -5,7 +5,8 @@ For each job::
     minimum   cards: what its PodGroup's annotation says until its pods exist, then what they ask for (*ours*: while
               fewer than minAvailable pods exist, the larger of the two for each list; a pod without a card changes
               nothing);
-              cpu and memory: minResources, none for a job with cards that are spared them
+              cpu and memory: minResources, none for a job with cards that are spared them (*ours*: while it has no
+              pods and says nothing of cards, those in minResources may be named by its pods, who are asked in turn)
     wanted    minimum less what the job holds
     reserved  what is wanted by a job that is admitted, its gated pods left out
     elastic   cpu and memory that it holds beyond its minimum
@@ -24,7 +25,7 @@ from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.requests import JobRequest, Names, Wish, job_request_of
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
-from volsched.model.resources import CPU, MEMORY
+from volsched.model.resources import CPU, MEMORY, Resources
 from volsched.model.status import IS_ALLOCATED
 from volsched.model.task import TaskInfo
 
@@ -209,7 +210,12 @@ class Demands:
         return least.get(CPU, 0), least.get(MEMORY, 0)
 
     def _has_cards(self, job: JobInfo) -> bool:
-        return bool(self.request(job).wants) or any(self._ledger.wants.of(t.template).names for t in job.tasks.values())
+        if self.request(job).wants:
+            return True
+        if job.tasks:
+            return any(self._ledger.wants.of(task.template).names for task in job.tasks.values())
+        least = job.min_resources or Resources.EMPTY
+        return any(least.get(resource, 0) for resource in self._ledger.catalogue.resources.values())
 
     def _wanted_cards(self, job: JobInfo, held: Account) -> Mapping[Names, int]:
         said, pending = self.request(job).wants, self._pending(job)

@@ -317,6 +317,9 @@ def test_jobs_are_admitted_by_sums(
             {"cpu": 10, "cards": {A: 4}}, {"cpu": 2}, {"cpu": 10}, {A: 1}, False, "InsufficientCPUQuota", id="F11"
         ),
         pytest.param({"cpu": None, "memory": None}, {}, {"cpu": 1}, None, False, "EmptyQueueCapability", id="nothing"),
+        pytest.param({"cpu": 1}, {}, {"cpu": 2, GPU: 1}, None, True, OK, id="pods to come may name their cards"),
+        pytest.param({"cpu": 1}, {}, {"cpu": 2, GPU: 1}, None, False, "InsufficientCPUQuota", id="spared nothing"),
+        pytest.param({"cpu": 1}, {}, {"cpu": 2, "a/b": 1}, None, True, "InsufficientCPUQuota", id="no card"),
     ],
 )
 def test_jobs_are_admitted_by_cpu_and_memory(
@@ -336,6 +339,12 @@ def test_jobs_are_admitted_by_cpu_and_memory(
     assert decision.cluster.jobs["default/j"].phase == ("Inqueue" if expect is OK else "Pending")
     if expect is not OK:
         assert refusal(decision, "j")[0] == expect
+
+
+def test_pods_that_are_there_and_name_no_card_are_spared_no_cpu() -> None:
+    cluster = farm().quota("q", cpu=1).gang("j", least={"cpu": 2, GPU: 1}, phase="Pending", cpu=2, **{GPU: 1})
+
+    assert refusal(decided(cluster, cardUnlimitedCpuMemory=True), "j")[0] == "InsufficientCPUQuota"
 
 
 def test_reserved_is_what_an_admitted_job_does_not_hold_yet() -> None:
