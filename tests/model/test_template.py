@@ -474,6 +474,16 @@ def test_that_a_pod_has_resource_claims_counts_and_not_which() -> None:
             {"topologySpreadConstraints": [{"topologyKey": "z", "maxSkew": 0}]},
             "spec.topologySpreadConstraints[0].maxSkew",
         ),
+        ({"containers": [{"ports": [{"hostPort": 1}, {"hostPort": 65536}]}]}, "spec.containers[0].ports[1].hostPort"),
+        ({"containers": [{"ports": [{"hostPort": -1}]}]}, "spec.containers[0].ports[0].hostPort"),
+        (
+            {"hostNetwork": True, "containers": [{"ports": [{"containerPort": 70000}]}]},
+            "spec.containers[0].ports[0].containerPort",
+        ),
+        (
+            {"initContainers": [{}, {"restartPolicy": "Always", "ports": [{"hostPort": 1, "protocol": "ICMP"}]}]},
+            "spec.initContainers[1].ports[0].protocol",
+        ),
         (
             {"topologySpreadConstraints": [{"topologyKey": "z", "minDomains": 0}]},
             "spec.topologySpreadConstraints[0].minDomains",

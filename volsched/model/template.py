@@ -46,6 +46,8 @@ MAIN: Final = "containers"
 """The field of a pod's spec that has the containers that are no init containers."""
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the value that Kubernetes uses, nothing listens here
+_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+_LAST_PORT: Final = 65535
 
 
 class HostPort(msgspec.Struct, frozen=True, gc=False, order=True):
@@ -430,7 +432,7 @@ def rules_of(pod: api.Pod, annotations: tuple[tuple[str, str], ...] = ()) -> _Ru
         required_nodes=reader.read(None, _required_nodes, spec),
         preferred_nodes=_preferred_nodes(spec, reader),
         tolerations=_tolerations(spec, reader),
-        host_ports=_host_ports(spec),
+        host_ports=reader.read((), _host_ports, spec),
         claims=claims,
         ephemeral_claims=ephemeral,
         legacy_disks=tuple(sorted(set(_legacy_disks(spec.volumes)))),
@@ -577,12 +579,31 @@ def _tolerations(spec: api.PodSpec, reader: _Reader) -> tuple[Toleration, ...]:
 
 def _host_ports(spec: api.PodSpec) -> tuple[HostPort, ...]:
     ports = set()
-    for container in (*spec.containers, *(item for item in spec.init_containers if item.is_sidecar)):
-        for item in container.ports:
+    for path, container in _long_running(spec):
+        for number, item in enumerate(container.ports):
             port = item.host_port or (item.container_port if spec.host_network else 0)
-            if port > 0:
-                ports.add(HostPort(item.host_ip or ANY_ADDRESS, item.protocol or "TCP", port))
+            if port:
+                ports.add(_host_port(item, port, f"{path}.ports[{number}]"))
     return tuple(sorted(ports))
+
+
+def _host_port(item: api.ContainerPort, port: int, path: str) -> HostPort:
+    """Read one port; the API server lets nothing else in, and another one would never be in anybody's way."""
+    if not 0 < port <= _LAST_PORT:
+        raise FieldError(f"{path}.{'hostPort' if item.host_port else 'containerPort'}", f"{port} is no port")
+    protocol = item.protocol or "TCP"
+    if protocol not in _PROTOCOLS:
+        raise FieldError(f"{path}.protocol", f'"{protocol}" is not understood')
+    return HostPort(item.host_ip or ANY_ADDRESS, protocol, port)
+
+
+def _long_running(spec: api.PodSpec) -> Iterator[tuple[str, api.Container]]:
+    """Yield the containers that run while the pod does, and where each is."""
+    for number, container in enumerate(spec.containers):
+        yield f"spec.containers[{number}]", container
+    for number, container in enumerate(spec.init_containers):
+        if container.is_sidecar:
+            yield f"spec.initContainers[{number}]", container
 
 
 def _features(spec: api.PodSpec) -> frozenset[str]:
