@@ -1,6 +1,7 @@
 """drf: order jobs by dominant share (Volcano's plugin of that name; Ghodsi et al., NSDI 2011).
 
-A job's share is the largest part of any of the cluster's resources that it holds. Shares are exact fractions.
+A job's share is the largest part of any of the cluster's resources that it holds, pod slots among them (as in Volcano):
+a job whose only pod asks for nothing has a share, too. Shares are exact fractions.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import ClassVar
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
+from volsched.model.resources import PODS
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 
@@ -37,7 +39,7 @@ class Shares:
 
     def __init__(self, cluster: Cluster) -> None:
         names = cluster.columns.names
-        self._total = {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0 and names[c] != "pods"}
+        self._total = {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0}
         self._promised: dict[str, dict[str, int]] = {}
 
     def allocate(self, task: TaskInfo) -> None:
@@ -52,7 +54,7 @@ class Shares:
 
     def _promise(self, job: JobInfo, task: TaskInfo, by: int) -> None:
         promised = self._promised.setdefault(job.key, {})
-        for name, amount in task.template.request.items():
+        for name, amount in _asked(task).items():
             promised[name] = promised.get(name, 0) + by * amount
 
     def order(self, job: JobInfo) -> Fraction:
@@ -63,22 +65,23 @@ class Shares:
         """Candidates whose job keeps at least the share that the task's job would have."""
         if task.job is None:
             return []
-        mine = self._share(_plus(self._held(task.job), task.template.request, 1))
+        mine = self._share(_plus(self._held(task.job), _asked(task), 1))
         left: dict[str, dict[str, int]] = {}
         chosen: list[TaskInfo] = []
         for victim in candidates:
             if victim.job is None:
                 continue
             held = left.setdefault(victim.job.key, dict(self._held(victim.job)))
-            rest = _plus(held, victim.template.request, -1)
+            rest = _plus(held, _asked(victim), -1)
             left[victim.job.key] = rest
             if mine <= self._share(rest) + DELTA:
                 chosen.append(victim)
         return chosen
 
     def _held(self, job: JobInfo) -> Mapping[str, int]:
+        held = {**job.allocated, PODS: job.placed_count}
         promised = self._promised.get(job.key)
-        return _plus(job.allocated, promised, 1) if promised else job.allocated
+        return _plus(held, promised, 1) if promised else held
 
     def _share(self, held: Mapping[str, int]) -> Fraction:
         total = self._total
@@ -86,6 +89,11 @@ class Shares:
 
 
 _NOTHING = Fraction(0)
+
+
+def _asked(task: TaskInfo) -> Mapping[str, int]:
+    """What a task adds to its job's share, its pod slot too."""
+    return {**task.template.request, PODS: 1}
 
 
 def _plus(held: Mapping[str, int], amounts: Mapping[str, int], by: int) -> dict[str, int]:

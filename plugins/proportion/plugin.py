@@ -1,7 +1,8 @@
 """proportion: queues share the cluster by weight (Volcano's plugin of that name).
 
 Admission compares with what a queue may have, placing with what it deserves; a queue that holds its due on all
-resources gets nothing more, and one above its due may be reclaimed from.
+resources gets nothing more, and one above its due may be reclaimed from. Pod slots are shared out like any resource:
+they count for the order of queues and for who is above its due, and refuse nobody (as in Volcano).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.quantity import in_base_units
 from volsched.model.queue import QueueInfo
-from volsched.model.resources import MAX_AMOUNT, Resources
+from volsched.model.resources import MAX_AMOUNT, PODS, Resources
 from volsched.model.series import Numbers, Series
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
@@ -84,6 +85,7 @@ class LastClaims:
                 (name, resource): in_base_units(resource, due)
                 for name, claim in self._claims.items()
                 for resource, due in claim.deserved.items()
+                if resource != PODS
             }
         return self._claims
 
@@ -123,7 +125,7 @@ class Books:
 
     def _promise(self, task: TaskInfo, by: int) -> None:
         promised = self._promised.setdefault(task.job.queue if task.job else "", {})
-        for name, amount in task.template.request.items():
+        for name, amount in _asked(task).items():
             promised[name] = promised.get(name, 0) + by * amount
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -139,7 +141,7 @@ class Books:
 
     def overused(self, queue: QueueInfo) -> Verdict | None:
         """Say that a queue holds its due on all resources."""
-        held, deserved = self._held(queue), self._deserved(queue)
+        held, deserved = self._held(queue), _without_slots(self._deserved(queue))
         if not all(due <= held.get(name, 0) for name, due in deserved.items()):
             return None
         figures = _figures(held, deserved) or self._why_nothing(queue)
@@ -161,10 +163,13 @@ class Books:
         return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, "InsufficientQueueShare", message, short)
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether the queue would stay within its due with these tasks."""
+        """Whether the queue would stay within its due with these tasks; for those that ask for nothing, is below it."""
         request = Resources.EMPTY
         for task in tasks:
             request = request.plus(task.template.request)
+        if not request:
+            held = self._held(queue)
+            return queue.is_open and any(due > held.get(name, 0) for name, due in self._deserved(queue).items())
         return queue.is_open and not self._beyond_due(queue, request)
 
     def vote(self, job: JobInfo) -> Ballot:
@@ -200,8 +205,8 @@ class Books:
             deserved = self._deserved(queue)
             if all(amount <= deserved.get(name, 0) for name, amount in left.items()):
                 continue
-            after = {name: left.get(name, 0) - amount for name, amount in victim.template.request.items()}
-            if self._leaves_due and any(amount < deserved.get(name, 0) for name, amount in after.items()):
+            after = {name: left.get(name, 0) - amount for name, amount in _asked(victim).items()}
+            if self._leaves_due and any(after[name] < deserved.get(name, 0) for name in victim.template.request):
                 continue
             left.update(after)
             chosen.append(victim)
@@ -210,10 +215,11 @@ class Books:
     # -- figures -----------------------------------------------------------------------------------------------------
 
     def _held(self, queue: QueueInfo) -> Mapping[str, int]:
+        held = {**queue.allocated, PODS: queue.placed}
         promised = self._promised.get(queue.name)
         if not promised:
-            return queue.allocated
-        return {n: queue.allocated.get(n, 0) + promised.get(n, 0) for n in {**queue.allocated, **promised}}
+            return held
+        return {n: held.get(n, 0) + promised.get(n, 0) for n in {**held, **promised}}
 
     def _deserved(self, queue: QueueInfo) -> Mapping[str, Fraction]:
         claim = self._claims.get(queue.name)
@@ -236,6 +242,11 @@ class Books:
         )
 
 
+def _asked(task: TaskInfo) -> Mapping[str, int]:
+    """What a task takes of its queue's due, its pod slot too."""
+    return {**task.template.request, PODS: 1}
+
+
 def _claims(cluster: Cluster, demands: Mapping[str, QueueDemand]) -> dict[str, Claim]:
     """Share the cluster out among the queues that have jobs."""
     total, guaranteed = _total(cluster), _guaranteed(cluster)
@@ -243,7 +254,7 @@ def _claims(cluster: Cluster, demands: Mapping[str, QueueDemand]) -> dict[str, C
     for name, demand in sorted(demands.items()):
         queue = cluster.queues.get(name)
         if queue is not None:
-            request = Resources(demand.pending).plus(queue.allocated)
+            request = {**Resources(demand.pending).plus(queue.allocated), PODS: demand.waiting + queue.placed}
             found[name] = Claim(queue, request, limits(queue, total, guaranteed))
     share_out(found.values(), total)
     return found
@@ -252,7 +263,7 @@ def _claims(cluster: Cluster, demands: Mapping[str, QueueDemand]) -> dict[str, C
 def _total(cluster: Cluster) -> dict[str, int]:
     """Return what there is of each resource; of what devices serve there is enough, as nobody can tell how much."""
     names, by_devices = cluster.columns.names, cluster.columns.left_to_devices
-    there = {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0 and names[c] != "pods"}
+    there = {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0}
     return {**there, **{names[column]: MAX_AMOUNT for column in sorted(by_devices)}}
 
 
@@ -262,6 +273,11 @@ def _guaranteed(cluster: Cluster) -> dict[str, int]:
         for name, amount in queue.guarantee.items():
             found[name] = found.get(name, 0) + amount
     return found
+
+
+def _without_slots(deserved: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    """Its due less pod slots: a queue that waits deserves more of these than it holds, which helps none of its pods."""
+    return {name: due for name, due in deserved.items() if name != PODS}
 
 
 def _not_admitted(queue: QueueInfo, short: tuple[Shortfall, ...]) -> Verdict:

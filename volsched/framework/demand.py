@@ -2,7 +2,8 @@
 
 For each queue::
 
-    pending   requests of tasks that wait
+    waiting   how many tasks wait
+    pending   what these request
     reserved  what admitted jobs may still take of their minResources (gated pods left out)
     elastic   what jobs hold beyond their minResources
 
@@ -30,6 +31,7 @@ class QueueDemand:
     """The sums of one queue, and how many jobs it has."""
 
     jobs: int = 0
+    waiting: int = 0
     pending: dict[str, int] = field(default_factory=dict)
     reserved: dict[str, int] = field(default_factory=dict)
     elastic: dict[str, int] = field(default_factory=dict)
@@ -40,6 +42,7 @@ class _Share:
     """What one job adds to its queue."""
 
     queue: str
+    waiting: int
     pending: Mapping[str, int]
     reserved: Mapping[str, int]
     elastic: Mapping[str, int]
@@ -90,7 +93,7 @@ class Demand(Observer):
         self.version += 1
 
     def _count(self, job: JobInfo) -> None:
-        share = _Share(job.queue, _pending(job), reserved_by(job), _elastic(job))
+        share = _Share(job.queue, len(job.waiting), _pending(job), reserved_by(job), _elastic(job))
         self._shares[job.key] = share
         self._add(share, 1)
 
@@ -102,6 +105,7 @@ class Demand(Observer):
     def _add(self, share: _Share, by: int) -> None:
         queue = self._queues.setdefault(share.queue, QueueDemand())
         queue.jobs += by
+        queue.waiting += by * share.waiting
         _sum(queue.pending, share.pending, by)
         _sum(queue.reserved, share.reserved, by)
         _sum(queue.elastic, share.elastic, by)

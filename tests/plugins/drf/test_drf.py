@@ -62,8 +62,8 @@ SHARES: dict[str, tuple[list[Mapping[str, Any]], Fraction]] = {
     "the larger of two": ([{"cpu": 2, "memory": 30}], Fraction(1, 3)),
     "of several pods": ([{"cpu": 2}, {"cpu": 3}, {"memory": 1}], Fraction(5, 9)),
     "an extended resource": ([{"cpu": 1, "gpu": 1}], Fraction(1, 3)),
-    "pods that ask for nothing": ([{}, {}], Fraction(0)),
-    "what no node has": ([{"npu": 5}], Fraction(0)),
+    "pods that ask for nothing": ([{}, {}], Fraction(2, 110)),
+    "what no node has": ([{"npu": 5}], Fraction(1, 110)),
     "one byte": ([{"memory": 1}], Fraction(1, 90)),
 }
 
@@ -76,10 +76,20 @@ def test_a_share_is_the_largest_part_of_any_resource(what: str) -> None:
     assert desk.share("job") == expected
 
 
-def test_pod_slots_are_no_resource() -> None:
+def test_pod_slots_are_a_resource_as_any_other() -> None:
     given = a_cluster().node("n1", cpu=10, pods=2).group("j", phase="Running").pod("j-0", "j", on="n1", cpu=1)
 
-    assert Desk(given).share("j") == Fraction(1, 10)
+    assert Desk(given).share("j") == Fraction(1, 2)
+
+
+def test_pod_slots_follow_the_session_and_victims() -> None:
+    desk = Desk(world(rich=[{}, {}, {}]).job("mine", 2))
+    stage, statement = desk.stage, desk.stage.session.statement()
+
+    assert desk.victims("mine-0", "rich-0", "rich-1", "rich-2") == ["rich-0", "rich-1"]
+    assert statement.pipeline(stage.task("mine-1"), stage.node("n1")) is None
+    assert desk.share("mine") == Fraction(1, 110)
+    assert desk.victims("mine-0", "rich-0", "rich-1", "rich-2") == ["rich-0"]
 
 
 def test_shares_follow_the_session_and_come_back() -> None:
@@ -149,7 +159,7 @@ def test_pods_may_go_whose_job_keeps_as_much_as_the_preemptors_would_have(what: 
 
 @pytest.mark.parametrize(("less", "expected"), [(0, True), (1, True), (2, False)])
 def test_shares_that_differ_by_a_millionth_count_as_equal(less: int, expected: bool) -> None:
-    given = a_cluster().node("n1", memory=1_000_000).group("run", phase="Running")
+    given = a_cluster().node("n1", memory=1_000_000, pods=1_000_000).group("run", phase="Running")
     given.pod("run-0", "run", on="n1", memory=500).pod("run-1", "run", on="n1", memory=1_000 - less)
     given.job("mine", 1, memory=1_000)
 

@@ -264,6 +264,39 @@ def test_a_cluster_that_shrinks_below_what_is_held_denies_and_does_not_fail() ->
     assert desk.books.order(desk.queue("q")) == (0, Fraction(20, 3))
 
 
+def test_pod_slots_count_for_the_order_of_queues() -> None:
+    given = a_cluster().node("n1", cpu=10, pods=8).queue("q").queue("r").group("run", "q", phase="Running")
+    given.pod("run-0", "run", on="n1").pod("run-1", "run", on="n1").job("more", 20, queue="q", cpu=1)
+    given.job("other", 20, queue="r", cpu=1)
+    desk = Desk(given)
+
+    orders = desk.books.order(desk.queue("q")), desk.books.order(desk.queue("r"))
+
+    assert orders == ((0, Fraction(2, 4)), (0, Fraction(0)))
+
+
+def test_pod_slots_refuse_nobody_and_are_in_no_message() -> None:
+    given = a_cluster().node("n1", cpu=10, pods=2).queue("q").queue("r").group("run", "q", phase="Running")
+    given.pod("run-0", "run", on="n1", cpu=1).job("more", 20, queue="q", cpu=1).job("other", 20, queue="r", cpu=1)
+    desk = Desk(given)
+
+    assert desk.books.refusal(desk.queue("q"), desk.stage.task("more-0")) is None
+    assert desk.books.overused(desk.queue("q")) is None
+
+
+@pytest.mark.parametrize(("held", "expected"), [(0, True), (5, True), (25, False)])
+def test_a_task_that_asks_for_nothing_may_reclaim_while_its_queue_lacks_some_of_its_due(
+    held: int, expected: bool
+) -> None:
+    given = a_cluster().node("n1", cpu=10, pods=50).queue("q").queue("r").group("run", "q", phase="Running")
+    given.job("more", 20, queue="q", cpu=1).job("idle", 1, queue="q").job("other", 40, queue="r", cpu=1)
+    for index in range(held):
+        given.pod(f"run-{index}", "run", on="n1", cpu=1)
+    desk = Desk(given)
+
+    assert desk.books.may_preempt(desk.queue("q"), [desk.stage.task("idle-0")]) is expected
+
+
 # -- reclaiming -------------------------------------------------------------------------------------------------------
 
 
@@ -305,6 +338,19 @@ def test_from_a_queue_above_its_due_may_be_reclaimed(what: str) -> None:
     keywords, expected = RECLAIMABLE[what]
 
     assert reclaimable(**keywords) == expected
+
+
+def test_a_queue_with_more_than_its_part_of_the_pod_slots_is_above_its_due() -> None:
+    given = a_cluster().node("n1", cpu=100, pods=6).queue("q").queue("r").group("run", "q", phase="Running")
+    for index in range(5):
+        given.pod(f"run-{index}", "run", on="n1", cpu=1)
+    given.job("try", 4, queue="r", cpu=1)
+    desk = Desk(given)
+    names = [f"run-{index}" for index in range(5)]
+
+    chosen = desk.books.reclaimable(desk.stage.task("try-0"), [desk.stage.task(name) for name in names])
+
+    assert [task.name for task in chosen] == ["run-0", "run-1"]
 
 
 def test_without_weights_nobody_deserves_anything() -> None:
