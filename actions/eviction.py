@@ -24,6 +24,7 @@ from volsched.framework.arguments import Argument
 from volsched.framework.leaving import all_left
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
+from volsched.model.columns import PODS
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
@@ -156,13 +157,22 @@ class Hunt:
             return self._fail(NOBODY)
         if plan.needed is None:
             return self._fail(_why_not(plan, enough=False))
-        with all_left(self.session.cluster, node) if promised(self.session, node) else nullcontext():
+        with all_left(self.session.cluster, node) if self._leavers_make_room(node) else nullcontext():
             return self._clear(node, plan.tried) or self._fail(_why_not(plan, enough=True))
+
+    def _leavers_make_room(self, node: NodeInfo) -> bool:
+        """Whether those who are leaving count as gone: the slots of a full node are theirs until then.
+
+        A task that asks for nothing is promised no slot that is becoming free: backfill finds it.
+        """
+        if promised(self.session, node):
+            return True
+        return node.releasing[PODS] > 0 and not self.task.best_effort
 
     def _clear(self, node: NodeInfo, tried: Sequence[TaskInfo]) -> bool:
         """Have weaker promises and as many victims as needed off a node, and the task promised their room.
 
-        Where earlier sessions promised room, those who are leaving count as gone: the promised stand for them already.
+        Those who are leaving already count as gone: whoever was promised their room stands for them.
         """
         before = self.statement.checkpoint()
         for other in weaker(self.session, self.task, node):

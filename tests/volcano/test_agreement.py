@@ -91,7 +91,7 @@ def test_a_world_that_is_listed_as_different_is_different() -> None:
 
 
 def test_there_are_enough_worlds_of_every_kind() -> None:
-    assert Counter(world.kind for world in WORLDS) == {"base": 120, "fair": 80, "evict": 80, "made": 3}
+    assert Counter(world.kind for world in WORLDS) == {"base": 120, "fair": 80, "evict": 80, "made": 6}
     assert set(OURS) <= {world.id for world in WORLDS}
     assert sum(bool(world.bound) for world in WORLDS) > 200
     assert sum(bool(world.pipelined) for world in WORLDS) > 100
