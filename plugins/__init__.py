@@ -8,6 +8,8 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
     "priority": PluginEntry("plugins.priority.plugin", "PriorityPlugin"),
     "gang": PluginEntry("plugins.gang.plugin", "GangPlugin"),
     "conformance": PluginEntry("plugins.conformance.plugin", "ConformancePlugin"),
+    "sla": PluginEntry("plugins.sla.plugin", "SlaPlugin"),
+    "network-topology-aware": PluginEntry("plugins.network_topology.plugin", "NetworkTopologyPlugin"),
     "overcommit": PluginEntry("plugins.overcommit.plugin", "OvercommitPlugin"),
     "drf": PluginEntry("plugins.drf.plugin", "DrfPlugin"),
     "proportion": PluginEntry("plugins.proportion.plugin", "ProportionPlugin"),

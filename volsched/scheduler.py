@@ -93,6 +93,7 @@ class Scheduler:
         self._on_placed = on_placed
         self._orphan_grace = orphan_grace
         self._orphans: dict[str, float] = {}
+        self._plugins_due: float | None = None
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
         mirror.keep_annotations(profile.pod_annotations())
@@ -131,6 +132,7 @@ class Scheduler:
             action.execute(session)
             durations[action.name] = self._clock.elapsed() - before
         self._explain_orphans(session)
+        self._plugins_due = session.wake_at()
         session.close()
         outbox.submit(self._aftermath(session))
         return CycleReport(
@@ -163,8 +165,8 @@ class Scheduler:
     def wake_at(self) -> float | None:
         """When a cycle is due even if nothing changes (seconds since the epoch); None: not before something does."""
         due = [since + self._orphan_grace for since in self._orphans.values()]
-        retry = self.mirror.next_retry()
-        return min([*due, retry] if retry is not None else due, default=None)
+        due += [time for time in (self.mirror.next_retry(), self._plugins_due) if time is not None]
+        return min(due, default=None)
 
     def _explain_orphans(self, session: Session) -> None:
         """Say of jobs that cannot be looked at at all what they lack, once they have lacked it for a while."""

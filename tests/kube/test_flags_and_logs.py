@@ -85,6 +85,22 @@ def test_the_lease_is_in_a_namespace_that_there_is_where_such_a_scheduler_runs(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "seconds"),
+    [
+        ((), 0.0),
+        (("--scheduler-name=volcano",), 1.0),
+        (("--scheduler-name=volcano", "--settle=0"), 0.0),
+        (("--scheduler-name=volcano", "--scheduler-name=volsched"), 0.0),
+        (("--settle=250ms",), 0.25),
+    ],
+)
+def test_changes_wait_for_others_as_long_as_volcano_does_in_its_place(
+    arguments: tuple[str, ...], seconds: float
+) -> None:
+    assert parsed(*arguments).settle == seconds
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--scheduler-conf", "f", "--scheduler-configmap", "a/b"), "exclude"),

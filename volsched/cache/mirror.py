@@ -462,6 +462,7 @@ class Mirror:
         job.min_resources = reading.minimum_of(group, self._reporter("PodGroup", group))
         job.priority_class = spec.priority_class_name
         job.priority = self._class_value(spec.priority_class_name)
+        job.topology = spec.network_topology.mode if spec.network_topology is not None else ""
         job.resource_version = meta.resource_version
         self.cluster.set_job_queue(job, spec.queue or self.settings.default_queue)
         self._take_status(job, group)
@@ -638,7 +639,7 @@ class Mirror:
 def _spec_of(job: JobInfo) -> tuple[object, ...]:
     """What a PodGroup says that decides anything, its status aside."""
     needs = (job.min_available, job.min_roles, job.min_resources)
-    return (*needs, job.queue, job.priority_class, job.labels, job.annotations)
+    return (*needs, job.queue, job.priority_class, job.topology, job.labels, job.annotations)
 
 
 def _stays_assumed(task: TaskInfo, pod: api.Pod) -> bool:

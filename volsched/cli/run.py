@@ -24,6 +24,9 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 VOLCANO: Final = "volcano"
 """Who answers to this name stands in the place of Volcano's scheduler, and makes the queues that have to exist."""
 
+VOLCANO_PERIOD_SECONDS: Final = 1.0
+"""Volcano's sessions are so far apart (its `--schedule-period`), and jobs that are made together share one."""
+
 LONGEST_SETTLE_SECONDS: Final = 5.0
 """The scheduling thread sees nothing else meanwhile, neither signals nor the end of the program."""
 
@@ -111,7 +114,8 @@ def _take_harmless(command: Any) -> Any:
 @click.option(
     "--settle",
     type=Duration(),
-    default="0",
+    default=None,
+    show_default="1s with the scheduler name volcano, else 0",
     help="How long a change waits for others to join it before a session, at most 5s: jobs that are made together then "
     "share what there is, whoever's pods come first. 0: until a burst is over, 3 to 25 ms.",
 )
@@ -165,7 +169,7 @@ def options_from(flags: dict[str, Any]) -> Any:
     check_configmap(flags)
     if flags["schedule_period"] <= 0:
         raise click.UsageError("--schedule-period must be positive")
-    if not 0 <= flags["settle"] <= LONGEST_SETTLE_SECONDS:
+    if flags["settle"] is not None and not 0 <= flags["settle"] <= LONGEST_SETTLE_SECONDS:
         raise click.UsageError(f"--settle must be 0 to {LONGEST_SETTLE_SECONDS:g}s")
     names = tuple(dict.fromkeys(flags["scheduler_names"]))
     alone = names == (DEFAULT_SCHEDULER,)
@@ -175,7 +179,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         scheduler_conf=flags["scheduler_conf"],
         scheduler_configmap=flags["scheduler_configmap"],
         schedule_period=flags["schedule_period"],
-        settle=flags["settle"],
+        settle=_settle(flags["settle"], names),
         default_queue=flags["default_queue"],
         plain_pods=flags["plain_pods"] or ("direct" if DEFAULT_SCHEDULER in names else "podgroup"),
         leader_elect=flags["leader_elect"],
@@ -189,6 +193,13 @@ def options_from(flags: dict[str, Any]) -> Any:
         binds_in_flight=flags["binds_in_flight"],
         watch_silence=flags["watch_silence"],
     )
+
+
+def _settle(given: float | None, names: tuple[str, ...]) -> float:
+    """How long changes wait for others, in seconds; in the place of Volcano's scheduler its sessions are apart."""
+    if given is not None:
+        return given
+    return VOLCANO_PERIOD_SECONDS if names == (VOLCANO,) else 0.0
 
 
 def _lease_namespace(names: tuple[str, ...]) -> str:

@@ -107,6 +107,8 @@ JobStarvingFn: TypeAlias = Callable[[JobInfo], bool]
 """Does the job lack room? AND inside the first tier that has a say; nobody: no."""
 JobVoteFn: TypeAlias = Callable[[JobInfo], Ballot]
 """jobEnqueueable and jobPipelined: a vote over tiers, see ``Vote``; nobody: yes."""
+WakeFn: TypeAlias = Callable[[], float | None]
+"""When answers change although nothing else does, in seconds since the epoch; None: they do not."""
 JobEnqueuedFn: TypeAlias = Callable[[JobInfo], None]
 """The job was admitted: reserve what you promised. All are called."""
 VictimsFn: TypeAlias = Callable[[TaskInfo, Sequence[TaskInfo]], Sequence[TaskInfo] | None]

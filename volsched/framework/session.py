@@ -45,6 +45,7 @@ from volsched.framework.callbacks import (
     UniformFn,
     VersionFn,
     VictimsFn,
+    WakeFn,
     WordingsFn,
 )
 from volsched.framework.configuration import Configuration, PluginOption
@@ -171,6 +172,7 @@ class Session:
         self._handlers: list[EventHandler] = []
         self._closers: list[CloseFn] = []
         self._series: list[tuple[Series, SeriesFn]] = []
+        self._wakers: list[WakeFn] = []
         self.queue_amounts: list[QueueAmountsFn] = []
         self._device_limits: list[DeviceLimitsFn] = []
 
@@ -305,6 +307,14 @@ class Session:
     def add_close_fn(self, plugin: str, fn: CloseFn) -> None:
         """Be called when the session closes."""
         self._closers.append(fn)
+
+    def add_wake_fn(self, plugin: str, fn: WakeFn) -> None:
+        """Say when the plugin's answers change although nothing else does."""
+        self._wakers.append(fn)
+
+    def wake_at(self) -> float | None:
+        """When the first plugin's answers change by themselves (seconds since the epoch); None: never."""
+        return min((due for due in (fn() for fn in self._wakers) if due is not None), default=None)
 
     def add_series_fn(self, plugin: str, series: Series, fn: SeriesFn) -> None:
         """Show numbers of the plugin's own beside the scheduler's metrics."""

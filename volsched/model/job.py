@@ -52,6 +52,7 @@ class JobInfo:
     ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the
     job was found to be hopeless, ``hunted_at`` for each action the cluster's changes at which it last sought victims.
     ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
+    ``topology`` is the mode of ``spec.networkTopology``, empty without one.
     ``hopeless_as`` says what it was parked for, when no node had room for any of its pods.
     """
 
@@ -86,6 +87,7 @@ class JobInfo:
         "reported",
         "resource_version",
         "tasks",
+        "topology",
         "uid",
         "version",
         "waiting",
@@ -106,6 +108,7 @@ class JobInfo:
         self.priority_class = ""
         self.priority = 0
         self.created = 0.0
+        self.topology = ""
         self.labels: Mapping[str, str] = {}
         self.annotations: Mapping[str, str] = {}
         self.resource_version = ""
