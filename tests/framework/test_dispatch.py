@@ -70,6 +70,23 @@ def test_a_reject_ends_the_vote_and_a_permit_ends_it_with_its_tier(
 
 
 @pytest.mark.parametrize(
+    ("tiers", "told", "asked"),
+    [
+        ("-0-|-", "0; 2; 3", [0, 1, 2, 3]),
+        ("-+|-", "0", [0, 1]),  # behind a permit nobody would have been asked
+        ("0|-", "1", [0, 1]),
+        ("+|-", None, [0]),
+    ],
+)
+def test_whoever_else_rejects_can_be_told_with_the_first(tiers: str, told: str | None, asked: list[int]) -> None:
+    heard: list[int] = []
+
+    outcome, verdict = dispatch.vote(electorate(tiers, heard), JOB, tell_all=True)
+
+    assert (outcome, verdict and verdict.message, heard) == (told is None, told, asked)
+
+
+@pytest.mark.parametrize(
     ("tiers", "starving"),
     [
         ("", False),

@@ -6,11 +6,13 @@ decision of ours that is marked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias, TypeVar
 
-from volsched.framework.callbacks import ABSTAIN, JobStarvingFn, JobVoteFn, VictimsFn, Vote
+import msgspec
+
+from volsched.framework.callbacks import ABSTAIN, Ballot, JobStarvingFn, JobVoteFn, VictimsFn, Vote
 from volsched.model.job import JobInfo
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
@@ -32,18 +34,43 @@ def first_refusal(fns: Iterable[Callable[[S], Verdict | None]], subject: S) -> V
     return None
 
 
-def vote(fns: Tiered[JobVoteFn], job: JobInfo) -> tuple[bool, Verdict | None]:
-    """A reject ends the vote at once; a permit ends it with its tier; nobody speaking permits."""
+def vote(fns: Tiered[JobVoteFn], job: JobInfo, *, tell_all: bool = False) -> tuple[bool, Verdict | None]:
+    """A reject ends the vote; a permit ends it with its tier; nobody speaking permits.
+
+    With ``tell_all`` the verdict of whoever rejects first also tells why those behind reject: whoever mends one thing
+    sees what else stands in the way.
+    """
+    rejects: list[Ballot] = []
+    for ballot in _cast(fns, job):
+        if ballot.vote is Vote.REJECT:
+            rejects.append(ballot)
+            if not tell_all:
+                break
+    return not rejects, _told_together([ballot.verdict for ballot in rejects if ballot.verdict is not None])
+
+
+def _cast(fns: Tiered[JobVoteFn], job: JobInfo) -> Iterator[Ballot]:
+    """Ask one after the other, up to the end of the tier in which somebody permits."""
     permitted_in = -1
     for tier, fn in fns:
         if permitted_in >= 0 and tier != permitted_in:
-            break
+            return
         ballot = fn(job)
-        if ballot.vote is Vote.REJECT:
-            return False, ballot.verdict
         if ballot.vote is Vote.PERMIT:
             permitted_in = tier
-    return True, None
+        yield ballot
+
+
+def _told_together(verdicts: Sequence[Verdict]) -> Verdict | None:
+    """Return the first verdict with what the others have to say."""
+    if len(verdicts) < 2:
+        return verdicts[0] if verdicts else None
+    return msgspec.structs.replace(
+        verdicts[0],
+        message="; ".join(dict.fromkeys(verdict.message for verdict in verdicts)),
+        shortfalls=tuple(shortfall for verdict in verdicts for shortfall in verdict.shortfalls),
+        tells_pods=any(verdict.tells_pods for verdict in verdicts),
+    )
 
 
 def with_minimum(fn: JobVoteFn) -> JobVoteFn:

@@ -411,7 +411,7 @@ class Session:
 
     def enqueue_refusal(self, job: JobInfo) -> Verdict | None:
         """Why the job is not admitted; None admits it."""
-        admitted, verdict = dispatch.vote(self._enqueueable, job)
+        admitted, verdict = dispatch.vote(self._enqueueable, job, tell_all=True)
         return None if admitted else verdict or dispatch.UNEXPLAINED_REJECT
 
     def enqueued(self, job: JobInfo) -> None:

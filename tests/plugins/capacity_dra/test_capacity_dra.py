@@ -286,6 +286,19 @@ def test_admitted_jobs_reserve_what_they_need_to_start() -> None:
     assert "requested 2, used 3" in decision.waiting["b"]
 
 
+@pytest.mark.parametrize("order", ["proportion capacity-dra", "capacity-dra proportion"])
+def test_a_job_that_lacks_cores_and_devices_is_told_both(order: str) -> None:
+    first, second = order.split()
+    text = configuration().replace("  - name: capacity-dra\n", f"  - name: {first}\n  - name: {second}\n")
+    cluster = a_world().queue("q", capability={"cpu": "1"}, **quota(gpu=1)).add(claim("p", exactly(count=2)))
+    cluster.group("p", "q", 1, "Pending", minResources={"cpu": "2"}).pod("p", "p", cpu="2", spec=using("p"))
+
+    message = a_rig(cluster, text).cycle().waiting["p"]
+
+    assert "insufficient cpu" in message
+    assert "dra-resource-exceeded" in message
+
+
 def test_a_gang_needs_the_smallest_of_its_pods_and_a_shared_claim_once() -> None:
     cluster = a_world().queue("q", **quota(gpu=4)).add(claim("shared", exactly(count=1)))
     cluster.group("g", "q", 2, "Pending")
