@@ -35,6 +35,9 @@ from volsched.testing.controlplane.stages import kwok_configuration
 READY_WITHIN_SECONDS = 90.0
 """A loaded machine of two cores needs some ten seconds; beyond this something is wrong."""
 
+CONTROLLERS_SECONDS = 120.0
+"""Kubernetes' controllers ask a server that was down again after up to a minute, longer after each time it was."""
+
 _START_ATTEMPTS = 3
 _PORTS = range(20_000, 32_000)
 """Below the range from which Linux takes ports for outgoing connections, so that a restart finds its port free."""
@@ -191,7 +194,8 @@ class ControlPlane(Startable):
         """Create a namespace and return its name once pods can be created in it."""
         self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
         if self._with_controller_manager:
-            self.api.wait_for(f"/api/v1/namespaces/{name}/serviceaccounts/default", lambda _: True)
+            account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+            self.api.wait_for(account, lambda _: True, CONTROLLERS_SECONDS)
         return name
 
     def create_nodes(self, nodes: Sequence[Mapping[str, Any]], *, timeout: float = 120.0) -> list[str]:
