@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog.testing
 
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
@@ -78,15 +79,14 @@ def test_times_that_contradict_each_other_are_named() -> None:
     assert "positive" in LeaseSettings("n", "x", 15, 10, 0).problem()
 
 
-async def test_a_namespace_that_is_missing_is_said_and_waited_for(
-    control_plane: ControlPlane, direct: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_namespace_that_is_missing_is_said_and_waited_for(control_plane: ControlPlane, direct: Api) -> None:
     missing = f"missing-{uuid.uuid4().hex[:8]}"
     candidate = Candidate(direct, missing)
     leading = asyncio.ensure_future(candidate.lead())
     try:
-        await asyncio.sleep(3 * RETRY)
-        assert f'namespaces "{missing}" not found' in capsys.readouterr().out
+        with structlog.testing.capture_logs() as said:
+            await asyncio.sleep(3 * RETRY)
+        assert any(f'namespaces "{missing}" not found' in str(line) for line in said), said
         await asyncio.to_thread(control_plane.create_namespace, missing)
         await leading
     finally:
