@@ -50,7 +50,7 @@ class _Asked:
     nonzero: Whole
     """The first two below one another."""
     places: Whole
-    """The columns of ``balanced`` below one another, as an index beside rows."""
+    """The columns of ``balanced`` below one another."""
     steps: Whole
     """For each of ``balanced`` nothing and the request: (resource x [without, with] x 1)."""
 
@@ -120,15 +120,16 @@ class UsageScore:
         columns = engine.columns
         total: Whole = np.zeros(len(rows), dtype=np.int64)
         if self._least or self._most:
-            capacities = columns.allocatable[_CPU_AND_MEMORY][:, rows]
-            taken = columns.used[_NONZERO_CPU_AND_MEMORY][:, rows] + asked.nonzero
+            capacities = columns.allocatable[_CPU_AND_MEMORY].take(rows, axis=1)
+            taken = columns.used[_NONZERO_CPU_AND_MEMORY].take(rows, axis=1) + asked.nonzero
             has_both: Mask = (capacities[0] != 0) & (capacities[1] != 0)
             if self._least:
                 total += self._least * _mean(_free_shares(capacities, taken), has_both)
             if self._most:
                 total += self._most * _mean(_used_shares(capacities, taken), has_both)
         if asked.balanced:
-            capacities, taken = columns.allocatable[asked.places, rows], columns.used[asked.places, rows]
+            places = asked.places * columns.used.shape[1] + rows
+            capacities, taken = columns.allocatable.take(places), columns.used.take(places)
             before, after = _balances(taken[:, np.newaxis, :] + asked.steps, capacities)
             total += self._balance * (50 + (50 + after - before) // 2)
         found: Floats = total.astype(np.float64)
