@@ -535,14 +535,17 @@ class FastEngine:
         self._renew_blocks(entry)
 
     def _worth_asking(self, entry: Entry, rows: Rows) -> Rows:
-        """Most changed nodes are other templates' nodes, or full by now: the scarcest amount tells."""
-        if not entry.charge or self.cluster.unsettled:
+        """Most changed nodes are of no use to it, or full with nobody leaving: the scarcest amount tells."""
+        if not entry.charge:
             return rows
         self.columns.refresh()
         column, least = entry.charge[0]
         idle = self.columns.allocatable[column][rows] - self.columns.used[column][rows]
-        worth: Rows = rows[(idle >= least) | self.columns.left_to_devices(column, rows)]
-        return worth
+        worth = (idle >= least) | self.columns.left_to_devices(column, rows)
+        if self.cluster.unsettled:
+            worth |= np.isin(rows, [node.row for node in self.cluster.unsettled.values()])
+        kept: Rows = rows[worth]
+        return kept
 
     def _score_all(self, entry: Entry) -> None:
         count = len(self.cluster.rows)

@@ -100,22 +100,19 @@ class Views:
             self.claims[claim.key] = claim
 
     def _put_resource_claim(self, claim: api.ApiObject) -> None:
-        known = self.resource_claims.get(claim.key)
-        if known is not None and known.metadata.uid == claim.metadata.uid and _version(claim) < _version(known):
+        if _is_older(claim, self.resource_claims.get(claim.key)):
             return
         if isinstance(claim, dra.ResourceClaim):
             self.resource_claims[claim.key] = claim
 
     def _put_group(self, group: api.ApiObject) -> None:
-        known = self.groups.get(group.key)
-        if known is not None and known.metadata.uid == group.metadata.uid and _version(group) < _version(known):
+        if _is_older(group, self.groups.get(group.key)):
             return
         if isinstance(group, api.PodGroup):
             self.groups[group.key] = group
 
     def _put_queue(self, queue: api.ApiObject) -> None:
-        known = self.queues.get(queue.key)
-        if known is not None and known.metadata.uid == queue.metadata.uid and _version(queue) < _version(known):
+        if _is_older(queue, self.queues.get(queue.key)):
             return
         if isinstance(queue, api.Queue):
             self.queues[queue.key] = queue
@@ -167,6 +164,11 @@ def refusal_of(pod: api.Pod) -> Refusal | None:
 def number(version: str) -> int:
     """Return a resource version as a number; 0 when it is none."""
     return int(version) if version.isdigit() else 0
+
+
+def _is_older(found: api.ApiObject, known: api.ApiObject | None) -> bool:
+    """Whether an object says less than what is known of it: an answer to a write may come before the watch."""
+    return known is not None and known.metadata.uid == found.metadata.uid and _version(found) < _version(known)
 
 
 def _version(found: api.ApiObject) -> int:
