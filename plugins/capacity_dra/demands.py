@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,6 +19,15 @@ from volsched.model.task import TaskInfo
 
 Wanted = dict[str, Amounts]
 """What claims count for, by key; one that is to be made from a template has a key of its own for each pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a job's minimum is made from beside the job: keys of claims and of templates, and extended resources."""
+
+    claims: frozenset[str]
+    templates: frozenset[str]
+    resources: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +73,14 @@ class Demands:
                 _add(amounts, {Amount(device_class): Fraction(task.template.request[resource], 1000)})
         return {unmade_uid(task.uid): amounts} if amounts else {}
 
-    def minimum(self, job: JobInfo, without: Iterable[str] = ()) -> Amounts:
-        """Return what a job holds at least once it starts, claims left out that are counted already.
+    def minimum(self, job: JobInfo, gone: Collection[str] = ()) -> Amounts:
+        """Return what a job holds at least once it starts, claims left out that are counted already (``gone``).
 
         Pods that do not exist yet have the claims that the PodGroup announces. A claim that several pods use counts
         once, if the job cannot start without any of them.
         """
         if not self._ledger.awaits_devices(job):
             return {}
-        gone = frozenset(without)
         tasks = [task for task in job.tasks.values() if self._ledger.concerns(task)]
         wanted = {task.uid: _left(self.of_task(task), gone) for task in tasks}
         parts = [self._part(job, roles, members, least, gone) for roles, members, least in _groups(job)]
@@ -86,7 +94,7 @@ class Demands:
         _add(total, {Amount(name): amount for name, amount in self._ledger.promised_extended(job).items()})
         return total
 
-    def _part(self, job: JobInfo, roles: Iterable[str], members: list[str], least: int, gone: frozenset[str]) -> _Part:
+    def _part(self, job: JobInfo, roles: Iterable[str], members: list[str], least: int, gone: Collection[str]) -> _Part:
         """Return some pods, and the claims that each has of those which are missing, if their PodGroup tells them.
 
         Of missing pods that may be of several roles counts what these have in common.
@@ -98,7 +106,20 @@ class Demands:
             return _Part(members, least, 0, {}, {})
         named = set.intersection(*({f"{job.namespace}/{use.claim}" for use in found if use.claim} for found in uses))
         made = _smallest([self._made(job, found) for found in uses])
-        return _Part(members, least, missing, {key: self._ledger.charge(key) for key in named - gone}, made)
+        return _Part(members, least, missing, {key: self._ledger.charge(key) for key in named if key not in gone}, made)
+
+    def sources(self, job: JobInfo) -> Sources:
+        """Return what a job's minimum is made from: while none of it changes, nor the job, the minimum does not."""
+        announced = [use for uses in announced_by(job.annotations).roles.values() for use in uses]
+        claims = {f"{job.namespace}/{use.claim}" for use in announced if use.claim}
+        uses, resources = {*announced}, {*(job.min_resources or ())}
+        for task in job.tasks.values():
+            if self._ledger.concerns(task):
+                claims.update(self._ledger.claims_of(task))
+                uses.update(task.resource_claims)
+                resources.update(resource for resource, _ in from_devices(task.template, self._devices))
+        templates = frozenset(f"{job.namespace}/{use.template}" for use in uses if use.template)
+        return Sources(frozenset(claims), templates, frozenset(filter(self._devices.class_for, resources)))
 
     def _made(self, job: JobInfo, uses: Uses) -> Amounts:
         """Return what the claims count for that a pod will have made from templates."""
@@ -139,7 +160,7 @@ def _shared(
     return _sum(v for k, v in claims.items() if users[k] > max(1, spare))
 
 
-def _left(wanted: Wanted, gone: frozenset[str]) -> Wanted:
+def _left(wanted: Wanted, gone: Collection[str]) -> Wanted:
     return {key: amounts for key, amounts in wanted.items() if key not in gone}
 
 

@@ -1,4 +1,4 @@
-"""What queues hold of devices, as quotas of devices mind it, and the jobs that are about to hold some.
+"""What queues hold of devices, as quotas of devices mind it, and whether a job is about to hold some.
 
 A pod counts from the moment a node is chosen for it (promised room included) until it is evicted, finishes or is
 undone.
@@ -12,7 +12,7 @@ from typing import Final
 from volsched.framework.dra.accounts import DeviceAccounts
 from volsched.model.announced import announced_by
 from volsched.model.cluster import Cluster
-from volsched.model.job import INQUEUE, JobInfo
+from volsched.model.job import JobInfo
 from volsched.model.status import IS_ALLOCATED, TaskStatus
 
 COUNTS: Final = tuple(IS_ALLOCATED[status] or status is TaskStatus.PIPELINED for status in TaskStatus)
@@ -23,17 +23,7 @@ class Ledger(DeviceAccounts):
     """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in."""
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:
-        self.admitted: dict[str, JobInfo] = {}
-        """Jobs that are admitted and have pods with claims, or will."""
         super().__init__(cluster, counts=COUNTS, with_admin=with_admin)
-
-    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """Follow a job into another queue, and into and out of admission."""
-        super().job_changed(job, gone=gone)
-        if not gone and job.phase == INQUEUE and self.awaits_devices(job):
-            self.admitted[job.key] = job
-        else:
-            self.admitted.pop(job.key, None)
 
     def awaits_devices(self, job: JobInfo) -> bool:
         """Say whether any pod of a job wants devices, as far as pods are there or its PodGroup tells of them."""
@@ -59,8 +49,3 @@ class Ledger(DeviceAccounts):
         """Say whether any node offers an extended resource itself."""
         column, totals = self._cluster.columns.column(resource), self._cluster.totals
         return column < len(totals) and totals[column] > 0
-
-    def _read_classes(self) -> None:
-        super()._read_classes()
-        for job in self._cluster.jobs.values():
-            self.job_changed(job, gone=False)

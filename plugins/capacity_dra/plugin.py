@@ -14,10 +14,12 @@ from typing import Any, ClassVar, Final, Literal
 from plugins.capacity_dra.demands import Demands
 from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.quota import DROPPED, Quota, read_quota
+from plugins.capacity_dra.reserved import Reservations
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import ABSTAIN, Ballot, QueueAmounts, Vote
 from volsched.framework.dra.amounts import COUNT, Amount, Amounts, in_words, milli
 from volsched.framework.dra.charges import named_as
+from volsched.framework.queuetree import QueueTree
 from volsched.framework.reporter import about_group, about_queue
 from volsched.framework.session import Session
 from volsched.model.announced import PATH, announced_by
@@ -95,6 +97,7 @@ class CapacityDRAPlugin:
             return
         books = session.account(f"{NAME}.books", lambda cluster: Books(cluster, self._arguments))
         ledger = session.account(f"{NAME}.ledger", lambda _: books.ledger)
+        session.account(f"{NAME}.reserved", lambda _: books.reservations)
         ledger.catch_up()
         books.open(session)
         session.add_job_enqueueable_fn(NAME, books.vote, always=True)
@@ -120,6 +123,8 @@ class Books:
         self._arguments = arguments
         self.ledger = Ledger(cluster, with_admin=arguments.with_admin)
         self._demands = Demands(cluster, self.ledger, with_admin=arguments.with_admin)
+        self.reservations = Reservations(cluster, self.ledger, self._demands)
+        self._tree = QueueTree(cluster)
         self._quotas: dict[str, tuple[object, Quota]] = {}
         self._told: dict[str, tuple[str, ...]] = {}
         self._misread: dict[str, str] = {}
@@ -240,18 +245,15 @@ class Books:
             self._session.tell(about_group(job, "Warning", BAD_REQUEST, message))
 
     def _has_children(self, queue: str) -> bool:
-        return self._checks_ancestors and any(found.parent == queue for found in self._cluster.queues.values())
+        return self._checks_ancestors and self._tree.is_parent(queue)
 
     def _levels(self, queue: str) -> tuple[str, ...]:
         return self.ledger.levels(queue) if self._checks_ancestors else (queue,)
 
     def _reserved(self, level: str) -> Amounts:
         """Return what admitted jobs of a queue, and below it, may still take to start."""
-        return _total(
-            self._demands.minimum(job, self.ledger.account(level).users)
-            for job in self.ledger.admitted.values()
-            if level == job.queue or (self._checks_ancestors and level in self.ledger.levels(job.queue))
-        )
+        reserved = self.reservations.of(level)
+        return reserved.below if self._checks_ancestors else reserved.own
 
     def _check(self, level: str, asked: Amounts, used: Amounts, step: At) -> Verdict | None:
         """Compare what is asked for with what is left of a queue's quota."""
@@ -291,15 +293,10 @@ class Books:
         """Say what a queue's own pods hold and have reserved, and what the queue may hold."""
         self.ledger.catch_up()
         held = dict(self.ledger.account(queue.name).used)
-        for child in self._cluster.queues.values():
-            if queue.name in self.ledger.levels(child.name)[1:2]:
-                for key, amount in self.ledger.account(child.name).used.items():
-                    held[key] = held.get(key, Fraction(0)) - amount
-        reserved = _total(
-            self._demands.minimum(job, self.ledger.held_by(job))
-            for job in self.ledger.admitted.values()
-            if job.queue == queue.name
-        )
+        for child in self._tree.below(queue.name):
+            for key, amount in self.ledger.account(child).used.items():
+                held[key] = held.get(key, Fraction(0)) - amount
+        reserved = self.reservations.of(queue.name).shown
         limits = self._quota(queue.name).limits
         return QueueAmounts(self._shown(held), self._shown(reserved), self._shown(limits), beside=True)
 
@@ -328,7 +325,8 @@ class Books:
 
     def inqueue(self) -> Numbers:
         """Return what is reserved in all queues."""
-        state = (self.ledger.version, self._cluster.changes, tuple(self.ledger.admitted))
+        self.reservations.catch_up()
+        state = (self.reservations.version, tuple(self._cluster.queues))
         return self._numbers("inqueue", state, self._reserved)
 
     def _numbers(self, name: str, state: object, of_queue: Callable[[str], Amounts]) -> Numbers:

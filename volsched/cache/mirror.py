@@ -239,6 +239,7 @@ class Mirror:
         labels_before, role_before, group_before = task.labels, task.role, self._group_of(task)
         annotations_before = task.annotations
         gates_before = (task.gated, task.admission_gate, task.claim_names)
+        says_before = (*gates_before, task.role)
         assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
         if template is not task.template or reading.resource_claims_of(pod) != task.resource_claims:
             self._replace(task, pod)
@@ -249,6 +250,8 @@ class Mirror:
         if self._group_of(task) != group_before:
             self._leave(task)
             self.cluster.join(task, self._job_of(task))
+        if (task.gated, task.admission_gate, task.claim_names, task.role) != says_before and task.job is not None:
+            self.cluster.members_changed(task.job)
         if task.labels != labels_before and task.node is not None:
             self.cluster.relabel(task, labels_before)
         elif (task.labels, task.role) != (labels_before, role_before) and task.job is not None:

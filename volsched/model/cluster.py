@@ -287,7 +287,7 @@ class Cluster:
         self.tasks[task.uid] = task
         if task.job is not None:
             task.job.admit(task)
-            self._members_changed(task.job)
+            self.members_changed(task.job)
         if status is not TaskStatus.PENDING or node is not None:
             self.move(task, status, node)
 
@@ -298,7 +298,7 @@ class Cluster:
         self.nominated.pop(task.uid, None)
         if task.job is not None:
             task.job.dismiss(task)
-            self._members_changed(task.job)
+            self.members_changed(task.job)
             task.job = None
 
     def move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
@@ -464,7 +464,8 @@ class Cluster:
             for observer in self._observers:
                 observer.job_changed(job, gone=False)
 
-    def _members_changed(self, job: JobInfo) -> None:
+    def members_changed(self, job: JobInfo) -> None:
+        """Note that a member came, went, or says something else of itself: its gates, role, or names of its claims."""
         self._note(job)
         for observer in self._observers:
             observer.job_changed(job, gone=False)
@@ -497,11 +498,11 @@ class Cluster:
         self._leave(task)
         if task.job is not None:
             task.job.dismiss(task)
-            self._members_changed(task.job)
+            self.members_changed(task.job)
         task.job = job
         if job is not None:
             job.admit(task)
-            self._members_changed(job)
+            self.members_changed(job)
         if status is not TaskStatus.PENDING or node is not None:
             self.move(task, status, node)
 

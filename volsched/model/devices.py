@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -23,6 +23,7 @@ from volsched.model.device import Claim, ClaimSpec, ClassSpec, DeviceId, PoolId,
 from volsched.model.device_binding import readiness_of
 from volsched.model.device_reading import amount, claim_spec, class_of, slice_of, taint_rule_of
 from volsched.model.device_taints import TaintRules, concerned_by, tainted
+from volsched.model.keylog import KeyLog
 
 
 @dataclass(slots=True)
@@ -96,10 +97,8 @@ class Devices:
 
     `touch` is told the name of a node whose own devices changed. `version` changes with everything else that an
     answer about a node may be made from, `claims_version` with every claim, class and template, `classes_version` with
-    every class.
+    every class. `template_log` has the keys of templates that changed.
     """
-
-    KEPT: ClassVar[int] = 1 << 16
 
     def __init__(
         self, touch: Callable[[str], None] = lambda _: None, classes_changed: Callable[[], None] = lambda: None
@@ -124,8 +123,8 @@ class Devices:
         self._local: dict[str, dict[PoolId, int]] = {}
         self._wide: dict[PoolId, int] = {}
         self._pool_versions: dict[PoolId, int] = {}
-        self._log: list[str] = []
-        self._log_start = 0
+        self.template_log = KeyLog()
+        self._log = KeyLog()
         self._specs: WeakValueDictionary[tuple[str, bytes], ClaimSpec] = WeakValueDictionary()
         """By where they are written, and how."""
 
@@ -167,19 +166,15 @@ class Devices:
     @property
     def log_end(self) -> int:
         """The position after the newest change of a claim."""
-        return self._log_start + len(self._log)
+        return self._log.end
 
     def changed_since(self, position: int) -> Iterable[str] | None:
         """Return the keys of the claims that changed since a position, each once; None when that was forgotten."""
-        return None if position < self._log_start else dict.fromkeys(self._log[position - self._log_start :])
+        return self._log.since(position)
 
     def _changed(self, key: str) -> None:
         self.claims_version += 1
         self._log.append(key)
-        if len(self._log) > self.KEPT:
-            cut = len(self._log) // 2
-            del self._log[:cut]
-            self._log_start += cut
 
     # -- what a session chooses ---------------------------------------------------------------------------------------
 
@@ -227,7 +222,7 @@ class Devices:
             case dra.ResourceClaimTemplate():
                 spec = found.spec.get("spec") if isinstance(found.spec, Mapping) else found.spec
                 self.templates[found.key] = self._spec(spec, "spec.spec")
-                self.claims_version += 1
+                self._template_changed(found.key)
             case _:
                 return False
         return True
@@ -253,10 +248,14 @@ class Devices:
                 self._read_classes()
             case "ResourceClaimTemplate":
                 self.templates.pop(key, None)
-                self.claims_version += 1
+                self._template_changed(key)
             case _:
                 return False
         return True
+
+    def _template_changed(self, key: str) -> None:
+        self.claims_version += 1
+        self.template_log.append(key)
 
     def _read_classes(self) -> None:
         """Find out anew which class stands for which extended resource."""

@@ -8,7 +8,7 @@ and what claims have, so accounts that are rebuilt are those that were followed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -55,7 +55,9 @@ class DeviceAccounts(Observer):
     """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in.
 
     ``counts``: indexed by status, whether a pod that stands so counts. ``with_admin``: devices for administrators,
-    which are shared with their users, count too. ``version`` changes with every account.
+    which are shared with their users, count too. ``version`` changes with every account. ``turned`` is told the key of
+    a claim that may count for something else, or that a queue has begun or ceased to use; ``era`` changes when that may
+    be so for all of them.
     """
 
     def __init__(self, cluster: Cluster, *, counts: Sequence[bool], with_admin: bool = False) -> None:
@@ -72,6 +74,8 @@ class DeviceAccounts(Observer):
         self._tree = -1
         self._job_queues: dict[str, str] = {}
         self.version = 0
+        self.era = 0
+        self.turned: Callable[[str], None] = _tell_nobody
         self._classes_version = -1
         self._read_classes()
 
@@ -167,9 +171,12 @@ class DeviceAccounts(Observer):
             return
         changed = devices.changed_since(self._seen)
         self._seen = devices.log_end
+        if changed is None:
+            self.era += 1
         for key in changed if changed is not None else list(self._charges):
             self._move_to_made(key)
             self._recharge(key)
+            self.turned(key)
 
     def _read_classes(self) -> None:
         """Find out anew which pods want devices, as other extended resources may come from these."""
@@ -180,6 +187,7 @@ class DeviceAccounts(Observer):
         """Count everything anew, as the tree of queues is another one."""
         self._tree = self._cluster.queue_tree
         self._seen = self._cluster.devices.log_end
+        self.era += 1
         self._changed.update(dict.fromkeys(self._accounts))
         for kept in (self._accounts, self.seated, self._charges, self._holders, self._job_queues):
             kept.clear()
@@ -247,3 +255,8 @@ class DeviceAccounts(Observer):
             del account.users[key]
         if not was or not account.users.get(key):
             account.add(self._charges[key], by)
+            self.turned(key)
+
+
+def _tell_nobody(_: str) -> None:
+    pass

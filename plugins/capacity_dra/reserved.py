@@ -1,0 +1,193 @@
+"""What admitted jobs may still take to start, added up queue by queue; kept job by job, as things change.
+
+In a queue, and in each queue above it, a job reserves what its smallest number of pods takes beside the claims that
+are used there already (``Demands.minimum``). It is counted anew when the figures are next read, if it changed itself
+or anything did that its minimum is made from: a claim, whether a queue uses it, a template, what nodes offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from plugins.capacity_dra.demands import Demands, Sources
+from plugins.capacity_dra.ledger import Ledger
+from volsched.framework.dra.amounts import Amount, Amounts
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.job import INQUEUE, JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
+
+
+@dataclass(slots=True)
+class Reserved:
+    """The sums of one queue, without zeros.
+
+    ``own``: of the jobs in it; ``below``: of those and of the jobs in all queues below it; ``shown``: of the jobs in
+    it, each beside what it holds itself, whoever else uses a claim. ``jobs``: how many are counted.
+    """
+
+    jobs: int = 0
+    own: dict[Amount, Fraction] = field(default_factory=dict)
+    below: dict[Amount, Fraction] = field(default_factory=dict)
+    shown: dict[Amount, Fraction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one job adds to its queue and to those above it, by name, its own first."""
+
+    levels: Mapping[str, Amounts]
+    queue: str
+    shown: Amounts
+    sources: Sources
+
+
+class Reservations(Observer):
+    """The account; ``version`` changes when any figure may have."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._demands = demands
+        self._queues: dict[str, Reserved] = {}
+        self._shares: dict[str, _Share] = {}
+        self._changed: dict[str, None] = {}
+        self._by_claim: dict[str, dict[str, None]] = {}
+        self._by_template: dict[str, dict[str, None]] = {}
+        self._offered: dict[str, bool] = {}
+        self._templates_read = cluster.devices.template_log.end
+        self._era = -1
+        self.version = 0
+        ledger.turned = self._claim_turned
+
+    def of(self, queue: str) -> Reserved:
+        """Return the sums of a queue."""
+        self.catch_up()
+        return self._queues.get(queue) or Reserved()
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def follows(self, template: TaskTemplate) -> bool:
+        """Say whether pods of this template may have claims."""
+        return self._ledger.follows(template)
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Have the job counted anew."""
+        if task.job is not None:
+            self.job_changed(task.job, gone=False)
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Have the job counted anew, if it is admitted or was."""
+        if not gone and (job.phase == INQUEUE or job.key in self._shares):
+            self._changed[job.key] = None
+        elif gone:
+            self._changed.pop(job.key, None)
+            self._forget(job.key)
+
+    def _claim_turned(self, key: str) -> None:
+        """Have those jobs counted anew whose minimum has a claim in it, or will: the one that was made for a pod."""
+        self._changed.update(self._by_claim.get(key, {}))
+        claim = self._cluster.devices.claims.get(key)
+        owner = self._cluster.tasks.get(claim.owner) if claim is not None else None
+        if owner is not None and owner.job is not None:
+            self.job_changed(owner.job, gone=False)
+
+    def catch_up(self) -> None:
+        """Count those jobs anew that something changed for."""
+        self._ledger.catch_up()
+        self._hear_templates()
+        if self._era != self._ledger.era or any(
+            self._ledger.is_offered(resource) != offered for resource, offered in self._offered.items()
+        ):
+            self._begin_anew()
+        for key in self._changed:
+            self._forget(key)
+            job = self._cluster.jobs.get(key)
+            if job is not None and job.phase == INQUEUE:
+                self._count(job)
+        self._changed.clear()
+
+    def _hear_templates(self) -> None:
+        log = self._cluster.devices.template_log
+        changed = log.since(self._templates_read)
+        self._templates_read = log.end
+        for key in changed if changed is not None else self._by_template:
+            self._changed.update(self._by_template.get(key, {}))
+
+    def _begin_anew(self) -> None:
+        """Have all admitted jobs counted: queues moved, classes changed, or nodes offer something first, or last."""
+        self._era = self._ledger.era
+        self.version += 1
+        for kept in (self._queues, self._shares, self._by_claim, self._by_template, self._offered):
+            kept.clear()
+        self._changed = {key: None for key, job in self._cluster.jobs.items() if job.phase == INQUEUE}
+
+    # -- counting -----------------------------------------------------------------------------------------------------
+
+    def _count(self, job: JobInfo) -> None:
+        sources = self._demands.sources(job)
+        share = self._shares[job.key] = self._share(job, sources)
+        self._add(share, 1)
+        for key in sources.claims:
+            self._by_claim.setdefault(key, {})[job.key] = None
+        for key in sources.templates:
+            self._by_template.setdefault(key, {})[job.key] = None
+        for resource in sources.resources:
+            self._offered[resource] = self._ledger.is_offered(resource)
+
+    def _share(self, job: JobInfo, sources: Sources) -> _Share:
+        """Ask for the job's minimum once for all queues in which the same of its claims are used."""
+        known: dict[frozenset[str], Amounts] = {}
+
+        def beside(used: Iterable[str]) -> Amounts:
+            gone = frozenset(used)
+            if gone not in known:
+                known[gone] = self._demands.minimum(job, gone)
+            return known[gone]
+
+        names = dict.fromkeys((job.queue, *self._ledger.levels(job.queue)))
+        used = {name: self._ledger.account(name).users for name in names}
+        levels = {name: beside(key for key in sources.claims if key in used[name]) for name in names}
+        return _Share(levels, job.queue, beside(self._ledger.held_by(job)), sources)
+
+    def _forget(self, key: str) -> None:
+        share = self._shares.pop(key, None)
+        if share is None:
+            return
+        self._add(share, -1)
+        _strike(self._by_claim, share.sources.claims, key)
+        _strike(self._by_template, share.sources.templates, key)
+
+    def _add(self, share: _Share, by: int) -> None:
+        self.version += 1
+        for name, amounts in share.levels.items():
+            sums = self._queues.setdefault(name, Reserved())
+            sums.jobs += by
+            _sum(sums.below, amounts, by)
+            if name == share.queue:
+                _sum(sums.own, amounts, by)
+                _sum(sums.shown, share.shown, by)
+            if not sums.jobs:
+                del self._queues[name]
+
+
+def _strike(index: dict[str, dict[str, None]], keys: Iterable[str], job: str) -> None:
+    """Take a job out of an index."""
+    for key in keys:
+        jobs = index[key]
+        del jobs[job]
+        if not jobs:
+            del index[key]
+
+
+def _sum(total: dict[Amount, Fraction], amounts: Amounts, by: int) -> None:
+    for key, amount in amounts.items():
+        left = total.get(key, Fraction(0)) + by * amount
+        if left:
+            total[key] = left
+        else:
+            total.pop(key, None)
