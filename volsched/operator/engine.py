@@ -79,6 +79,7 @@ class Engine:
     def begin(self) -> None:
         """Look at everything that is known, and from now on at whatever changes."""
         self._is_active = True
+        self._written_at.clear()
         for name in self._standing_queues():
             self.queue.add(Key(QUEUE.name, name))
         for key in self.store.everything():
@@ -139,9 +140,12 @@ class Engine:
             view = job_view(raw, self._options.scheduler_names, self._options.default_queue)
             self.store.put_job(key, view)
         else:
-            self.store.drop_job(key, uid)
-            self._told.pop(key, None)
-            self._pace.forget(Key(JOB.name, key))
+            self._drop_job(key, uid)
+
+    def _drop_job(self, key: str, uid: str) -> None:
+        self.store.drop_job(key, uid)
+        self._told.pop(key, None)
+        self._pace.forget(Key(JOB.name, key))
 
     def _see_command(self, is_there: bool, raw: Json, key: str) -> None:
         if not is_there:
@@ -178,6 +182,7 @@ class Engine:
         name = key.name
         queue = self.store.queues.get(name)
         if queue is None:
+            self._written_at.pop(name, None)
             if name in self._standing_queues():
                 await self._write_all([queues.standing_queue(name)])
             return
@@ -282,7 +287,7 @@ class Engine:
         if write.kind is QUEUE and (queue := self.store.queues.get(write.name)) is not None:
             self.store.gone(Gone(QUEUE.name, "", write.name, queue.metadata.uid))
         elif write.kind is JOB and (job := self.store.jobs.get(f"{write.namespace}/{write.name}")) is not None:
-            self.store.drop_job(f"{write.namespace}/{write.name}", job.job.metadata.uid)
+            self._drop_job(f"{write.namespace}/{write.name}", job.job.metadata.uid)
 
 
 def _is_only_numbers(write: Write) -> bool:
