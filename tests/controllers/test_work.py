@@ -48,7 +48,7 @@ class Rig:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.seen) < count or self.at_once:  # noqa: ASYNC110 - what is waited for is a list
                 await asyncio.sleep(0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -77,12 +78,14 @@ def test_the_same_text_again_is_no_news(used: Used) -> None:
     assert used.used == ["ONE"]
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - a file tells nobody that it was read
+            await asyncio.sleep(0.01)
+
+
 async def wait_for(used: Used, count: int) -> None:
-    for _ in range(300):
-        if len(used.used) >= count:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(used.used)
+    await until(lambda: len(used.used) >= count)
 
 
 async def test_a_file_is_followed_through_writes_renames_and_links(used: Used, tmp_path: Path) -> None:
@@ -134,11 +137,7 @@ async def test_a_file_that_becomes_unreadable_leaves_the_last_good_one(used: Use
     following = asyncio.ensure_future(source.follow())
 
     path.write_bytes(b"\xff\xfe\xff")
-    for _ in range(200):
-        if not used.state.valid:
-            break
-        await asyncio.sleep(0.01)
-    assert not used.state.valid
+    await until(lambda: not used.state.valid)
     path.write_text("two")
     await wait_for(used, 2)
     following.cancel()

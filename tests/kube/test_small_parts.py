@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-import threading
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from volsched.kube import client
 from volsched.kube.backoff import Backoff
 from volsched.kube.binder import binding_body, disruption_body, gate_body
 from volsched.kube.client import RateLimiter, parsed
@@ -51,23 +50,42 @@ def test_a_back_off_of_a_thousand_failures_is_still_a_number() -> None:
     assert max(backoff.next() for _ in range(1000)) <= 5.0
 
 
-async def test_requests_under_a_limit_are_spread() -> None:
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds for which requests are held back; none of them pass."""
+    found: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        found.append(seconds)
+
+    monkeypatch.setattr(client, "asyncio", SimpleNamespace(sleep=wait))
+    return found
+
+
+async def test_requests_under_a_limit_are_spread(monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> None:
+    clock = _Clock()
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=clock))
     limiter = RateLimiter(qps=100, burst=5)
-    began = time.monotonic()
 
-    await asyncio.gather(*(limiter.take() for _ in range(25)))
+    for _ in range(25):
+        await limiter.take()
+    assert waits == [pytest.approx(number / 100) for number in range(1, 21)]
+    assert limiter.waited == pytest.approx(sum(waits))
 
-    assert 0.15 <= time.monotonic() - began <= 1.0
+    waits.clear()
+    clock.now += 1.0
+    for _ in range(6):
+        await limiter.take()
+    assert waits == [pytest.approx(0.01)], "what was not used in the meantime is saved up to the burst"
 
 
-async def test_no_limit_is_no_limit() -> None:
+async def test_no_limit_is_no_limit(waits: list[float]) -> None:
     limiter = RateLimiter(qps=0, burst=1)
-    began = time.monotonic()
 
     for _ in range(10_000):
         await limiter.take()
 
-    assert time.monotonic() - began < 1.0
+    assert waits == []
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
@@ -165,37 +183,49 @@ def test_a_quiet_change_wakes_nobody_and_is_taken_along() -> None:
     assert inbox.take() == [A_CHANGE]
 
 
-def test_a_burst_is_taken_at_once_and_a_stream_does_not_put_it_off() -> None:
-    inbox = Inbox(quiet=0.01, longest=0.1)
-    stop = threading.Event()
+class _Meanwhile:
+    """What the inbox takes for the module `time`; so many changes come while it sleeps."""
 
-    def stream() -> None:
-        while not stop.is_set():
-            inbox.put((A_CHANGE,))
-            time.sleep(0.002)
+    def __init__(self, inbox: Inbox, changes: list[int]) -> None:
+        self.inbox = inbox
+        self.changes = changes
+        self.slept: list[float] = []
 
-    thread = threading.Thread(target=stream)
-    thread.start()
-    began = time.monotonic()
-    inbox.wait(5.0)
-    waited = time.monotonic() - began
-    stop.set()
-    thread.join()
+    def monotonic(self) -> float:
+        return 100.0 + sum(self.slept)
 
-    assert 0.05 < waited < 0.5
-    assert len(inbox.take()) > 5
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.inbox.put((A_CHANGE,) * self.changes.pop(0))
 
 
-def test_changes_that_settle_wait_for_others_although_the_burst_is_over() -> None:
-    inbox = Inbox.settling(0.2)
-    later = threading.Timer(0.1, inbox.put, ((A_CHANGE,),))
+def waited(monkeypatch: pytest.MonkeyPatch, inbox: Inbox, changes: list[int]) -> list[float]:
+    """Put one change, wait while others come, and return the pauses that were made for these."""
+    meanwhile = _Meanwhile(inbox, changes)
+    monkeypatch.setattr("volsched.kube.inbox.time", meanwhile)
     inbox.put((A_CHANGE,))
-    later.start()
-    began = time.monotonic()
+    assert inbox.wait(0.0)
+    return meanwhile.slept
 
-    assert inbox.wait(5.0)
 
-    assert 0.2 <= time.monotonic() - began < 1.0
+def test_a_burst_is_taken_once_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = Inbox(quiet=0.25, longest=1000.0)
+
+    assert waited(monkeypatch, inbox, [3, 1, 0, 1]) == [0.25] * 3
+    assert inbox.take() == [A_CHANGE] * 5
+
+
+def test_a_stream_does_not_put_off_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = Inbox(quiet=0.25, longest=2.0)
+
+    assert waited(monkeypatch, inbox, [1] * 1000) == [0.25] * 8
+    assert inbox.take() == [A_CHANGE] * 9
+
+
+def test_changes_that_settle_wait_for_others_although_the_burst_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = Inbox.settling(0.25)
+
+    assert waited(monkeypatch, inbox, [1]) == [0.25]
     assert inbox.take() == [A_CHANGE, A_CHANGE]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import kopf
@@ -14,14 +14,22 @@ import pytest
 from volsched.kube.credentials import Source
 from volsched.operator import kopf_thread
 from volsched.operator.hearing import Hearing
-from volsched.operator.kopf_thread import KopfThread
+from volsched.operator.kopf_thread import PATIENCE_SECONDS, SETTLED_SECONDS, KopfThread
+
+LONG = 24 * 3600.0
+"""Seconds for which others have heard the API server."""
 
 Play = Callable[[int, asyncio.Event], Awaitable[None]]
 """What kopf does in its n-th run; the flag is the one that it raises when it has begun."""
 
 
 class Thread(KopfThread):
-    """A thread in which kopf plays something; it has one handler, which is never called."""
+    """A thread in which kopf plays something; it has one handler, which is never called.
+
+    `now` is what it takes for the time, in seconds.
+    """
+
+    now = 0.0
 
     def __init__(self) -> None:
         super().__init__("kopf-test", Source(), self._died)
@@ -46,13 +54,13 @@ async def run_tasks(roots: list[asyncio.Future[Any]], *, ignored: set[asyncio.Ta
 
 @pytest.fixture
 async def playing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Thread]]:
-    """Starts a thread in which kopf plays; everything that takes minutes takes moments."""
+    """Starts a thread in which kopf plays; what takes minutes takes moments, by a clock that tests turn."""
     monkeypatch.setattr(kopf_thread, "_PAUSES", (0.01, 0.02))
-    monkeypatch.setattr(kopf_thread, "SETTLED_SECONDS", 0.1)
-    monkeypatch.setattr(kopf_thread, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(kopf_thread, "time", SimpleNamespace(monotonic=lambda: Thread.now))
     monkeypatch.setattr(kopf_thread, "ENDING_SECONDS", 0.3)
     monkeypatch.setattr(kopf_thread, "_BEAT_SECONDS", 0.02)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    monkeypatch.setattr(Thread, "now", 0.0)
     made: list[Thread] = []
 
     def start(play: Play, run: Callable[..., Awaitable[None]] = run_tasks) -> Thread:
@@ -75,11 +83,19 @@ async def playing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[...
         await thread.stop()
 
 
-async def until(condition: Callable[[], object], within: float = 5.0) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - a thread tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def is_well_for_long(thread: Thread) -> bool:
+    """Turn the clock further than anybody's patience goes; tell whether it was always found well soon."""
+    await until(lambda: thread.is_ready)
+    for _ in range(10):
+        Thread.now += SETTLED_SECONDS
+        await until(lambda: thread._well_at == Thread.now)
+    return thread.liveness_problem(LONG) == ""
 
 
 async def runs(_: int, begun: asyncio.Event) -> None:
@@ -90,10 +106,8 @@ async def runs(_: int, begun: asyncio.Event) -> None:
 async def test_kopf_that_runs_is_well(playing: Callable[..., Thread]) -> None:
     thread = playing(runs)
 
-    await until(lambda: thread.is_ready)
-    await asyncio.sleep(1.0)
-
-    assert (thread.liveness_problem(1.0), thread.runs, thread.deaths) == ("", 1, [])
+    assert await is_well_for_long(thread)
+    assert (thread.runs, thread.deaths) == (1, [])
 
 
 @pytest.mark.parametrize("end", [RuntimeError("no"), asyncio.CancelledError("no"), None])
@@ -107,23 +121,27 @@ async def test_kopf_that_ends_is_begun_again(playing: Callable[..., Thread], end
 
     thread = playing(play)
 
-    await until(lambda: thread.is_ready)
-    await asyncio.sleep(1.0)
-    assert (thread.runs, thread.liveness_problem(1.0), thread.deaths) == (4, "", [])
+    assert await is_well_for_long(thread)
+    assert (thread.runs, thread.deaths) == (4, [])
 
 
 async def test_kopf_that_ends_again_and_again_is_a_problem_that_says_why(playing: Callable[..., Thread]) -> None:
+    """No run of it is as long as one that is well."""
+
     async def play(_: int, begun: asyncio.Event) -> None:
         begun.set()
         await asyncio.sleep(0.01)
         raise PermissionError("queues is forbidden")
 
+    reason = "PermissionError: queues is forbidden"
     thread = playing(play)
-    assert thread.liveness_problem(1.0) == ""
+    while Thread.now <= PATIENCE_SECONDS:
+        assert thread.liveness_problem(LONG) == ""
+        Thread.now += 0.9 * SETTLED_SECONDS
+        run = thread.runs
+        await until(lambda: thread.runs >= run + 2)  # noqa: B023 - it is waited for
 
-    await until(lambda: thread.liveness_problem(1.0))
-    assert "kopf-test was not well for" in thread.liveness_problem(1.0)
-    assert "PermissionError: queues is forbidden" in thread.liveness_problem(1.0)
+    assert thread.liveness_problem(LONG) == f"kopf-test was not well for {Thread.now:.0f}s: {reason}"
 
 
 async def test_kopf_that_failed_and_does_not_end_takes_the_process_with_it(
@@ -144,18 +162,25 @@ async def test_kopf_that_failed_and_does_not_end_takes_the_process_with_it(
 
 
 async def test_a_loop_that_hangs_is_a_problem(playing: Callable[..., Thread]) -> None:
-    let_go = threading.Event()
+    hang, hangs, let_go = threading.Event(), threading.Event(), threading.Event()
 
     async def play(_: int, begun: asyncio.Event) -> None:
         begun.set()
-        await asyncio.sleep(0.3)
-        let_go.wait(10)
+        while not hang.is_set():  # noqa: ASYNC110 - it is of another thread
+            await asyncio.sleep(0.01)
+        hangs.set()
+        let_go.wait()
 
     thread = playing(play)
+    try:
+        assert await is_well_for_long(thread)
+        hang.set()
+        await until(hangs.is_set)
+        Thread.now += PATIENCE_SECONDS + 1
 
-    await until(lambda: thread.liveness_problem(1.0))
-    assert thread.liveness_problem(1.0).endswith("it hangs")
-    let_go.set()
+        assert thread.liveness_problem(LONG) == f"kopf-test was not well for {PATIENCE_SECONDS + 1:.0f}s: it hangs"
+    finally:
+        let_go.set()
 
 
 async def test_a_thread_that_ends_says_so_at_once(playing: Callable[..., Thread]) -> None:
@@ -169,13 +194,16 @@ async def test_a_thread_that_ends_says_so_at_once(playing: Callable[..., Thread]
 
 
 async def test_a_thread_that_was_stopped_is_no_problem(playing: Callable[..., Thread]) -> None:
-    thread = playing(runs)
-    await until(lambda: thread.is_ready)
+    async def never_begins(_: int, begun: asyncio.Event) -> None:
+        await asyncio.Event().wait()
+
+    thread = playing(never_begins)
+    Thread.now += PATIENCE_SECONDS + 1
+    assert thread.liveness_problem(LONG)
 
     thread._stopping.set()
-    await asyncio.sleep(0.8)
 
-    assert thread.liveness_problem(1.0) == ""
+    assert thread.liveness_problem(LONG) == ""
 
 
 async def test_nobody_is_to_blame_while_the_api_server_is_away(playing: Callable[..., Thread]) -> None:
@@ -183,9 +211,11 @@ async def test_nobody_is_to_blame_while_the_api_server_is_away(playing: Callable
         raise ConnectionError("refused")
 
     thread = playing(play)
-    await until(lambda: thread.liveness_problem(1.0))
+    await until(lambda: thread.runs > 1)
+    Thread.now += PATIENCE_SECONDS + 1
+    assert thread.liveness_problem(LONG)
 
-    assert thread.liveness_problem(0.0) == thread.liveness_problem(0.4) == ""
+    assert thread.liveness_problem(0.0) == thread.liveness_problem(PATIENCE_SECONDS) == ""
 
 
 def test_the_api_server_is_heard_as_long_as_something_new_is() -> None:

@@ -63,7 +63,7 @@ class Rig:
             return answer.status, await answer.text()
 
     async def until(self, condition: Any) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():  # noqa: ASYNC110 - the server tells nobody when it has looked
                 await asyncio.sleep(0.01)
 
