@@ -226,10 +226,10 @@ class Demands:
         return Counter(_less(said, asked)) + Counter(pending)
 
     def _pending(self, job: JobInfo) -> Mapping[Names, int]:
-        """What pods without a node want."""
+        """What pods without a node want, those aside that count as holding it."""
         found: Counter[Names] = Counter()
         for task in job.waiting.values():
-            wish = self._wish(task)
+            wish = self._wish(task) if not task.ungated else None
             if wish is not None:
                 found[wish.names] += wish.amount
         return found

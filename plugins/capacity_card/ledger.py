@@ -2,7 +2,8 @@
 
 A task counts from the moment a node is chosen for it (room that is only promised included) until it is evicted,
 finishes or is undone. Cards count by what its node offers. All that is charged is a function of where tasks stand and
-of what nodes say of themselves, so accounts that are rebuilt are those that were followed.
+of what nodes say of themselves, so accounts that are rebuilt are those that were followed. A task whose gate was lifted
+counts without a node, of its list for the first card that has quota left then.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 from plugins.capacity_card.catalogue import NO_KIND, Catalogue
 from plugins.capacity_card.limits import Limits
+from plugins.capacity_card.requests import Wish
 from plugins.capacity_card.wants import Seat, Want, Wants
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import JobInfo
@@ -92,6 +94,8 @@ class Ledger(Observer):
         self._lost: dict[str, TaskInfo] = {}
         for task in cluster.tasks.values():
             self.task_moved(task, TaskStatus.PENDING, None)
+            if task.ungated and task.status is TaskStatus.PENDING:
+                self.task_ungated(task, counts=True)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -148,14 +152,37 @@ class Ledger(Observer):
         if counts:
             self._charge(job, want, self._take_seat(task, want) if want.names else None, 1)
 
+    def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
+        """Charge a task whose gate was lifted, and that has no node yet, and uncharge it."""
+        job = task.job
+        if job is None:
+            return
+        self.changed_jobs[job.key] = job
+        want = self.wants.of(task.template)
+        if counts:
+            self._charge(job, want, self._take_seat(task, want) if want.names else None, 1)
+        else:
+            self._charge(job, want, self._leave_seat(task) if want.names else None, -1)
+
     def _take_seat(self, task: TaskInfo, want: Want) -> Seat | None:
         kind = self.catalogue.kind_of(task.node) if task.node is not None else NO_KIND
-        seat = self.wants.seat(task.template, kind)
+        seat = self._open_seat(task) or self.wants.seat(task.template, kind)
         if seat is not None:
             self._seats[task.uid] = seat
             if not seat.is_offered:
                 self._lost[task.uid] = task
         return seat
+
+    def _open_seat(self, task: TaskInfo) -> Seat | None:
+        """For a task that was let in and has no node: the first card of its list that its queue may hold more of."""
+        wish = self.wants.wish(task.template) if task.status is TaskStatus.PENDING else None
+        if not isinstance(wish, Wish) or task.job is None:
+            return None
+        chain = self.limits.chain(task.job.queue)
+        for name in wish.candidates:
+            if all(self.account(limit.queue).cards.get(name, 0) + wish.amount <= limit.card(name) for limit in chain):
+                return Seat(name, wish.amount, is_offered=False)
+        return None
 
     def _leave_seat(self, task: TaskInfo) -> Seat | None:
         self._lost.pop(task.uid, None)
@@ -246,9 +273,13 @@ class Ledger(Observer):
     def _seat_again(self, tasks: Iterable[TaskInfo]) -> None:
         for task in list(tasks):
             job, want = task.job, self.wants.of(task.template)
-            if job is not None and want.names and COUNTS[task.status]:
+            if job is not None and want.names and _counts(task):
                 self._charge(job, want, self._leave_seat(task), -1)
                 self._charge(job, want, self._take_seat(task, want), 1)
+
+
+def _counts(task: TaskInfo) -> bool:
+    return COUNTS[task.status] or (task.ungated and task.status is TaskStatus.PENDING)
 
 
 def _of(accounts: dict[str, Account], name: str) -> Account:

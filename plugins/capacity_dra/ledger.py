@@ -1,7 +1,7 @@
 """What queues hold of devices, as quotas of devices mind it, and whether a job is about to hold some.
 
 A pod counts from the moment a node is chosen for it (promised room included) until it is evicted, finishes or is
-undone.
+undone; one whose gate was lifted counts from then on.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from volsched.model.announced import announced_by
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.status import IS_ALLOCATED, TaskStatus
+from volsched.model.task import TaskInfo
 
 COUNTS: Final = tuple(IS_ALLOCATED[status] or status is TaskStatus.PIPELINED for status in TaskStatus)
 """Indexed by status: the pod's claims count in its queue."""
@@ -24,6 +25,17 @@ class Ledger(DeviceAccounts):
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:
         super().__init__(cluster, counts=COUNTS, with_admin=with_admin)
+
+    def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
+        """Charge a pod whose gate was lifted, and that has no node yet, and uncharge it."""
+        if not counts:
+            self._rise(task.uid)
+        elif task.uid not in self.seated and self._is_due(task):
+            self._sit(task)
+
+    def _is_due(self, task: TaskInfo) -> bool:
+        waits = task.ungated and task.status is TaskStatus.PENDING and task.job is not None
+        return super()._is_due(task) or (waits and self.concerns(task))
 
     def awaits_devices(self, job: JobInfo) -> bool:
         """Say whether any pod of a job wants devices, as far as pods are there or its PodGroup tells of them."""

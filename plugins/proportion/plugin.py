@@ -234,6 +234,9 @@ class Books:
     def _beyond_due(self, queue: QueueInfo, request: Mapping[str, int]) -> tuple[Shortfall, ...]:
         """What it would lack; whole amounts that are above a fraction are above its whole part."""
         held, due = self._held(queue), self._whole.get(queue.name, {})
+        ungated = self._cluster.ungated.get(queue.name)
+        if ungated:
+            held = {name: held.get(name, 0) + ungated.get(name, 0) for name in {**held, **ungated}}
         short = [name for name, amount in request.items() if held.get(name, 0) + amount > due.get(name, 0)]
         return (
             tuple(Shortfall(name, request[name], held.get(name, 0), due.get(name, 0)) for name in short)

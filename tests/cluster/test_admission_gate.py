@@ -26,13 +26,14 @@ def gates(installed: Installed, namespace: str, name: str) -> list[Json]:
     return list(pod["spec"].get("schedulingGates") or ())
 
 
-def make_gated(installed: Installed, namespace: str, queue: str, name: str, *more: Json, **requests: str) -> None:
+def make_gated(
+    installed: Installed, namespace: str, queue: str, name: str, *more: Json, spec: Json | None = None, **requests: str
+) -> None:
     """A PodGroup of one pod behind the gate."""
     kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
-    spec = {"minMember": 1, "queue": queue}
-    body = {**kind, "metadata": {"name": name}, "spec": spec}
+    body = {**kind, "metadata": {"name": name}, "spec": {"minMember": 1, "queue": queue}}
     installed.api.create(f"{GROUPS}/namespaces/{namespace}/podgroups", body)
-    pod = installed.pod(name, group=name, spec={"schedulingGates": [GATE, *more]}, **requests)
+    pod = installed.pod(name, group=name, spec={"schedulingGates": [GATE, *more], **(spec or {})}, **requests)
     installed.make_pods(namespace, [pod])
 
 
@@ -59,6 +60,36 @@ def test_the_gate_goes_once_the_queue_takes_the_pod_on_and_not_before(
     path = f"/api/v1/namespaces/{namespace}/pods/second"
     installed.api.wait_for(path, lambda pod: "nodeName" in pod["spec"])
     assert gates(installed, namespace, "second") == []
+    installed.api.delete(f"{GROUPS}/queues/{queue}")
+
+
+def test_of_pods_that_find_no_node_as_many_are_let_in_as_the_queue_has_room_for(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, tmp_path: Path
+) -> None:
+    make_nodes(1, cpu="8")
+    queue = f"q-{namespace}"
+    kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+    installed.api.create(
+        f"{GROUPS}/queues",
+        {**kind, "metadata": {"name": queue}, "spec": {"parent": "root", "capability": {"cpu": "1"}}},
+    )
+    config = tmp_path / "quotas.conf"
+    config.write_text(QUOTAS)
+    first = installed.start("--scheduler-conf", str(config)).wait_leading()
+    make_gated(installed, namespace, queue, "lost", cpu="1", spec={"nodeSelector": {"zone": "nowhere"}})
+    path = f"/api/v1/namespaces/{namespace}/pods/lost"
+    installed.api.wait_for(path, lambda pod: not pod["spec"].get("schedulingGates"))
+    assert installed.api.get(path)["metadata"]["annotations"]["volsched.io/ungated"] == "true"
+    make_gated(installed, namespace, queue, "next", cpu="1")
+    still(lambda: gates(installed, namespace, "next") == [GATE], 2.0)
+
+    first.terminate()
+    installed.start("--scheduler-conf", str(config)).wait_leading()
+    still(lambda: gates(installed, namespace, "next") == [GATE], 2.0)
+
+    installed.api.delete(path, grace_seconds=0)
+    installed.wait_bound(namespace, 1)
+    assert gates(installed, namespace, "next") == []
     installed.api.delete(f"{GROUPS}/queues/{queue}")
 
 

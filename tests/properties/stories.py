@@ -22,7 +22,8 @@ from volsched.framework.engine import Engine, FastEngine
 from volsched.model import api
 from volsched.model.changes import BindFailed, Change, Gone, Put
 from volsched.model.cluster import Cluster
-from volsched.model.plan import Bind, Evict, Step, WriteGroupStatus, WritePodCondition
+from volsched.model.plan import Bind, Evict, LiftGate, Step, WriteGroupStatus, WritePodCondition
+from volsched.model.task import ADMISSION_GATE, UNGATED
 from volsched.registry import load_profile
 from volsched.scheduler import Profile, Scheduler
 from volsched.testing.builders import Recorder, SteadyClock
@@ -188,7 +189,7 @@ class Draws:
         spec = copy.deepcopy(spec)
         spec["priority"] = draw(FEW) if "classes" in self.features else 0
         if self.may("gates", 4):
-            spec["schedulingGates"] = [{"name": "example.com/gate"}]
+            spec["schedulingGates"] = [{"name": draw(st.sampled_from(["example.com/gate", ADMISSION_GATE]))}]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
 
     def late_pod(self, group: str) -> Manifest:
@@ -445,6 +446,9 @@ class World:
                 case Bind():
                     item["spec"]["nodeName"] = step.node
                     item["status"] = {"phase": "Running"}
+                case LiftGate():
+                    del item["spec"]["schedulingGates"]
+                    item["metadata"]["annotations"][UNGATED] = "true"
                 case Evict():
                     item["metadata"]["deletionTimestamp"] = stamp(0)
                 case WriteGroupStatus():

@@ -129,7 +129,7 @@ def test_gangs_start_whole_and_nothing_is_placed_where_there_is_no_room(story: S
 def test_a_cluster_in_which_nothing_happens_comes_to_rest(story: Story) -> None:
     reader = Reader(story.configuration)
 
-    live(story, reader, quiet=8)
+    live(story, reader, quiet=16)  # three bindings in a row may be refused, each with a growing back-off
 
     assert reader.steps[-2:] == [[], []]
 

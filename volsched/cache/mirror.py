@@ -226,6 +226,7 @@ class Mirror:
         created = reading.seconds(meta.creation_timestamp)
         task.created = created if created is not None else task.sequence * 1e-6
         self._describe(task, pod)
+        task.ungated = reading.was_ungated(pod)
         task.job = self._job_of(task)
         status, node = self._standing(task, pod)
         self.cluster.add_task(task, status, node)
@@ -238,7 +239,7 @@ class Mirror:
         template = self.templates.intern(pod)
         labels_before, role_before, group_before = task.labels, task.role, self._group_of(task)
         annotations_before = task.annotations
-        gates_before = (task.gated, task.admission_gate, task.claim_names)
+        gates_before = _gates_of(task)
         says_before = (*gates_before, task.role)
         assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
         if template is not task.template or reading.resource_claims_of(pod) != task.resource_claims:
@@ -250,8 +251,8 @@ class Mirror:
         if self._group_of(task) != group_before:
             self._leave(task)
             self.cluster.join(task, self._job_of(task))
-        if (task.gated, task.admission_gate, task.claim_names, task.role) != says_before and task.job is not None:
-            self.cluster.members_changed(task.job)
+        if (*_gates_of(task), task.role) != says_before:
+            self._tell_members_changed(task, claims_changed=task.claim_names != gates_before[2])
         if task.labels != labels_before and task.node is not None:
             self.cluster.relabel(task, labels_before)
         elif (task.labels, task.role) != (labels_before, role_before) and task.job is not None:
@@ -263,11 +264,17 @@ class Mirror:
             self._move(task, status, node)
         if task.held and task.uid not in self._pods.due:
             self._release(task)
-        if gates_before != (task.gated, task.admission_gate, task.claim_names) and task.job is not None:
+        if gates_before != _gates_of(task) and task.job is not None:
             task.job.parked_at = NOT_PARKED
             if gates_before[1] and not task.admission_gate:
                 task.refusal = None  # what kept it from its queue was not told on the pod
             self._explain_gates(task)
+
+    def _tell_members_changed(self, task: TaskInfo, *, claims_changed: bool) -> None:
+        if claims_changed:
+            self.cluster.count_ungated_again(task)
+        if task.job is not None:
+            self.cluster.members_changed(task.job)
 
     def _hear_annotations(self, task: TaskInfo) -> None:
         """Once the API server shows a pod on its node, what it shows counts, and no longer what the Binding carried."""
@@ -643,6 +650,11 @@ def _spec_of(job: JobInfo) -> tuple[object, ...]:
     """What a PodGroup says that decides anything, its status aside."""
     needs = (job.min_available, job.min_roles, job.min_resources)
     return (*needs, job.queue, job.priority_class, job.topology, job.labels, job.annotations)
+
+
+def _gates_of(task: TaskInfo) -> tuple[tuple[str, ...], bool, tuple[tuple[str, str | None], ...]]:
+    """What keeps a pod from being tried, and which claims were made for it."""
+    return task.gated, task.admission_gate, task.claim_names
 
 
 def _stays_assumed(task: TaskInfo, pod: api.Pod) -> bool:

@@ -21,7 +21,7 @@ from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import PODS, Resources
 from volsched.model.status import TaskStatus
-from volsched.model.task import ADMISSION_GATE, ResourceClaimUse
+from volsched.model.task import ADMISSION_GATE, UNGATED, ResourceClaimUse
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 ROLE: Final = "volcano.sh/task-spec"
@@ -150,6 +150,11 @@ def role_of(pod: api.Pod) -> str:
 def gates_of(pod: api.Pod) -> tuple[str, ...]:
     """The gates that keep a pod out; Volcano's admission gate is ours to lift and keeps nobody out."""
     return tuple(gate.name for gate in pod.spec.scheduling_gates if gate.name != ADMISSION_GATE)
+
+
+def was_ungated(pod: api.Pod) -> bool:
+    """Whether we have taken Volcano's gate off a pod: its queue took it on."""
+    return pod.metadata.annotations.get(UNGATED) == "true" and not has_admission_gate(pod)
 
 
 def has_admission_gate(pod: api.Pod) -> bool:

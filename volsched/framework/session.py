@@ -154,6 +154,7 @@ class Session:
         self._waiting: dict[str, list[TaskInfo]] = {}
         self._tier = 0
         self._option = PluginOption("")
+        self._aside: list[TaskInfo] = []
         self._job_keys: list[JobKeyFn] = []
         self._queue_keys: list[QueueKeyFn] = []
         self._task_keys: list[TaskKeyFn] = []
@@ -379,7 +380,26 @@ class Session:
         return dispatch.first_refusal(self._overused, queue)
 
     def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Why the queue may not take the task on."""
+        """Why the queue may not take the task on; it counts there no longer, then, because its gate was lifted."""
+        self._set_aside([task])
+        refusal = self._refused_by_queue(queue, task)
+        if refusal is not None and self._aside:
+            self._aside.clear()
+            self.cluster.relief += 1
+        return refusal
+
+    def _set_aside(self, tasks: Sequence[TaskInfo]) -> None:
+        """Let those that count in their queue because their gate was lifted not do so while they are tried themselves.
+
+        They count again when the next one is tried.
+        """
+        for task in self._aside:
+            self.cluster.set_ungated(task, ungated=True)
+        self._aside = [task for task in tasks if task.ungated and task.status is TaskStatus.PENDING]
+        for task in self._aside:
+            self.cluster.set_ungated(task, ungated=False)
+
+    def _refused_by_queue(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         for fn in self._allocatable:
             verdict = fn(queue, task)
             if verdict is not None:
@@ -388,6 +408,7 @@ class Session:
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue may take room from others for these tasks."""
+        self._set_aside(tasks)
         return all(fn(queue, tasks) for fn in self._preemptive)
 
     def invalidity(self, job: JobInfo) -> Verdict | None:
@@ -567,10 +588,14 @@ class Session:
         return steps
 
     def lift_gate(self, task: TaskInfo) -> None:
-        """Let a task in that waits behind Volcano's admission gate: its queue takes it on, so it can be placed next."""
-        if task.refusal != LIFTING:
+        """Let a task in that waits behind Volcano's admission gate: its queue takes it on, so it can be placed next.
+
+        From now on it counts in its queue, so that others do not take the room for which it was let in.
+        """
+        if not task.ungated and task not in self._aside:
             self.submit([LiftGate(task.uid, task.namespace, task.name, ADMISSION_GATE)])
-            task.refusal = LIFTING
+            self.cluster.set_ungated(task, ungated=True)
+        task.refusal = LIFTING
 
     def best_node(self, task: TaskInfo) -> NodeInfo | None:
         """The best node for a task (see ``Engine.best``)."""
@@ -631,6 +656,7 @@ class Session:
 
     def close(self) -> None:
         """Call the plugins' close hooks, then undo what was only held."""
+        self._set_aside(())
         for fn in self._closers:
             fn()
         relief = self.cluster.relief

@@ -27,6 +27,7 @@ from volsched.kube.histogram import WAITING_SECONDS, Histogram
 from volsched.kube.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
 from volsched.model.plan import Bind, Evict, LiftGate, Tell
+from volsched.model.task import UNGATED
 
 IN_FLIGHT: Final = 32
 WRITE_TIMEOUT_SECONDS: Final = 10.0
@@ -426,9 +427,10 @@ def disruption_body(step: Evict) -> bytes:
 
 
 def gate_body(step: LiftGate) -> bytes:
-    """Return the patch that removes one gate and leaves others; it fails for another pod of the same name."""
+    """Return the patch that removes one gate, leaves others, and says so; it fails for another pod of the same name."""
     gone = {"$patch": "delete", "name": step.gate}
-    return msgspec.json.encode({"metadata": {"uid": step.uid}, "spec": {"schedulingGates": [gone]}})
+    metadata = {"uid": step.uid, "annotations": {UNGATED: "true"}}
+    return msgspec.json.encode({"metadata": metadata, "spec": {"schedulingGates": [gone]}})
 
 
 def _delete_body(step: Evict) -> bytes:

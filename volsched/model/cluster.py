@@ -17,6 +17,7 @@ from volsched.model.devices import Devices
 from volsched.model.job import INQUEUE, NOT_PARKED, PENDING, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.queue import QueueInfo
+from volsched.model.resources import PODS
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
 from volsched.model.task import TaskInfo
@@ -43,6 +44,12 @@ class Observer:
 
     def task_annotated(self, task: TaskInfo) -> None:
         """``task`` has a node and other annotations, or what its Binding carried is shown for the first time."""
+
+    def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
+        """``task`` has no node and counts in its queue from now on, since its gate was lifted; or no longer.
+
+        Told beside its moves: it ceases to count before it gets a node, and does so again once it has lost that.
+        """
 
     def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
         """``node`` is new (``before`` is None), or says something else of itself, or offers something else."""
@@ -105,6 +112,7 @@ class Cluster:
     ``unadmitted`` those in no phase or Pending; all three are kept so that a session need not look at every job.
     ``charged`` are the names of queues that are new or whose tasks may hold something else since it was last looked;
     ``queue_tree`` changes when a queue comes, goes, or is put below another one.
+    ``ungated`` is what pods ask for together, pod slots too, by queue, whose gate was lifted and that have no node yet.
     ``nominated`` are the tasks for which room is being made on a node. ``dropped_fields`` are those that the API server
     drops from all objects of a kind; a kind that is not there was not looked at.
     """
@@ -138,6 +146,7 @@ class Cluster:
         self.unadmitted: dict[str, JobInfo] = {}
         self.charged: dict[str, None] = {}
         self.queue_tree = 0
+        self.ungated: dict[str, dict[str, int]] = {}
         self.totals: list[int] = []
         self.total_used: list[int] = []
         self._observers: tuple[Observer, ...] = ()
@@ -288,12 +297,17 @@ class Cluster:
         if task.job is not None:
             task.job.admit(task)
             self.members_changed(task.job)
+        if task.ungated:
+            self._count_ungated(task, 1)
         if status is not TaskStatus.PENDING or node is not None:
             self.move(task, status, node)
 
     def remove_task(self, task: TaskInfo) -> None:
         """Forget a task, and give back what it held."""
         self._leave(task)
+        if task.ungated:
+            self.set_ungated(task, ungated=False)
+            self.relief += 1
         del self.tasks[task.uid]
         self.nominated.pop(task.uid, None)
         if task.job is not None:
@@ -304,6 +318,8 @@ class Cluster:
     def move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
         """Change where a task stands, and every account with it. The reverse move restores them exactly."""
         before, node_before = task.status, task.node
+        if task.ungated:
+            self._count_ungated(task, -1)
         if node_before is not None:
             self._charge(node_before, task, before, -1)
         task.status, task.node = status, node
@@ -320,6 +336,35 @@ class Cluster:
             self.relief += 1
         for told in self._followers_of(task.template):
             told(task, before, node_before)
+        if task.ungated:
+            self._count_ungated(task, 1)
+
+    def set_ungated(self, task: TaskInfo, *, ungated: bool) -> None:
+        """Let a task that waits count in its queue although it has no node, or no longer."""
+        if task.ungated == ungated:
+            return
+        if not ungated:
+            self._count_ungated(task, -1)
+        task.ungated = ungated
+        if ungated:
+            self._count_ungated(task, 1)
+
+    def count_ungated_again(self, task: TaskInfo) -> None:
+        """Tell observers that a task counts for something else while it has no node: claims were made for it."""
+        if task.ungated:
+            self._count_ungated(task, -1)
+            self._count_ungated(task, 1)
+
+    def _count_ungated(self, task: TaskInfo, by: int) -> None:
+        job = task.job
+        if task.status is not TaskStatus.PENDING or job is None:
+            return
+        account = self.ungated.setdefault(job.queue, {})
+        _add(account, {**task.template.request, PODS: 1}, by)
+        if not account:
+            del self.ungated[job.queue]
+        for observer in self._observers:
+            observer.task_ungated(task, counts=by > 0)
 
     def nominate(self, task: TaskInfo, node: str, *, sent: bool) -> None:
         """Note that room is being made for a task on a node (empty: no longer); ``sent``: it is we who say so."""
@@ -483,12 +528,17 @@ class Cluster:
         """Let a job count for another queue, with everything that its tasks hold."""
         if job.queue == queue:
             return
+        ungated = [task for task in job.waiting.values() if task.ungated]
+        for task in ungated:
+            self._count_ungated(task, -1)
         self._charge_queue(job.queue, job.allocated, -1, job.placed_count)
         job.queue = queue
         self._charge_queue(job.queue, job.allocated, 1, job.placed_count)
         self.relief += 1
         for observer in self._observers:
             observer.job_changed(job, gone=False)
+        for task in ungated:
+            self._count_ungated(task, 1)
 
     def join(self, task: TaskInfo, job: JobInfo | None) -> None:
         """Make a task a member of another job (or of none): it leaves as the one's and returns as the other's."""
@@ -496,6 +546,8 @@ class Cluster:
             return
         status, node = task.status, task.node
         self._leave(task)
+        ungated = task.ungated
+        self.set_ungated(task, ungated=False)
         if task.job is not None:
             task.job.dismiss(task)
             self.members_changed(task.job)
@@ -503,6 +555,7 @@ class Cluster:
         if job is not None:
             job.admit(task)
             self.members_changed(job)
+        self.set_ungated(task, ungated=ungated)
         if status is not TaskStatus.PENDING or node is not None:
             self.move(task, status, node)
 

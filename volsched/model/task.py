@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 """Volcano's scheduling gate on pods that are to be held back until their queue has room for them."""
 
+UNGATED = "volsched.io/ungated"
+"""The annotation that stays on a pod whose gate we have lifted, ``"true"``: who follows us counts it in its queue."""
+
 _NONE: Mapping[str, str] = {}
 
 
@@ -36,6 +39,7 @@ class TaskInfo:
     ``containers`` are the names of ``spec.containers`` when one of them asks for an extended resource, else empty.
     ``charge`` is what the task takes on a node: ``(column, amount)`` pairs in the cluster's resource columns.
     ``admission_gate``: the pod carries Volcano's gate that we lift once its queue takes the task on.
+    ``ungated``: we have lifted it, or are about to; until the task has a node it counts in its queue all the same.
     ``nominated`` is the node where room is being made for the task; ``nomination_sent`` says that we decided so (or
     that it no longer holds) and the API server has not shown it yet.
     ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
@@ -81,6 +85,7 @@ class TaskInfo:
         "template",
         "terminating",
         "uid",
+        "ungated",
     )
 
     def __init__(
@@ -114,6 +119,7 @@ class TaskInfo:
         self.preempts = True
         self.gated: tuple[str, ...] = ()
         self.admission_gate = False
+        self.ungated = False
         self.ours = False
         self.terminating = False
         self.held = False

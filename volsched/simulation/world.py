@@ -32,6 +32,7 @@ from volsched.model.plan import (
     WritePodCondition,
     WriteQueueStatus,
 )
+from volsched.model.task import UNGATED
 from volsched.simulation import claims, workloads
 from volsched.simulation.controllers import Controllers
 from volsched.simulation.manifests import Inventory, completed
@@ -236,7 +237,10 @@ class World:
 
     def _lift_gate(self, pod: api.Pod, step: LiftGate) -> None:
         gates = tuple(gate for gate in pod.spec.scheduling_gates if gate.name != step.gate)
-        self.put_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=gates)))
+        spec = msgspec.structs.replace(pod.spec, scheduling_gates=gates)
+        annotations = {**pod.metadata.annotations, UNGATED: "true"}
+        metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
+        self.put_pod(msgspec.structs.replace(pod, metadata=metadata, spec=spec))
 
     def _write_status(self, group: api.PodGroup, step: WriteGroupStatus) -> None:
         conditions = tuple(api.Condition(c.type, c.status, c.reason, c.message) for c in step.conditions)

@@ -12,6 +12,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.devices import Ledger
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.resources import PODS
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, IS_READY, TaskStatus
 from volsched.model.task import TaskInfo
 
@@ -135,6 +136,13 @@ def _queues(cluster: Cluster) -> Iterator[str]:
     for name, amounts in counted.items():
         yield from _compare(f"queue {name}: allocated", cluster.queues[name].allocated, amounts)
         yield from _compare(f"queue {name}: placed", cluster.queues[name].placed, placed[name])
+    ungated: dict[str, dict[str, int]] = {}
+    for task in cluster.tasks.values():
+        if task.job is not None and task.ungated and task.status is TaskStatus.PENDING:
+            account = ungated.setdefault(task.job.queue, {})
+            _add(account, task)
+            account[PODS] = account.get(PODS, 0) + 1
+    yield from _compare("ungated tasks without a node", cluster.ungated, ungated)
 
 
 def _add(amounts: dict[str, int], task: TaskInfo) -> None:

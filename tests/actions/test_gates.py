@@ -1,0 +1,206 @@
+"""Volcano's gate: as many pods are let in as their queue has room for, and these count there until they have a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.framework.dra.worlds import claim, device, device_class, exactly, part
+from tests.plugins.predicates.test_devices import using
+from volsched.model.changes import Change, Gone, Put
+from volsched.model.plan import LiftGate
+from volsched.model.task import ADMISSION_GATE, UNGATED
+from volsched.simulation.manifests import decode
+from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.recount import faults
+
+GATED = {"schedulingGates": [{"name": ADMISSION_GATE}]}
+NOWHERE = {"nodeSelector": {"zone": "nowhere"}}
+A, H = "NVIDIA-A100", "NVIDIA-H100"
+
+
+def configuration(plugin: str, hierarchy: bool = False) -> str:
+    switches = "\n    enableHierarchy: true" if hierarchy else ""
+    return f"""
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+- plugins:
+  - name: {plugin}{switches}
+  - name: predicates
+"""
+
+
+class World:
+    """Pods of one cpu behind the gate, each a job of its own; gates go when the scheduler lifts them."""
+
+    def __init__(self, cluster: ClusterBuilder, plugin: str = "proportion", **more: Any) -> None:
+        self.rig: Rig = a_rig(cluster, configuration(plugin, **more))
+        self.lifted: list[str] = []
+
+    def cycle(self, *changes: Change) -> Decision:
+        """Decide; what was lifted is noted."""
+        decision = self.rig.cycle(*changes)
+        self.lifted = sorted(step.name for step in decision.steps if isinstance(step, LiftGate))
+        assert faults(self.rig.cluster) == []
+        return decision
+
+
+def a_queue(cpu: int, **spec: Any) -> ClusterBuilder:
+    return a_cluster().node("n1", cpu="8").queue("q", capability={"cpu": str(cpu)}, **spec)
+
+
+def gated(cluster: ClusterBuilder, *names: str, queue: str = "q", spec: Any = None, **requests: Any) -> ClusterBuilder:
+    for name in names:
+        cluster.group(name, queue).pod(name, name, spec={**GATED, **(spec or {})}, **{"cpu": "1", **requests})
+    return cluster
+
+
+def opened(name: str, *, spec: Any = None, annotations: Any = None, **requests: Any) -> Put:
+    """The pod as it is once its gate was lifted."""
+    noted = {UNGATED: "true"} if annotations is None else annotations
+    pod = a_cluster().pod(name, name, spec=spec, annotations=noted, **{"cpu": "1", **requests})
+    pod.objects[0]["metadata"]["resourceVersion"] = "2"
+    return Put(decode(pod.objects[0]))
+
+
+def gone(name: str) -> Gone:
+    return Gone("Pod", "default", name, f"pod-default-{name}")
+
+
+def test_of_two_pods_one_is_let_in_where_one_fits() -> None:
+    world = World(gated(a_queue(1), "a", "b"))
+
+    world.cycle()
+    assert world.lifted == ["a"]
+    assert world.cycle().bindings == {}
+    assert world.lifted == []
+
+    assert world.cycle(opened("a")).bindings == {"a": "n1"}
+    assert world.lifted == []
+    world.cycle(gone("a"))
+    assert world.lifted == ["b"]
+
+
+@pytest.mark.parametrize("others", [[], ["a pod without a gate"]])
+def test_a_pod_that_was_let_in_and_finds_no_node_keeps_the_room_until_it_goes(others: list[str]) -> None:
+    cluster = gated(a_queue(1), "a", spec=NOWHERE)
+    world = World(cluster)
+    world.cycle()
+    assert world.lifted == ["a"]
+
+    late = ClusterBuilder()
+    if others:
+        late.group("b", "q").pod("b", "b", cpu="1")
+    else:
+        gated(late, "b")
+    decision = world.cycle(opened("a", spec=NOWHERE), *late.changes())
+    assert (decision.bindings, world.lifted) == ({}, [])
+    assert "nodes are available" in decision.waiting["a"]
+    assert "cpu: requested 1, used 1" in decision.waiting["b"]
+
+    decision = world.cycle(gone("a"))
+    assert (list(decision.bindings) or world.lifted) == ["b"]
+
+
+def test_who_follows_counts_those_that_another_let_in() -> None:
+    cluster = gated(a_queue(2), "b", "c").group("a", "q")
+    world = World(cluster)
+    world.rig.mirror.apply([opened("a", spec=NOWHERE)])
+
+    world.cycle()
+
+    assert world.lifted == ["b"]
+
+
+def test_a_pod_whose_gate_others_took_away_counts_for_nothing_until_it_has_a_node() -> None:
+    world = World(gated(a_queue(1), "b").group("a", "q"))
+    world.rig.mirror.apply([opened("a", spec=NOWHERE, annotations={})])
+
+    world.cycle()
+
+    assert world.lifted == ["b"]
+
+
+def test_pods_that_were_let_in_do_not_keep_one_another_out_when_the_quota_shrinks() -> None:
+    world = World(gated(a_queue(2), "a", "b"))
+    world.cycle()
+    assert world.lifted == ["a", "b"]
+
+    decision = world.cycle(Put(decode(a_queue(1).objects[1])), opened("a"), opened("b"))
+
+    assert len(decision.bindings) == 1
+    assert world.rig.cluster.ungated == {}
+
+
+def test_a_job_that_moves_takes_what_its_pods_count_for_along() -> None:
+    cluster = gated(a_queue(1), "a", spec=NOWHERE).queue("r", capability={"cpu": "1"})
+    world = World(cluster)
+    world.cycle()
+    assert world.rig.cluster.ungated == {"q": {"cpu": 1000, "pods": 1}}
+
+    moved = a_cluster().group("a", "r")
+    world.cycle(*moved.changes())
+
+    assert world.rig.cluster.ungated == {"r": {"cpu": 1000, "pods": 1}}
+    assert faults(world.rig.cluster) == []
+
+
+def test_a_gate_that_is_being_lifted_is_lifted_once() -> None:
+    world = World(gated(a_queue(2), "a"))
+    world.cycle()
+    assert world.lifted == ["a"]
+
+    gated(late := ClusterBuilder(), "b")
+    world.cycle(*late.changes())
+
+    assert world.lifted == ["b"]
+
+
+def cards(node: str, model: str) -> dict[str, Any]:
+    labels = {"nvidia.com/gpu.product": model, "nvidia.com/gpu.memory": "1", "nvidia.com/gpu.count": "4"}
+    return a_cluster().node(node, labels=labels, **{"nvidia.com/gpu": 4}).objects[0]
+
+
+@pytest.mark.parametrize("hierarchy", [False, True])
+def test_cards_are_counted_too_each_of_a_list_as_long_as_its_quota_lasts(hierarchy: bool) -> None:
+    quota = f'{{"{A}": 1, "{H}": 1}}'
+    cluster = a_cluster().add(cards("n1", A)).add(cards("n2", H)).queue("dept")
+    cluster.queue("q", capability={"cpu": "100", "memory": "1Ti"}, parent="dept")
+    cluster.objects[-1]["metadata"]["annotations"] = {"volcano.sh/card.quota": quota}
+    for name in "abc":
+        cluster.group(name, "q")
+        cluster.pod(
+            name, name, cpu="1", spec=GATED, annotations={"volcano.sh/card.name": f"{A}|{H}"}, **{"nvidia.com/gpu": 1}
+        )
+    world = World(cluster, "capacity-card", hierarchy=hierarchy)
+
+    world.cycle()
+    assert world.lifted == ["a", "b"]
+
+    card = {"volcano.sh/card.name": f"{A}|{H}", UNGATED: "true"}
+    decision = world.cycle(*(opened(name, annotations=card, **{"nvidia.com/gpu": 1}) for name in "ab"))
+    assert sorted(decision.bindings) == ["a", "b"]
+    assert world.lifted == []
+    world.cycle(gone("b"))
+    assert world.lifted == ["c"]
+
+
+def test_devices_of_claims_are_counted_too() -> None:
+    driver = "gpu.example.com"
+    cluster = a_cluster().node("n1").add(device_class("gpu", driver=driver))
+    cluster.add(part("s", [device(f"d{number}") for number in range(4)], driver=driver))
+    cluster.queue("q", dra={"capability": {"gpu": {"count": 2}}})
+    for name in "abc":
+        cluster.add(claim(name, exactly())).group(name, "q").pod(name, name, cpu="1", spec={**GATED, **using(name)})
+    world = World(cluster, "capacity-dra")
+
+    world.cycle()
+    assert world.lifted == ["a", "b"]
+
+    decision = world.cycle(*(opened(name, spec=using(name)) for name in "ab"))
+    assert (sorted(decision.bindings), world.lifted) == (["a", "b"], [])
+    world.cycle(gone("b"), Gone("ResourceClaim", "default", "b", "uid-b"))
+    assert world.lifted == ["c"]
