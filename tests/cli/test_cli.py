@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +15,6 @@ from tests.simulation.clusters import LEAN, Manifest, node, pod
 from volsched import __version__
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
-
-
-def children_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 # --- the group ------------------------------------------------------------------------------------------------------
@@ -96,20 +90,33 @@ def test_a_bug_is_said_to_be_one(tmp_path: Path) -> None:
 # --- simulate -------------------------------------------------------------------------------------------------------
 
 
-def test_the_installed_command_answers_json_alone_and_in_under_a_second(tmp_path: Path) -> None:
-    """Seconds of processor time: other work on the machine does not count."""
+def test_the_installed_command_answers_json_alone(tmp_path: Path) -> None:
     world = written(tmp_path, node("n1"), pod("p"))
     command = Path(sys.executable).with_name("volsched")
-    seconds = []
-    for _ in range(3):
-        began = children_seconds()
-        done = subprocess.run(
-            [command, "simulate", "-f", world, "-o", "json"], capture_output=True, text=True, check=True
-        )
-        seconds.append(children_seconds() - began)
-        assert json.loads(done.stdout)["binds"][0]["pod"] == "default/p"
-        assert done.stderr == ""
-    assert min(seconds) < 1.0
+
+    done = subprocess.run([command, "simulate", "-f", world, "-o", "json"], capture_output=True, text=True, check=True)
+
+    assert json.loads(done.stdout)["binds"][0]["pod"] == "default/p"
+    assert done.stderr == ""
+
+
+def test_a_small_simulation_is_over_at_once(tmp_path: Path) -> None:
+    """Counted in calls of Python functions, which is the same on every machine: importing aiohttp alone is 75,000."""
+    world = written(tmp_path, node("n1"), pod("p"))
+    code = (
+        "import atexit, sys; calls = 0\n"
+        "def count(frame, event, _):\n"
+        "    global calls; calls += event == 'call'\n"
+        "atexit.register(lambda: print(calls, file=sys.stderr))\n"
+        "sys.setprofile(count)\n"
+        "from volsched.cli import volsched\n"
+        f"volsched.main(['simulate', '-f', {str(world)!r}, '-o', 'json'], standalone_mode=False)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert json.loads(done.stdout)["binds"][0]["pod"] == "default/p"
+    assert int(done.stderr) < 200_000
 
 
 def test_the_plugin_of_kubectl_is_the_same_command() -> None:
