@@ -11,10 +11,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Final
 
-from plugins.proportion.shares import Claim, limits, share, share_out
+from plugins.proportion.shares import Claim, share_out
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.demand import ACCOUNT, Demand, QueueDemand
+from volsched.framework.quotas import figures, guaranteed, limits, not_admitted, share, there
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -144,8 +145,8 @@ class Books:
         held, deserved = self._held(queue), _without_slots(self._deserved(queue))
         if not all(due <= held.get(name, 0) for name, due in deserved.items()):
             return None
-        figures = _figures(held, deserved) or self._why_nothing(queue)
-        message = f'queue "{queue.name}" holds all that it deserves ({figures})'
+        said = _held_of_due(held, deserved) or self._why_nothing(queue)
+        message = f'queue "{queue.name}" holds all that it deserves ({said})'
         return Verdict(Step.OVERUSED, "proportion", Scope.QUEUE, "QueueOverused", message)
 
     def _why_nothing(self, queue: QueueInfo) -> str:
@@ -159,7 +160,7 @@ class Books:
         short = self._beyond_due(queue, task.template.request)
         if not short:
             return None
-        message = f'queue "{queue.name}" deserves no more: {_said(short)}'
+        message = f'queue "{queue.name}" deserves no more: {figures(short)}'
         return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, "InsufficientQueueShare", message, short)
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
@@ -188,7 +189,7 @@ class Books:
                 most = queue.capability.get(name, MAX_AMOUNT)
             if taken + amount > most:
                 short.append(Shortfall(name, amount, taken, most))
-        return Ballot(Vote.REJECT, _not_admitted(queue, tuple(short))) if short else PERMIT
+        return Ballot(Vote.REJECT, not_admitted("proportion", queue.name, tuple(short))) if short else PERMIT
 
     def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Candidates of queues above their due, each counted as gone for the next."""
@@ -229,7 +230,7 @@ class Books:
         claim = self._claims.get(queue.name)
         if claim is not None:
             return claim.limit
-        return limits(queue, _total(self._cluster), _guaranteed(self._cluster))
+        return limits(queue, there(self._cluster), guaranteed(self._cluster))
 
     def _beyond_due(self, queue: QueueInfo, request: Mapping[str, int]) -> tuple[Shortfall, ...]:
         """What it would lack; whole amounts that are above a fraction are above its whole part."""
@@ -252,29 +253,14 @@ def _asked(task: TaskInfo) -> Mapping[str, int]:
 
 def _claims(cluster: Cluster, demands: Mapping[str, QueueDemand]) -> dict[str, Claim]:
     """Share the cluster out among the queues that have jobs."""
-    total, guaranteed = _total(cluster), _guaranteed(cluster)
+    total, kept = there(cluster), guaranteed(cluster)
     found: dict[str, Claim] = {}
     for name, demand in sorted(demands.items()):
         queue = cluster.queues.get(name)
         if queue is not None:
             request = {**Resources(demand.pending).plus(queue.allocated), PODS: demand.waiting + queue.placed}
-            found[name] = Claim(queue, request, limits(queue, total, guaranteed))
+            found[name] = Claim(queue, request, limits(queue, total, kept))
     share_out(found.values(), total)
-    return found
-
-
-def _total(cluster: Cluster) -> dict[str, int]:
-    """Return what there is of each resource; of what devices serve there is enough, as nobody can tell how much."""
-    names, by_devices = cluster.columns.names, cluster.columns.left_to_devices
-    there = {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0}
-    return {**there, **{names[column]: MAX_AMOUNT for column in sorted(by_devices)}}
-
-
-def _guaranteed(cluster: Cluster) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for queue in cluster.queues.values():
-        for name, amount in queue.guarantee.items():
-            found[name] = found.get(name, 0) + amount
     return found
 
 
@@ -283,20 +269,7 @@ def _without_slots(deserved: Mapping[str, Fraction]) -> dict[str, Fraction]:
     return {name: due for name, due in deserved.items() if name != PODS}
 
 
-def _not_admitted(queue: QueueInfo, short: tuple[Shortfall, ...]) -> Verdict:
-    names = ", ".join(f"insufficient {s.resource}" for s in short)
-    message = f'queue resource quota insufficient: {names} (queue "{queue.name}": {_said(short)})'
-    return Verdict(Step.ENQUEUE, "proportion", Scope.QUEUE, "Unschedulable", message, short)
-
-
-def _said(short: Sequence[Shortfall]) -> str:
-    parts = [s.human() for s in short]
-    return "; ".join(
-        f"{p['resource']}: requested {p['requested']}, used {p['used']}, limit {p['limit']}" for p in parts
-    )
-
-
-def _figures(held: Mapping[str, int], deserved: Mapping[str, Fraction]) -> str:
+def _held_of_due(held: Mapping[str, int], deserved: Mapping[str, Fraction]) -> str:
     due = Resources({name: int(amount) for name, amount in deserved.items()}).human()
     have = Resources(held).human()
     return "; ".join(f"{name}: {have.get(name, '0')} of {amount}" for name, amount in due.items())

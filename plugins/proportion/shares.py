@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from volsched.framework.quotas import of_nodes
 from volsched.model.queue import QueueInfo
 
 Amounts = Mapping[str, int]
@@ -34,21 +35,6 @@ class Claim:
         return min(self.limit.get(name, 0), self.request.get(name, 0))
 
 
-def limits(queue: QueueInfo, total: Amounts, guaranteed: Amounts) -> dict[str, int]:
-    """What a queue may have: the cluster less what others are guaranteed, and not above its capability.
-
-    A resource that the capability does not name is bounded by the cluster alone; cpu and memory of 0 there mean unset.
-    """
-    found: dict[str, int] = {}
-    for name in {**total, **queue.guarantee, **queue.capability}:
-        most = max(0, total.get(name, 0) - guaranteed.get(name, 0)) + queue.guarantee.get(name, 0)
-        capability = queue.capability.get(name)
-        if capability is not None and not (capability == 0 and name in ("cpu", "memory")):
-            most = min(most, capability)
-        found[name] = most
-    return found
-
-
 def share_out(claims: Iterable[Claim], total: Amounts) -> None:
     """Fill every claim's ``deserved``."""
     sharing = list(claims)
@@ -67,9 +53,10 @@ def share_out(claims: Iterable[Claim], total: Amounts) -> None:
 def _first_part(claim: Claim, parts: Mapping[str, Fraction]) -> Parts:
     """What a queue deserves after the first round."""
     deserved: Parts = {}
-    for name in {**parts, **claim.queue.guarantee}:
+    guarantee = of_nodes(claim.queue.guarantee)
+    for name in {**parts, **guarantee}:
         amount = min(parts.get(name, Fraction(0)) * claim.queue.weight, Fraction(claim.most(name)))
-        amount = max(amount, Fraction(claim.queue.guarantee.get(name, 0)))
+        amount = max(amount, Fraction(guarantee.get(name, 0)))
         if amount:
             deserved[name] = amount
     return deserved
@@ -97,14 +84,3 @@ def _fill_up(name: str, left: Fraction, claims: Sequence[Claim]) -> None:
         more = min(room[place], level * claim.queue.weight)
         if more:
             claim.deserved[name] = claim.deserved.get(name, Fraction(0)) + more
-
-
-def share(allocated: Amounts, deserved: Mapping[str, Fraction]) -> Fraction:
-    """The largest part of its due that a queue holds of any resource; holding without a due counts as 1."""
-    return max((_part(allocated.get(name, 0), due) for name, due in deserved.items()), default=Fraction(0))
-
-
-def _part(held: int, due: Fraction) -> Fraction:
-    if due:
-        return held / due
-    return Fraction(1 if held else 0)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.proportion.shares import Claim, limits, share, share_out
+from plugins.proportion.shares import Claim, share_out
+from volsched.framework.quotas import limits, share
 from volsched.model.queue import QueueInfo
 
 Amounts = Mapping[str, int]
@@ -104,6 +105,11 @@ TABLE: dict[str, tuple[Amounts, dict[str, Mapping[str, Any]], dict[str, dict[str
         {"a": {"asks": {}, "guarantee": {"cpu": 3}}, "b": {"asks": MUCH}},
         {"a": {"cpu": 3}, "b": {"cpu": 7}},
     ),
+    "a guarantee of devices is no part of the cluster": (
+        TEN,
+        {"a": {"asks": MUCH, "guarantee": {"deviceclass/x": 2}}},
+        {"a": {"cpu": 10}},
+    ),
     "guarantees above what there is stop nobody": (
         TEN,
         {"a": {"asks": MUCH, "guarantee": {"cpu": 8}}, "b": {"asks": MUCH, "guarantee": {"cpu": 8}}},
@@ -174,41 +180,6 @@ def test_nobody_deserves_more_than_it_asks_for_or_may_have_and_nothing_is_given_
 
 def _has_all(deserved: Mapping[str, Fraction], queue: Mapping[str, Any]) -> bool:
     return all(deserved.get(resource, 0) >= amount for resource, amount in queue["asks"].items())
-
-
-LIMITS: dict[str, tuple[Mapping[str, Any], Amounts, Amounts]] = {
-    # what: (the queue, what all queues are guaranteed, what it may have of 10 cpu and 4 cards)
-    "all there is": ({}, {}, {"cpu": 10, "gpu": 4}),
-    "less what others are guaranteed": ({}, {"cpu": 6}, {"cpu": 4, "gpu": 4}),
-    "its own guarantee left out": ({"guarantee": {"cpu": 2}}, {"cpu": 6}, {"cpu": 6, "gpu": 4}),
-    "up to its capability": ({"capability": {"cpu": 3}}, {}, {"cpu": 3, "gpu": 4}),
-    "no card": ({"capability": {"gpu": 0}}, {}, {"cpu": 10, "gpu": 0}),
-    "a capability of what is not there": ({"capability": {"npu": 5}}, {}, {"cpu": 10, "gpu": 4, "npu": 0}),
-    "guarantees above what is there": ({"guarantee": {"cpu": 1}}, {"cpu": 30}, {"cpu": 1, "gpu": 4}),
-}
-
-
-@pytest.mark.parametrize("what", LIMITS)
-def test_what_a_queue_may_have(what: str) -> None:
-    spec, guaranteed, expected = LIMITS[what]
-
-    assert limits(a_queue("q", **spec), {"cpu": 10, "gpu": 4}, guaranteed) == expected
-
-
-@pytest.mark.parametrize(
-    ("held", "deserved", "expected"),
-    [
-        ({}, {}, Fraction(0)),
-        ({"cpu": 3}, {}, Fraction(0)),
-        ({"cpu": 3}, {"cpu": Fraction(4)}, Fraction(3, 4)),
-        ({"cpu": 1, "memory": 3}, {"cpu": Fraction(4), "memory": Fraction(4)}, Fraction(3, 4)),
-        ({"cpu": 10}, {"cpu": Fraction(10, 3)}, Fraction(3)),
-        ({"cpu": 1}, {"cpu": Fraction(0)}, Fraction(1)),
-        ({}, {"cpu": Fraction(0)}, Fraction(0)),
-    ],
-)
-def test_a_share_is_an_exact_fraction(held: Amounts, deserved: Mapping[str, Fraction], expected: Fraction) -> None:
-    assert share(held, deserved) == expected
 
 
 def test_thirds_of_a_cluster_that_does_not_divide_by_three_are_thirds() -> None:
