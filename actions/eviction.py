@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cmp_to_key
-from typing import Any
 
 import msgspec
 
@@ -145,7 +143,7 @@ class Hunt:
     def _plan(self, node: NodeInfo, *, keeping: bool) -> Plan:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
         victims = self._victims(candidates)
-        orderly, broken = by_budget(self.session, in_order_of_victims(self.session, self.task, victims))
+        orderly, broken = by_budget(self.session, self.session.in_order_of_victims(self.task, victims))
         tried = orderly if keeping else [*orderly, *broken]
         request = self.session.cluster.columns.request(self.task.template)
         lacking = needed(node, request, weaker(self.session, self.task, node), tried)
@@ -283,32 +281,6 @@ def _waits_on_leavers(session: Session, task: TaskInfo) -> bool:
     if node is None:
         return False
     return any(t.status is TaskStatus.RELEASING and t.priority < task.priority for t in node.tasks.values())
-
-
-def in_order_of_victims(session: Session, task: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
-    """The least important victim first (Volcano's order of victims)."""
-
-    def compare(left: TaskInfo, right: TaskInfo) -> int:
-        mine, theirs = left.job, right.job
-        if mine is theirs:
-            ordered = session.in_order([left, right])
-            return 1 if ordered[0] is left else -1
-        if mine is None or theirs is None:
-            return -1 if mine is None else 1
-        if mine.queue != theirs.queue and task.job is not None:
-            return _by_queue(session, mine, theirs)
-        return _reversed(session.job_key(mine), session.job_key(theirs))
-
-    return sorted(victims, key=cmp_to_key(compare))
-
-
-def _by_queue(session: Session, mine: JobInfo, theirs: JobInfo) -> int:
-    queues = session.cluster.queues
-    return _reversed(session.queue_key(queues[mine.queue]), session.queue_key(queues[theirs.queue]))
-
-
-def _reversed(left: tuple[Any, ...], right: tuple[Any, ...]) -> int:
-    return (left < right) - (left > right)
 
 
 def starving(session: Session) -> list[JobInfo]:

@@ -13,6 +13,7 @@ from actions.eviction import (
     note_hunted,
     preemptors,
     starving,
+    takes_on,
 )
 from actions.grounds import Grounds, can_go
 from actions.job_order import Turns
@@ -76,7 +77,7 @@ class ReclaimAction:
             task,
             may_go,
             session.reclaimable,
-            lambda: True,
+            takes_on(session, queue, task),
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
             least_harm=self._least_harm,

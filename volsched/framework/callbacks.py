@@ -64,6 +64,9 @@ JobKeyFn: TypeAlias = Callable[[JobInfo], Any]
 """Order of jobs in a queue: smaller keys first. The first plugin whose keys differ decides; ties: older, then uid."""
 QueueKeyFn: TypeAlias = Callable[[QueueInfo], Any]
 """Order of queues: as ``JobKeyFn``; ties: older, then name."""
+VictimQueueKeyFn: TypeAlias = Callable[[QueueInfo, QueueInfo], Any]
+"""Whose pods go first for a task of another queue: (queue of the victim, queue of the task) -> a key, smaller first.
+The first plugin whose keys differ decides; ties: the queue that comes last in the order of queues."""
 TaskKeyFn: TypeAlias = Callable[[TaskInfo], Any]
 """Order of tasks in a job: as ``JobKeyFn``; ties: index at the end of the name, older, then uid."""
 

@@ -69,6 +69,11 @@ def _by_age(task: TaskInfo) -> tuple[float, str]:
     return task.created, task.uid
 
 
+def reverse(left: tuple[Any, ...], right: tuple[Any, ...]) -> int:
+    """Compare two keys the other way round."""
+    return (left < right) - (left > right)
+
+
 class Heap(Generic[T]):
     """A priority queue whose order is taken when something is pushed."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import cmp_to_key
 from typing import Any, TypeVar, cast
 
 from volsched.framework import dispatch
@@ -44,6 +45,7 @@ from volsched.framework.callbacks import (
     TaskKeyFn,
     UniformFn,
     VersionFn,
+    VictimQueueKeyFn,
     VictimsFn,
     WakeFn,
     WordingsFn,
@@ -52,7 +54,7 @@ from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, NodeCallbacks
 from volsched.framework.groups import with_condition
 from volsched.framework.leaving import all_left, leavers
-from volsched.framework.ordering import Heap, in_order, job_key, queue_key
+from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reverse
 from volsched.framework.reporter import about_group
 from volsched.framework.statement import Statement, bind_step
 from volsched.model.cluster import Cluster, Observer
@@ -157,6 +159,7 @@ class Session:
         self._aside: list[TaskInfo] = []
         self._job_keys: list[JobKeyFn] = []
         self._queue_keys: list[QueueKeyFn] = []
+        self._victim_queue_keys: list[VictimQueueKeyFn] = []
         self._task_keys: list[TaskKeyFn] = []
         self._pre_predicates: list[PrePredicateFn] = []
         self._overused: list[OverusedFn] = []
@@ -199,6 +202,10 @@ class Session:
     def add_queue_order_fn(self, plugin: str, key: QueueKeyFn) -> None:
         """Order queues by a key, smaller first."""
         self._add("enableQueueOrder", self._queue_keys, key)
+
+    def add_victim_queue_order_fn(self, plugin: str, key: VictimQueueKeyFn) -> None:
+        """Say whose pods go first for a task of another queue, smaller keys first. No switch turns this off."""
+        self._victim_queue_keys.append(key)
 
     def add_task_order_fn(self, plugin: str, key: TaskKeyFn) -> None:
         """Order tasks of a job by a key, smaller first."""
@@ -366,6 +373,30 @@ class Session:
     def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
         """Tasks of one job in the order in which they are tried."""
         return in_order(self._task_keys, tasks)
+
+    def in_order_of_victims(self, task: TaskInfo, victims: Iterable[TaskInfo]) -> list[TaskInfo]:
+        """Victims for a task, the least important first (Volcano's order of victims)."""
+
+        def compare(left: TaskInfo, right: TaskInfo) -> int:
+            mine, theirs = left.job, right.job
+            if mine is theirs:
+                return 1 if self.in_order([left, right])[0] is left else -1
+            if mine is None or theirs is None:
+                return -1 if mine is None else 1
+            if mine.queue != theirs.queue and task.job is not None:
+                return self._compare_victim_queues(task.job, mine, theirs)
+            return reverse(self.job_key(mine), self.job_key(theirs))
+
+        return sorted(victims, key=cmp_to_key(compare))
+
+    def _compare_victim_queues(self, job: JobInfo, mine: JobInfo, theirs: JobInfo) -> int:
+        queues = self.cluster.queues
+        own, left, right = queues[job.queue], queues[mine.queue], queues[theirs.queue]
+        for key in self._victim_queue_keys:
+            closer, farther = key(left, own), key(right, own)
+            if closer != farther:
+                return -1 if closer < farther else 1
+        return reverse(self.queue_key(left), self.queue_key(right))
 
     def pre_refusal(self, task: TaskInfo) -> Verdict | None:
         """Why no node can do for the task, if that is known without asking nodes."""
