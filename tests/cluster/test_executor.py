@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -270,6 +271,47 @@ async def test_a_gate_is_lifted_and_others_stay(harness: Harness) -> None:
     harness.executor.execute([LiftGate(pod["metadata"]["uid"], harness.namespace, "gated", "example.com/a")])
 
     await harness.until(lambda: (harness.get("gated") or {})["spec"]["schedulingGates"] == gates[1:])
+
+
+MAY_NOT = 'pods "gated" is forbidden: User "u" cannot patch resource "pods" in API group "" in the namespace "n"'
+
+
+async def test_a_gate_that_may_not_be_lifted_is_told_tried_again_and_holds_nobody_up(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    gate = "example.com/a"
+    pod = harness.make("gated", spec={"schedulingGates": [{"name": gate}]})
+    answer = json.dumps({"kind": "Status", "reason": "Forbidden", "message": MAY_NOT})
+    rule = fault_proxy.inject(Respond(403, answer), method="PATCH", path="/pods/gated$", times=2)
+
+    harness.executor.execute([LiftGate(pod["metadata"]["uid"], harness.namespace, "gated", gate)])
+    await harness.until(lambda: rule.hits >= 1)
+    await harness.until(lambda: harness.executor.backlog == 0)
+    assert (harness.get("gated") or {})["spec"]["schedulingGates"] == [{"name": gate}]
+
+    await harness.until(lambda: "schedulingGates" not in (harness.get("gated") or {})["spec"])
+    assert rule.hits == 2
+    events = f"/api/v1/namespaces/{harness.namespace}/events"
+    await harness.until(lambda: harness.control_plane.api.items(events))
+    told = [(event["type"], event["reason"], event["message"]) for event in harness.control_plane.api.items(events)]
+    assert told == [("Warning", "GateNotLifted", f'the gate "{gate}" stays on the pod: {MAY_NOT}')]
+
+
+async def test_a_gate_is_given_up_when_the_pod_goes_meanwhile(harness: Harness, fault_proxy: FaultProxy) -> None:
+    gate = "example.com/a"
+    pod = harness.make("gated", spec={"schedulingGates": [{"name": gate}]})
+    answer = json.dumps({"kind": "Status", "reason": "Forbidden", "message": MAY_NOT})
+    rule = fault_proxy.inject(Respond(403, answer), method="PATCH", path="/pods/gated$", times=1)
+    harness.executor.execute([LiftGate(pod["metadata"]["uid"], harness.namespace, "gated", gate)])
+    await harness.until(lambda: rule.hits == 1)
+
+    harness.control_plane.api.delete(f"{harness.path}/gated", grace_seconds=0)
+    namesake = harness.make("gated", spec={"schedulingGates": [{"name": gate}]})
+
+    await harness.until(lambda: fault_proxy.counts.count("patch", "/pods/*") == 1)
+    await harness.until(lambda: harness.executor.backlog == 0)
+    assert harness.executor.binder.refused_gates == 0
+    assert namesake["spec"]["schedulingGates"] == (harness.get("gated") or {})["spec"]["schedulingGates"]
 
 
 def condition_of(pod: Json | None) -> Json:

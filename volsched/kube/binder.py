@@ -39,6 +39,8 @@ LONGEST_RETRY_SECONDS: Final = 5.0
 FIRST_BACKOFF_SECONDS: Final = 1.0
 LONGEST_BACKOFF_SECONDS: Final = 10.0
 """A pod whose binding is refused comes back after 1 s, 2 s, 4 s, 8 s, then every 10 s."""
+LONGEST_GATE_PAUSE_SECONDS: Final = 30.0
+"""A gate that may not be lifted is tried again after 1 s, 2 s, 4 s and so on, then every 30 s."""
 
 _log = structlog.get_logger(__name__)
 
@@ -62,9 +64,12 @@ class PrebindError(Exception):
     """What a pod needs before it is bound could not be had on this node; another try may go better."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Job:
-    """A write on its way: since when, how often it was tried, and whether it may have happened already."""
+    """A write on its way: since when, how often it was tried, and whether it may have happened already.
+
+    ``refused_for`` is what was told last of a write that is refused and tried again.
+    """
 
     step: Write
     backoff: Backoff
@@ -72,6 +77,7 @@ class _Job:
     attempts: int = 0
     in_doubt: bool = False
     prepared: bool = False
+    refused_for: str = ""
 
 
 class _BindingMeta(msgspec.Struct):
@@ -125,6 +131,7 @@ class Binder:
         self._queue: deque[_Job] = deque()
         self._workers: set[asyncio.Task[None]] = set()
         self._preparing: set[asyncio.Task[None]] = set()
+        self._refused_gates: dict[_Job, asyncio.TimerHandle] = {}
         self._delayed = 0
         self._paused_until = 0.0
         self._refusals: dict[str, Backoff] = {}
@@ -139,13 +146,18 @@ class Binder:
 
     @property
     def backlog(self) -> int:
-        """How many writes wait or are under way; pods that wait for claims or volumes are not counted."""
+        """How many writes wait or are under way; not those that wait for claims or volumes, or for a right."""
         return len(self._queue) + len(self._workers) + self._delayed
 
     @property
     def waiting(self) -> int:
         """How many writes wait for their turn."""
         return len(self._queue)
+
+    @property
+    def refused_gates(self) -> int:
+        """How many gates may not be lifted, and are tried again after a pause."""
+        return len(self._refused_gates)
 
     @property
     def preparing(self) -> int:
@@ -171,6 +183,8 @@ class Binder:
         """Give up what is not under way and cancel what is."""
         self.dropped += len(self._queue)
         self._queue.clear()
+        for timer in self._refused_gates.values():
+            timer.cancel()
         tasks = [*self._workers, *self._preparing]
         for task in tasks:
             task.cancel()
@@ -236,6 +250,7 @@ class Binder:
             self._report(EvictFailed(step.uid, message))
             return
         if isinstance(step, LiftGate):
+            self._gate_stays(job, step, message)
             return
         backoff = self._refusals.setdefault(step.uid, Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS))
         self._failed(step, message, time.time() + backoff.next())
@@ -383,7 +398,7 @@ class Binder:
     # -- gates ----------------------------------------------------------------------------------------------------
 
     async def _lift_gate(self, job: _Job, step: LiftGate) -> None:
-        """Take a gate off a pod, and go on trying while the server is in trouble."""
+        """Take a gate off a pod, and go on trying until it is off or the pod is gone: its queue has taken it on."""
         try:
             await self._write("PATCH", _pod_path(step), "pods", gate_body(step), STRATEGIC_PATCH)
         except ApiError as error:
@@ -392,7 +407,24 @@ class Binder:
             if error.is_transient:
                 self._retry(job, error)
             else:
-                _log.warning("a scheduling gate could not be lifted", pod=_key(step), gate=step.gate, error=str(error))
+                self._gate_stays(job, step, error.message)
+        else:
+            self._refusals.pop(step.uid, None)
+
+    def _gate_stays(self, job: _Job, step: LiftGate, why: str) -> None:
+        """Tell why a gate may not be lifted, and try again after a growing pause; nobody else waits for that."""
+        if why != job.refused_for:
+            job.refused_for = why
+            _log.warning("a scheduling gate could not be lifted", pod=_key(step), gate=step.gate, error=why)
+            message = f'the gate "{step.gate}" stays on the pod: {why}'
+            self._tell(_about(step, "Warning", "GateNotLifted", message, "Scheduling"))
+        backoff = self._refusals.setdefault(step.uid, Backoff(FIRST_BACKOFF_SECONDS, LONGEST_GATE_PAUSE_SECONDS))
+
+        def again() -> None:
+            del self._refused_gates[job]
+            self._enqueue(job)
+
+        self._refused_gates[job] = asyncio.get_running_loop().call_later(backoff.next(), again)
 
     async def _write(
         self, method: str, path: str, resource: str, body: bytes, content_type: str = "application/json"
