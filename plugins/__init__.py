@@ -13,6 +13,7 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
     "overcommit": PluginEntry("plugins.overcommit.plugin", "OvercommitPlugin"),
     "drf": PluginEntry("plugins.drf.plugin", "DrfPlugin"),
     "proportion": PluginEntry("plugins.proportion.plugin", "ProportionPlugin"),
+    "capacity": PluginEntry("plugins.capacity.plugin", "CapacityPlugin"),
     "capacity-card": PluginEntry("plugins.capacity_card.plugin", "CapacityCardPlugin"),
     "capacity-dra": PluginEntry("plugins.capacity_dra.plugin", "CapacityDRAPlugin"),
     "predicates": PluginEntry("plugins.predicates.plugin", "build"),
@@ -22,8 +23,11 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
     "binpack": PluginEntry("plugins.binpack.plugin", "build"),
 }
 
-ALSO_UNDER: Final[dict[str, str]] = {"mgpu": "predicates"}
+ALSO_UNDER: Final[dict[str, str]] = {"mgpu": "predicates", "capacity-dra": "capacity"}
 """Plugins whose arguments may stand under another plugin, as in Volcano's configurations; see ``framework.guests``."""
+
+COMES_ALONG: Final = frozenset({"capacity-dra"})
+"""Of these, the ones that run with the other plugin even where nothing is said to them, as a part of it in Volcano."""
 
 VALIDATORS: Final[dict[str, ValidatorEntry]] = {
     "capacity-card": ValidatorEntry("plugins.capacity_card.validation", "validate"),

@@ -41,8 +41,8 @@ IDLE = ("crossquota", "mgpu")
 @pytest.mark.parametrize("name", plugins.BUILDERS)
 def test_every_own_plugin_can_be_made_from_its_defaults(name: str) -> None:
     profile, warnings = registry.load_profile(text(name))
-    ((_, plugin),) = profile.plugins[0]
-    assert plugin.name == name
+    along = [guest for guest, host in plugins.ALSO_UNDER.items() if host == name and guest in plugins.COMES_ALONG]
+    assert [plugin.name for _, plugin in profile.plugins[0]] == [name, *along]
     assert bool(warnings) == (name in IDLE)
 
 

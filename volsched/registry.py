@@ -27,11 +27,9 @@ from volsched.scheduler import Profile
 
 T = TypeVar("T")
 
-_LATER: Final = "is not in this version of volsched"
 _VOLCANO: Final = "belongs to Volcano and is not part of volsched"
 
 ABSENT_PLUGINS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("capacity", "capacity-card"), _LATER),
     **dict.fromkeys(
         (
             "cdp",
@@ -197,7 +195,8 @@ def load_configuration(text: str) -> Loaded:
     loaded = load(text, PLUGINS, ACTIONS)
     configuration = loaded.configuration
     for guest, host in plugins.ALSO_UNDER.items():
-        configuration = guests.settle(configuration, guest, host, PLUGINS.own_schema(guest))
+        along = guest in plugins.COMES_ALONG
+        configuration = guests.settle(configuration, guest, host, PLUGINS.own_schema(guest), along=along)
     return Loaded(configuration, (*loaded.warnings, *_silences(configuration)))
 
 

@@ -7,7 +7,8 @@ For each queue::
     reserved  what admitted jobs may still take of their minResources (gated pods left out)
     elastic   what jobs hold beyond their minResources
 
-Kept job by job: a job is counted anew when it changed, and when the figures are next read.
+Kept job by job: a job is counted anew when it changed, and when the figures are next read. ``above``: what jobs ask for
+counts in every queue above theirs, too.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from dataclasses import dataclass, field
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.queue import levels
 from volsched.model.resources import Resources
 from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.task import TaskInfo
 
 ACCOUNT = "framework.demand"
 """The name under which plugins share this account (``session.account(ACCOUNT, Demand)``)."""
+
+ACCOUNT_ABOVE = "framework.demand.above"
+"""The same for ``session.account(ACCOUNT_ABOVE, Demand.with_above)``."""
 
 
 @dataclass(slots=True)
@@ -39,9 +44,9 @@ class QueueDemand:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What one job adds to its queue."""
+    """What one job adds to its queue, and to those in which that counts."""
 
-    queue: str
+    queues: tuple[str, ...]
     waiting: int
     pending: Mapping[str, int]
     reserved: Mapping[str, int]
@@ -51,12 +56,20 @@ class _Share:
 class Demand(Observer):
     """The account; ``version`` changes when any figure may have."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
+        self._cluster = cluster
+        self._above = above
+        self._tree = cluster.queue_tree
         self._queues: dict[str, QueueDemand] = {}
         self._reserved: dict[str, int] = {}
         self._shares: dict[str, _Share] = {}
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self.version = 0
+
+    @classmethod
+    def with_above(cls, cluster: Cluster) -> Demand:
+        """Make the account in which queues above count, too."""
+        return cls(cluster, above=True)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Have the job counted anew."""
@@ -83,6 +96,9 @@ class Demand(Observer):
         return self._reserved
 
     def _catch_up(self) -> None:
+        if self._above and self._tree != self._cluster.queue_tree:
+            self._tree = self._cluster.queue_tree
+            self._changed.update(self._cluster.jobs)
         if not self._changed:
             return
         for job in self._changed.values():
@@ -93,9 +109,13 @@ class Demand(Observer):
         self.version += 1
 
     def _count(self, job: JobInfo) -> None:
-        share = _Share(job.queue, len(job.waiting), _pending(job), reserved_by(job), _elastic(job))
+        share = _Share(self._counted_in(job.queue), len(job.waiting), _pending(job), reserved_by(job), _elastic(job))
         self._shares[job.key] = share
         self._add(share, 1)
+
+    def _counted_in(self, queue: str) -> tuple[str, ...]:
+        queues = self._cluster.queues
+        return levels(queues, queue) if self._above and queue in queues else (queue,)
 
     def _forget(self, key: str) -> None:
         share = self._shares.pop(key, None)
@@ -103,15 +123,16 @@ class Demand(Observer):
             self._add(share, -1)
 
     def _add(self, share: _Share, by: int) -> None:
-        queue = self._queues.setdefault(share.queue, QueueDemand())
-        queue.jobs += by
-        queue.waiting += by * share.waiting
-        _sum(queue.pending, share.pending, by)
-        _sum(queue.reserved, share.reserved, by)
-        _sum(queue.elastic, share.elastic, by)
         _sum(self._reserved, share.reserved, by)
-        if not queue.jobs:
-            del self._queues[share.queue]
+        for name in share.queues:
+            queue = self._queues.setdefault(name, QueueDemand())
+            queue.jobs += by
+            queue.waiting += by * share.waiting
+            _sum(queue.pending, share.pending, by)
+            _sum(queue.reserved, share.reserved, by)
+            _sum(queue.elastic, share.elastic, by)
+            if not queue.jobs:
+                del self._queues[name]
 
 
 def _pending(job: JobInfo) -> dict[str, int]:

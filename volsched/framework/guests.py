@@ -2,7 +2,8 @@
 
 Volcano switches devices on inside its plugin ``predicates``; here they are plugins of their own. Where such a *guest*
 is not listed and its *host* has arguments of it, it runs right behind the host, under the host's switches. Where it is
-listed, the host's arguments count where the guest's own are silent.
+listed, the host's arguments count where the guest's own are silent. A guest that comes *along* runs with the host even
+without arguments.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from volsched.framework.arguments import Schema
 from volsched.framework.configuration import Configuration, PluginOption
 
 
-def settle(configuration: Configuration, guest: str, host: str, schema: Schema) -> Configuration:
+def settle(
+    configuration: Configuration, guest: str, host: str, schema: Schema, *, along: bool = False
+) -> Configuration:
     """Move the guest's arguments from the host to where they belong; ``schema`` is the guest's."""
     options = {option.name: option for tier in configuration.tiers for option in tier}
     if host not in options:
@@ -26,7 +29,7 @@ def settle(configuration: Configuration, guest: str, host: str, schema: Schema) 
         for option in tier:
             if option.name == host:
                 members.append(_without(option, keys))
-                if lent and guest not in options:
+                if (lent or along) and guest not in options:
                     defaults = {argument.key: argument.default for argument in schema}
                     members.append(PluginOption(guest, option.switches, {**defaults, **lent}, frozenset(lent)))
             elif option.name == guest:

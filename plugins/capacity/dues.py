@@ -1,0 +1,154 @@
+"""What each queue may have, deserves and is guaranteed, from what Queues say and what there is.
+
+For each queue and resource::
+
+    capability  the most that its spec names (cpu and memory of 0: unset); over a hierarchy, else its parent's
+    limit       what is there less what all queues beside it are guaranteed, plus its own guarantee; at most capability
+    deserved    what its spec names, never less than its guarantee; without a hierarchy, at most its limit
+
+What is there is the cluster; over a hierarchy, the limit of the queue above. There the root has no limit but its own
+capability, so that work may be admitted for which nodes are still to come, and it deserves what its children do. The
+rules are those of Volcano's plugin of this name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from volsched.framework.quotas import Amounts, capability_of, of_nodes, room, total_of
+from volsched.model.quantity import format_amount
+from volsched.model.queue import ROOT, QueueInfo
+from volsched.model.resources import CPU, MEMORY, PODS, UNLIMITED
+
+Queues = Mapping[str, QueueInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The amounts of one queue. A resource that ``limit`` does not name is one that nobody has."""
+
+    capability: Amounts
+    limit: Amounts
+    deserved: Amounts
+    guarantee: Amounts
+
+    @property
+    def deserves_anything(self) -> bool:
+        """Whether it deserves any amount, pod slots aside; else it has what others leave."""
+        return any(amount for name, amount in self.deserved.items() if name != PODS)
+
+
+def side_by_side(queues: Queues, total: Amounts) -> dict[str, Due]:
+    """Return the dues of queues that share the cluster without a hierarchy."""
+    kept = total_of(of_nodes(queue.guarantee) for queue in queues.values())
+    found: dict[str, Due] = {}
+    for name, queue in queues.items():
+        capability, guarantee = capability_of(queue), of_nodes(queue.guarantee)
+        limit = room(total, kept, guarantee, capability)
+        wanted = of_nodes(queue.deserved)
+        bounded = {resource: min(amount, limit.get(resource, 0)) for resource, amount in wanted.items()}
+        found[name] = Due(capability, limit, larger(bounded, guarantee), guarantee)
+    return found
+
+
+def in_a_tree(queues: Queues, total: Amounts) -> dict[str, Due]:
+    """Return the dues of queues in a hierarchy, the root's among them; queues that hang nowhere have none."""
+    below = children(queues)
+    found = {ROOT: _root(queues, below.get(ROOT, ()), total)}
+    open_parents = [ROOT]
+    while open_parents:
+        parent = open_parents.pop()
+        found.update(_below(queues, below.get(parent, ()), found[parent]))
+        open_parents.extend(name for name in below.get(parent, ()) if name in below)
+    return found
+
+
+def children(queues: Queues) -> dict[str, tuple[str, ...]]:
+    """Return the queues right below each that has any; those that name no parent are below the root."""
+    found: dict[str, list[str]] = {}
+    for name, queue in queues.items():
+        if name != ROOT:
+            found.setdefault(queue.parent or ROOT, []).append(name)
+    return {name: tuple(listed) for name, listed in found.items()}
+
+
+def _root(queues: Queues, listed: tuple[str, ...], total: Amounts) -> Due:
+    capability = capability_of(queues[ROOT]) if ROOT in queues else {}
+    unlimited = dict.fromkeys((*total, CPU, MEMORY), UNLIMITED)
+    deserved = total_of(_wanted(queues[name]) for name in listed)
+    guarantee = total_of(of_nodes(queues[name].guarantee) for name in listed)
+    return Due(capability, {**unlimited, **capability}, deserved, guarantee)
+
+
+def _below(queues: Queues, listed: tuple[str, ...], above: Due) -> Iterator[tuple[str, Due]]:
+    kept = total_of(of_nodes(queues[name].guarantee) for name in listed)
+    for name in listed:
+        queue, guarantee = queues[name], of_nodes(queues[name].guarantee)
+        capability = {**above.capability, **capability_of(queue)}
+        yield name, Due(capability, room(above.limit, kept, guarantee, capability), _wanted(queue), guarantee)
+
+
+def _wanted(queue: QueueInfo) -> Amounts:
+    return larger(of_nodes(queue.deserved), of_nodes(queue.guarantee))
+
+
+def larger(left: Amounts, right: Amounts) -> dict[str, int]:
+    """Return the larger amount of each resource."""
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+
+
+# -- what is wrong with a hierarchy -----------------------------------------------------------------------------------
+
+
+def lost(queues: Queues) -> dict[str, str]:
+    """Say of the queues that hang nowhere why: a parent that is not there, or queues above in a circle."""
+    found = {name: _why_lost(queues, name) for name in queues}
+    return {name: why for name, why in found.items() if why}
+
+
+def _why_lost(queues: Queues, name: str) -> str:
+    seen: dict[str, None] = {}
+    while name not in seen:
+        seen[name] = None
+        parent = queues[name].parent
+        if name == ROOT or parent in ("", ROOT):
+            return ""
+        if parent not in queues:
+            return f'its parent "{parent}" does not exist' if len(seen) == 1 else f'"{parent}" above it does not exist'
+        name = parent
+    return f'it is below "{name}", which is below itself'
+
+
+def doubts(queues: Queues, dues: Mapping[str, Due]) -> dict[str, tuple[str, ...]]:
+    """Say of each queue what cannot be as it and its children say; nothing is refused for that."""
+    below = children(queues)
+    found: dict[str, tuple[str, ...]] = {}
+    for name, queue in queues.items():
+        if name == ROOT:
+            continue
+        above = dues[queue.parent].capability if queue.parent in dues else {}
+        listed = [queues[child] for child in below.get(name, ())]
+        said = (*_above_parent(queue, above), *_promised_twice(queue, listed))
+        if said:
+            found[name] = said
+    return found
+
+
+def _above_parent(queue: QueueInfo, limit: Amounts) -> Iterator[str]:
+    for resource, amount in capability_of(queue).items():
+        most = limit.get(resource)
+        if most is not None and amount > most:
+            said = f"{format_amount(resource, amount)} is more than {format_amount(resource, most)}"
+            yield f'spec.capability[{resource}]: {said}, the capability of "{queue.parent}"; the smaller counts'
+
+
+def _promised_twice(queue: QueueInfo, listed: list[QueueInfo]) -> Iterator[str]:
+    for field, own, together in (
+        ("spec.deserved", queue.deserved, total_of(of_nodes(child.deserved) for child in listed)),
+        ("spec.guarantee.resource", queue.guarantee, total_of(of_nodes(child.guarantee) for child in listed)),
+    ):
+        for resource, amount in of_nodes(own).items():
+            if together.get(resource, 0) > amount:
+                said = f"{format_amount(resource, amount)} is less than {format_amount(resource, together[resource])}"
+                yield f"{field}[{resource}]: {said}, what its children name together"

@@ -1,0 +1,162 @@
+"""Who may take room from whom: a queue below its due from queues above theirs, none of which goes below a guarantee.
+
+With ``ancestors`` (``ancestorReclaimLevel``), so many queues above count as well: a queue whose own due is used up may
+take room for one above it that is below its due, and what is above its due in a queue stays when the one above it, on
+the way to where the two part, is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from plugins.capacity.standing import Standing
+from volsched.model.queue import QueueInfo
+from volsched.model.resources import CPU, MEMORY, PODS, Resources
+from volsched.model.task import TaskInfo
+
+Amounts = Mapping[str, int]
+InOrder = Callable[[TaskInfo, Iterable[TaskInfo]], list[TaskInfo]]
+"""Victims for a task, the least important first."""
+
+
+class Reclaim:
+    """The answers."""
+
+    def __init__(self, standing: Standing, in_order: InOrder, ancestors: int) -> None:
+        self._standing = standing
+        self._in_order = in_order
+        self._ancestors = ancestors
+
+    def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
+        """Whether an open queue may have these tasks, and has so much due of some resource that they ask for."""
+        request = _sum_of(tasks)
+        name = queue.name
+        if not queue.is_open or not self._fits(name, request):
+            return False
+        near = self._standing.ancestors(name)[: self._ancestors]
+        return any(self._is_due(level, request) for level in (name, *near))
+
+    def _fits(self, queue: str, request: Amounts) -> bool:
+        held = self._standing.held.by(queue)
+        return all(held.get(name, 0) + amount <= self._standing.limit(queue, name) for name, amount in request.items())
+
+    def _is_due(self, queue: str, request: Amounts) -> bool:
+        held, deserved = self._standing.held.by(queue), self._standing.due(queue).deserved
+        return any(held.get(name, 0) + amount <= deserved.get(name, 0) for name, amount in request.items())
+
+    def closeness(self, queue: QueueInfo, own: QueueInfo) -> int:
+        """Order queues by how near they are in the hierarchy to that of a task, the nearest first."""
+        theirs, mine = (self._standing.ancestors(name)[::-1] for name in (queue.name, own.name))
+        return -sum(1 for _ in _common(theirs, mine))
+
+    def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Candidates that may go, each counted as gone for the next; the least important are asked first."""
+        if task.job is None:
+            return []
+        seats = _Seats(self._standing, task.job.queue)
+        chosen: list[TaskInfo] = []
+        for victim in self._in_order(task, candidates):
+            if self._may_go(seats, task, victim):
+                seats.leave(victim)
+                chosen.append(victim)
+        return chosen
+
+    def _may_go(self, seats: _Seats, task: TaskInfo, victim: TaskInfo) -> bool:
+        if victim.job is None or not victim.template.request.keys() & task.template.request.keys():
+            return False
+        queue = victim.job.queue
+        return (
+            seats.keep_guarantees(victim)
+            and seats.is_above_due(queue, victim)
+            and not self._are_both_without_due(seats.own, task, queue, victim)
+            and all(seats.is_above_due(level, victim) for level in self._parted(seats.own, queue))
+        )
+
+    def _are_both_without_due(self, own: str, task: TaskInfo, queue: str, victim: TaskInfo) -> bool:
+        """Whether neither queue deserves anything of what its pod asks for, and a queue near above is the same."""
+        near = set(self._near(own)) & set(self._near(queue))
+        return bool(near) and not self._has_due(queue, victim) and not self._has_due(own, task)
+
+    def _has_due(self, queue: str, task: TaskInfo) -> bool:
+        return _deserves_of(self._standing.due(queue).deserved, task.template.request)
+
+    def _parted(self, own: str, queue: str) -> Iterator[str]:
+        """Yield the queues near above one that are not in the same place above the other."""
+        mine = self._near(own)
+        for place, level in enumerate(self._near(queue)):
+            if mine[place : place + 1] != (level,):
+                yield level
+
+    def _near(self, queue: str) -> tuple[str, ...]:
+        return self._standing.ancestors(queue)[: self._ancestors]
+
+
+class _Seats:
+    """What queues hold while victims for a queue's task are chosen one after the other."""
+
+    def __init__(self, standing: Standing, own: str) -> None:
+        self._standing = standing
+        self.own = own
+        self._own_levels = frozenset(standing.levels(own))
+        self._held: dict[str, dict[str, int]] = {}
+
+    def leave(self, victim: TaskInfo) -> None:
+        """Take a victim off its queue and those above that are not above the task's, too."""
+        for level in self._levels(victim):
+            held = self._of(level)
+            for name, amount in _asked(victim).items():
+                held[name] = held.get(name, 0) - amount
+
+    def keep_guarantees(self, victim: TaskInfo) -> bool:
+        """Whether the queues that lose a victim would still hold all that they are guaranteed."""
+        gone = _asked(victim)
+        return all(
+            self._of(level).get(name, 0) - gone.get(name, 0) >= amount
+            for level in self._levels(victim)
+            for name, amount in self._standing.due(level).guarantee.items()
+        )
+
+    def is_above_due(self, level: str, victim: TaskInfo) -> bool:
+        """Whether a queue holds more than its due of a resource that a victim holds, or has no due of any of them."""
+        held, deserved = self._of(level), self._standing.due(level).deserved
+        request = victim.template.request
+        if not _deserves_of(deserved, request):
+            return True
+        return any(held.get(name, 0) > deserved[name] for name in request if _is_named(deserved, name))
+
+    def _levels(self, victim: TaskInfo) -> tuple[str, ...]:
+        queue = victim.job.queue if victim.job is not None else ""
+        return tuple(level for level in self._standing.levels(queue) if level not in self._own_levels)
+
+    def _of(self, level: str) -> dict[str, int]:
+        if level not in self._held:
+            self._held[level] = dict(self._standing.held.by(level))
+        return self._held[level]
+
+
+def _asked(task: TaskInfo) -> Amounts:
+    """What goes with a task, its pod slot too: slots can be guaranteed, and are nobody's due."""
+    return {**task.template.request, PODS: 1}
+
+
+def _deserves_of(deserved: Amounts, request: Amounts) -> bool:
+    return any(deserved.get(name, 0) for name in request)
+
+
+def _is_named(deserved: Amounts, name: str) -> bool:
+    """Whether a queue says what it deserves of a resource; of cpu and memory 0 says nothing."""
+    return name in deserved and (deserved[name] > 0 or name not in (CPU, MEMORY))
+
+
+def _common(left: Iterable[str], right: Iterable[str]) -> Iterator[str]:
+    for mine, theirs in zip(left, right, strict=False):
+        if mine != theirs:
+            return
+        yield mine
+
+
+def _sum_of(tasks: Sequence[TaskInfo]) -> Resources:
+    request = Resources.EMPTY
+    for task in tasks:
+        request = request.plus(task.template.request)
+    return request

@@ -1,0 +1,43 @@
+"""The words of what the plugin refuses."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from volsched.framework.quotas import figures, not_admitted
+from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+
+NAME: Final = "capacity"
+INSUFFICIENT: Final = "InsufficientQueueCapability"
+NOT_A_LEAF: Final = "NotALeafQueue"
+NO_PLACE: Final = "InvalidQueueHierarchy"
+
+At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
+Short = tuple[Shortfall, ...]
+
+
+def exceeds(queue: str, level: str, short: Short) -> Verdict:
+    """A pod would take its queue, or one above it, beyond what that may have."""
+    message = f"{_named(queue, level)} may have no more: {figures(short)}"
+    return Verdict(Step.ALLOCATABLE, NAME, Scope.QUEUE, INSUFFICIENT, message, short)
+
+
+def not_let_in(level: str, short: Short) -> Verdict:
+    """A PodGroup's minimum is more than a queue may still have."""
+    return not_admitted(NAME, level, short)
+
+
+def not_a_leaf(queue: str, step: At) -> Verdict:
+    """Work belongs into queues that have none below them."""
+    message = f'queue "{queue}" has queues below it, and takes no work itself; use one of those'
+    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, tells_pods=True)
+
+
+def no_place(queue: str, why: str, step: At) -> Verdict:
+    """Nobody can say which limits count for a queue."""
+    message = f'queue "{queue}" has no place in the hierarchy of queues: {why}; correct spec.parent'
+    return Verdict(step, NAME, Scope.QUEUE, NO_PLACE, message, tells_pods=True)
+
+
+def _named(queue: str, level: str) -> str:
+    return f'queue "{queue}"' if queue == level else f'queue "{level}", above "{queue}",'

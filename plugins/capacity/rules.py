@@ -1,0 +1,100 @@
+"""Which queue goes first, who is admitted, and who is placed.
+
+A queue is asked about itself, and over a hierarchy about every queue above it. Amounts are compared for the resources
+that are asked for only. The rules are those of Volcano's plugin of this name; where they differ it is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from plugins.capacity.refusals import At, Short, exceeds, no_place, not_a_leaf, not_let_in
+from plugins.capacity.standing import NO_DEMAND, Standing
+from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot, Vote
+from volsched.framework.demand import Demand
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Shortfall, Step, Verdict
+
+Amounts = Mapping[str, int]
+Place = tuple[Fraction, bool]
+"""The share of a queue, and whether it deserves nothing: those that do go first among equal shares."""
+
+
+class Rules:
+    """The answers."""
+
+    def __init__(self, cluster: Cluster, standing: Standing, demand: Demand) -> None:
+        self._cluster = cluster
+        self._standing = standing
+        self._demand = demand
+
+    # -- order --------------------------------------------------------------------------------------------------------
+
+    def order(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
+        """Higher priority first, then the smaller part of its due: of queues above, where two part, then their own.
+
+        Where queues above are equal the older one goes first (*ours*), so that the order has no circles.
+        """
+        above = self._standing.ancestors(queue.name)[::-1]
+        path = [(*self._place(name), *self._age(name)) for name in (*above, queue.name)]
+        return -queue.priority, tuple(path)
+
+    def _place(self, queue: str) -> Place:
+        return self._standing.share(queue), not self._standing.due(queue).deserves_anything
+
+    def _age(self, queue: str) -> tuple[float, str]:
+        return self._cluster.queues[queue].created, queue
+
+    # -- admission and placing ----------------------------------------------------------------------------------------
+
+    def vote(self, job: JobInfo) -> Ballot:
+        """Admit a job whose minimum fits into what its queue, and those above it, may have."""
+        barred = self._barred(job.queue, Step.ENQUEUE)
+        if barred is not None:
+            return Ballot(Vote.REJECT, barred)
+        least = job.min_resources
+        if least is None:
+            return ABSTAIN
+        demands = self._demand.queues()
+        for level in self._standing.levels(job.queue):
+            held, sums = self._standing.held.by(level), demands.get(level, NO_DEMAND)
+            taken = {
+                name: max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0))
+                for name in least
+            }
+            short = self._short(level, least, taken)
+            if short:
+                return Ballot(Vote.REJECT, not_let_in(level, short))
+        return PERMIT
+
+    def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+        """Say that a task would take its queue, or one above it, beyond what that may have."""
+        barred = self._barred(queue.name, Step.ALLOCATABLE)
+        if barred is not None:
+            return barred
+        request = task.template.request
+        for level in self._standing.levels(queue.name):
+            short = self._short(level, request, self._standing.held.by(level))
+            if short:
+                return exceeds(queue.name, level, short)
+        return None
+
+    def _barred(self, queue: str, step: At) -> Verdict | None:
+        """Say that a queue takes no work at all; *ours*: others go on, where Volcano's plugin stops them all."""
+        if self._standing.has_children(queue):
+            return not_a_leaf(queue, step)
+        why = self._standing.lost.get(queue)
+        return no_place(queue, why, step) if why else None
+
+    def _short(self, level: str, request: Amounts, taken: Amounts) -> Short:
+        """Return what a queue has too little of, for a request beside what is taken."""
+        found = []
+        for name, amount in sorted(request.items()):
+            most = self._standing.limit(level, name)
+            if amount and taken.get(name, 0) + amount > most:
+                found.append(Shortfall(name, amount, taken.get(name, 0), most))
+        return tuple(found)
