@@ -12,8 +12,9 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import FaultProxy
@@ -27,6 +28,15 @@ LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/volsched"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 
 Json = dict[str, Any]
+
+PATIENCE: Final = 120.0
+"""Seconds that a test waits for what has to come: so many that only a hang takes them, however slow the machine."""
+
+QUICK_LEASE: Final = (
+    *("--leader-elect-lease-duration", "8s", "--leader-elect-renew-deadline", "6s"),
+    *("--leader-elect-retry-period", "500ms"),
+)
+"""Of one that is killed another takes over soon, and a machine that halts for some seconds makes nobody lose it."""
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"
@@ -57,8 +67,10 @@ class VolschedProcess:
         self.process = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT, env=os.environ)
 
     def lines(self) -> list[Json]:
+        """What it has said so far; a line that is being written is not one yet."""
         found = []
-        for line in self.log.read_text().splitlines():
+        written, _, _ = self.log.read_text().rpartition("\n")
+        for line in written.splitlines():
             try:
                 found.append(json.loads(line))
             except ValueError:
@@ -69,21 +81,21 @@ class VolschedProcess:
         """All log lines whose sentence contains these words."""
         return [line for line in self.lines() if event in line.get("event", "")]
 
-    def wait_for(self, event: str, timeout: float = 20.0, count: int = 1) -> Json:
+    def wait_for(self, event: str, timeout: float = PATIENCE, count: int = 1) -> Json:
         deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            found = self.said(event)
+        is_over = False
+        while not is_over:
+            is_over = self.process.poll() is not None or time.monotonic() > deadline
+            found = self.said(event)  # after that, since its last words may be those that are waited for
             if len(found) >= count:
                 return found[count - 1]
-            if self.process.poll() is not None:
-                break
             time.sleep(0.05)
         raise AssertionError(f"the process did not say {event!r}; its log:\n{self.log.read_text()[-6000:]}")
 
     def page(self, path: str) -> tuple[int, str]:
-        address, *_ = self.wait_for("serving", 60.0)["addresses"]
+        address, *_ = self.wait_for("serving")["addresses"]
         try:
-            with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -98,12 +110,17 @@ class VolschedProcess:
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(PATIENCE)
 
-    def terminate(self, timeout: float = 25.0) -> int:
+    def terminate(self) -> int:
+        """Ask it to end, and return its exit status."""
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(timeout)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Return its exit status once it has ended."""
+        return self.process.wait(PATIENCE)
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -121,9 +138,9 @@ class SchedulerProcess(VolschedProcess):
             *flags,
         )
 
-    def wait_leading(self, timeout: float = 30.0) -> SchedulerProcess:
-        self.wait_for("everything is listed", timeout)
-        self.wait_for("leading", timeout)
+    def wait_leading(self) -> SchedulerProcess:
+        self.wait_for("everything is listed")
+        self.wait_for("leading")
         return self
 
 
@@ -169,7 +186,7 @@ class Installed:
     def pods(self, namespace: str) -> dict[str, Json]:
         return {pod["metadata"]["name"]: pod for pod in self.api.items(f"/api/v1/namespaces/{namespace}/pods")}
 
-    def wait_bound(self, namespace: str, count: int, timeout: float = 30.0) -> dict[str, str]:
+    def wait_bound(self, namespace: str, count: int, timeout: float = PATIENCE) -> dict[str, str]:
         """Wait until that many pods have a node, and return pod -> node."""
 
         def enough(found: Json) -> bool:
@@ -188,7 +205,7 @@ class Installed:
         found = self.api.items(f"/api/v1/namespaces/{namespace}/events")
         return [event for event in found if not name or event["involvedObject"]["name"] == name]
 
-    def wait_event(self, namespace: str, name: str, reason: str, timeout: float = 15.0) -> Json:
+    def wait_event(self, namespace: str, name: str, reason: str, timeout: float = PATIENCE) -> Json:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for event in self.events(namespace, name):
@@ -206,7 +223,7 @@ class Installed:
     def group(self, namespace: str, name: str) -> Json:
         return self.api.get(f"{GROUPS}/namespaces/{namespace}/podgroups/{name}")
 
-    def wait_group(self, namespace: str, name: str, phase: str, timeout: float = 20.0) -> Json:
+    def wait_group(self, namespace: str, name: str, phase: str, timeout: float = PATIENCE) -> Json:
         path = f"{GROUPS}/namespaces/{namespace}/podgroups/{name}"
         return self.api.wait_for(path, lambda g: g.get("status", {}).get("phase") == phase, timeout)
 
@@ -220,7 +237,22 @@ class Installed:
             self.api.patch(f"{path}/{CONFIG}", {"data": {key: text}})
 
 
-def eventually(check: Callable[[], bool], timeout: float = 15.0, what: str = "") -> None:
+def moment(line: Json) -> datetime:
+    """When a line of a log was written."""
+    return datetime.fromisoformat(line["time"])
+
+
+def wait_allowed(control_plane: ControlPlane, account: str, namespace: str, **what: str) -> None:
+    """Wait until the API server knows of a right that a service account was given: it hears of that a moment later.
+
+    `what` is the verb, the group and the resource, and where and of what name that is.
+    """
+    spec = {"user": f"system:serviceaccount:{namespace}:{account}", "resourceAttributes": what}
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    eventually(lambda: control_plane.api.create(path, {"spec": spec})["status"]["allowed"], what=f"{account}: {what}")
+
+
+def eventually(check: Callable[[], bool], timeout: float = PATIENCE, what: str = "") -> None:
     deadline = time.monotonic() + timeout
     while not check():
         if time.monotonic() > deadline:

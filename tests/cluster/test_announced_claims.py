@@ -32,7 +32,7 @@ def test_a_job_whose_claims_are_above_the_quota_has_no_pods_until_they_are_not(
     path = controlled.folder / "scheduler.conf"
     path.write_text(CONFIGURATION)
     controlled.start("--scheduler-conf", str(path)).wait_leading()
-    controlled.control().wait_for(AT_WORK, 30)
+    controlled.control().wait_for(AT_WORK)
     task = controlled.task("worker", 3)
     task["template"]["spec"] |= from_template("one")
 
@@ -42,7 +42,7 @@ def test_a_job_whose_claims_are_above_the_quota_has_no_pods_until_they_are_not(
     told = json.loads(group["metadata"]["annotations"]["volsched.io/resource-claims"])
     assert told == {"worker": [{"name": "gpu", "template": "one"}]}
     name = group["metadata"]["name"]
-    refusal = controlled.wait_event(namespace, name, "InsufficientDRAQuota", 30.0)
+    refusal = controlled.wait_event(namespace, name, "InsufficientDRAQuota")
     assert "requested 3, used 0, total would be 3, but capability is 2" in refusal["message"]
     still(lambda: controlled.pods(namespace) == {}, 1.5)
 

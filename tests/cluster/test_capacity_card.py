@@ -104,7 +104,7 @@ class Cluster:
         )
 
     def wait_placed(self, expected: dict[tuple[str, str], int]) -> None:
-        eventually(lambda: self.placed() == expected, 60.0, f"{expected}, and not {self.placed()}")
+        eventually(lambda: self.placed() == expected, what=f"{expected}, and not {self.placed()}")
 
     def refused(self, reason: str) -> list[Json]:
         return [event for event in self.installed.events(self.namespace) if event["reason"] == reason]
@@ -134,7 +134,7 @@ def test_a_service_scales_within_its_quota_and_gives_it_back(cluster: Cluster) -
 
     cluster.scale("chat", 6)
     cluster.wait_placed({("chat", "a1"): 1, ("chat", "h1"): 2})
-    eventually(lambda: len(cluster.refused("InsufficientScalarQuota")) == 3, 30.0, "three are refused")
+    eventually(lambda: len(cluster.refused("InsufficientScalarQuota")) == 3, what="three are refused")
     told = cluster.refused("InsufficientScalarQuota")[0]
     assert (told["type"], told["involvedObject"]["kind"]) == ("Warning", "Pod")
     assert told["message"].startswith(
@@ -147,7 +147,7 @@ def test_a_service_scales_within_its_quota_and_gives_it_back(cluster: Cluster) -
     cluster.scale("chat", 0)
     cluster.wait_placed({("other", "h1"): 1})
     held = f'volcano_queue_card_allocated{{card="{H}",queue_name="default"}}'
-    eventually(lambda: scheduler.metric(held) == 1, 15.0, scheduler.page("/metrics")[1])
+    eventually(lambda: scheduler.metric(held) == 1, what=scheduler.page("/metrics")[1])
     assert scheduler.metric(f'volsched_cluster_cards{{card="{A}"}}') == 4
     assert not scheduler.said("not allowed")
 
@@ -162,7 +162,7 @@ def test_whole_cards_shares_and_slices_have_quotas_of_their_own(cluster: Cluster
         cluster.deployment(name, card, 4, resource)
 
     cluster.wait_placed({("whole", "m1"): 1, ("shares", "m1"): 3, ("slices", "s1"): 2})
-    eventually(lambda: len(cluster.refused("InsufficientScalarQuota")) == 10, 30.0, "ten are refused")
+    eventually(lambda: len(cluster.refused("InsufficientScalarQuota")) == 10, what="ten are refused")
     still(lambda: sum(cluster.placed().values()) == 6, 1.0)
 
 
@@ -195,7 +195,7 @@ def test_a_scheduler_that_takes_over_keeps_the_quota(cluster: Cluster) -> None:
     cluster.scale("chat", 4)
     cluster.start()
 
-    eventually(lambda: len(cluster.refused("InsufficientScalarQuota")) == 2, 40.0, "two are refused")
+    eventually(lambda: len(cluster.refused("InsufficientScalarQuota")) == 2, what="two are refused")
     assert cluster.placed() == {("chat", "a1"): 2}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.scheduling import PATIENCE
 from volsched.kube import credentials
 from volsched.kube.client import USER_AGENT, Api
 from volsched.kube.credentials import Source
@@ -60,8 +61,9 @@ async def test_every_failure_is_one_of_ours(
 ) -> None:
     fault_proxy.inject(fault, path="/namespaces/default$")  # type: ignore[arg-type]
 
+    within = 1.0 if reason == "Timeout" else PATIENCE
     with pytest.raises(ApiError) as caught:
-        await api.request("PATCH", "/api/v1/namespaces/default", "namespaces", body=b"{}", within=1.0)
+        await api.request("PATCH", "/api/v1/namespaces/default", "namespaces", body=b"{}", within=within)
 
     assert (caught.value.status, caught.value.reason) == (status, reason)
     assert caught.value.is_transient

@@ -33,6 +33,7 @@ from volsched.testing.controlplane import (
 )
 
 from .conftest import MakeNodes
+from .scheduling import PATIENCE
 
 PLAIN_CONTAINER = {"name": "main", "image": "registry.invalid/none:1"}
 
@@ -82,7 +83,7 @@ def test_pods_of_a_deployment_run_once_each_is_bound_by_hand(
     for pod, node in zip(pods, nodes, strict=True):
         control_plane.api.create(pods_path(namespace, pod["metadata"]["name"], "binding"), a_binding(pod, node))
 
-    control_plane.kubectl("rollout", "status", "-n", namespace, "deployment/web", "--timeout=30s")
+    control_plane.kubectl("rollout", "status", "-n", namespace, "deployment/web", "--timeout=300s")
     running = control_plane.api.items(pods_path(namespace))
     assert sorted(pod["spec"]["nodeName"] for pod in running) == sorted(nodes)
     assert {phase(pod) for pod in running} == {"Running"}
@@ -145,8 +146,8 @@ def test_a_service_account_may_do_what_its_role_says_and_nothing_else(
 
 
 def has_come(condition: Callable[[], bool]) -> bool:
-    """Wait up to ten seconds for something that comes soon."""
-    deadline = time.monotonic() + 10
+    """Wait for something that comes soon; tell whether it has."""
+    deadline = time.monotonic() + PATIENCE
     while not (come := condition()) and time.monotonic() < deadline:
         time.sleep(0.05)
     return come
@@ -285,7 +286,7 @@ def is_alive(pid: int) -> bool:
 def test_the_commands_leave_a_control_plane_running_and_stop_it(control_plane: ControlPlane, tmp_path: Path) -> None:
     def run(*words: str) -> str:
         command = [sys.executable, "-m", "volsched.testing.controlplane", *words, "--folder", str(tmp_path)]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=150).stdout
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
 
     kubeconfig = run("up", "--nodes", "2").strip()
     try:

@@ -77,10 +77,10 @@ def stage(installed: Installed, namespace: str, nodes: list[str]) -> Stage:
 def test_a_story_comes_out_as_told(stage: Stage, story: Story) -> None:
     stage.play(story.documents())
 
-    eventually(lambda: stage.placed() == story.placed, 60.0, story.file)
+    eventually(lambda: stage.placed() == story.placed, what=story.file)
     expected = {name: count for name, (count, _) in story.waiting.items()}
-    eventually(lambda: Counter(name for name, _ in stage.waiting()) == expected, 30.0, "who waits")
-    eventually(lambda: all(story.waiting[name][1] in said for name, said in stage.waiting()), 30.0, "why they wait")
+    eventually(lambda: Counter(name for name, _ in stage.waiting()) == expected, what="who waits")
+    eventually(lambda: all(story.waiting[name][1] in said for name, said in stage.waiting()), what="why they wait")
     assert stage.placed() == story.placed
 
 
@@ -111,12 +111,12 @@ def test_an_annotation_is_told_of_followed_and_shown(stage: Stage) -> None:
 
     stage.play([node, configuration(**{"quota.cpu": '"4"'}), pods_of("2", 4)])
 
-    eventually(lambda: stage.placed() == {("web", "gpu-annotated"): 2}, 30.0, "the argument's quota")
+    eventually(lambda: stage.placed() == {("web", "gpu-annotated"): 2}, what="the argument's quota")
     told = stage.installed.wait_event("default", "gpu-annotated", "InvalidCrossQuota")
     assert told["message"].endswith('not the text "six"; the quota of cpu is 4 (argument quota.cpu)')
     right = {"metadata": {"annotations": {"volcano.sh/crossquota-cpu": "6"}}}
     stage.api.patch("/api/v1/nodes/gpu-annotated", right)
-    eventually(lambda: stage.placed() == {("web", "gpu-annotated"): 3}, 30.0, "the annotation's quota")
+    eventually(lambda: stage.placed() == {("web", "gpu-annotated"): 3}, what="the annotation's quota")
     (scheduler,) = stage.installed.processes
     labels = '{node="gpu-annotated",resource="cpu"}'
     eventually(lambda: scheduler.metric(f"volsched_crossquota_quota{labels}") == 6)

@@ -1,4 +1,8 @@
-"""The Lease elector against a real API server, with short times and through a proxy that fails."""
+"""The Lease elector against a real API server, and through a proxy that fails.
+
+Seconds of the rules are those of a clock that the tests turn, so that nothing depends on how fast the machine is; only
+the pauses between two looks, and the limits of requests, are real.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,15 @@ import asyncio
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 import structlog.testing
 
+from tests.cluster.clock import Clock
+from tests.cluster.scheduling import PATIENCE
+from volsched.kube import elector
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
 from volsched.kube.elector import Elector, LeaseSettings
@@ -29,25 +37,65 @@ from volsched.testing.controlplane.faults import (
 DURATION, DEADLINE, RETRY = 3.0, 2.0, 0.3
 
 
-class Candidate:
-    """An elector with its own connections."""
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    turned = Clock()
+    monkeypatch.setattr(elector, "time", turned)
+    return turned
 
-    def __init__(self, api: Api, namespace: str) -> None:
-        self.api = api
-        self.fence = Fence()
-        settings = LeaseSettings(namespace, "test", DURATION, DEADLINE, RETRY)
-        self.elector = Elector(api, settings, self.fence)
+
+class Looks:
+    """An API server that remembers for how long each request might take, and how many were answered, by method."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self.limits: list[float] = []
+        self.answered = {"GET": 0, "POST": 0, "PUT": 0}
+
+    async def request(self, method: str, path: str, resource: str, *, within: float, **keywords: Any) -> bytes:
+        self.limits.append(within)
+        answer = await self._api.request(method, path, resource, within=within, **keywords)
+        self.answered[method] += 1
+        return answer
+
+
+class Candidate:
+    """An elector; `retry` is in real seconds."""
+
+    def __init__(self, api: Api, namespace: str, clock: Clock | None = None, retry: float = RETRY) -> None:
+        self.api = Looks(api)
+        self.clock = clock
+        self.fence = Fence(clock.monotonic if clock else time.monotonic)
+        settings = LeaseSettings(namespace, "test", DURATION, DEADLINE, retry)
+        self.elector = Elector(self.api, settings, self.fence)  # type: ignore[arg-type]
         self.task: asyncio.Task[str] | None = None
 
     async def lead(self) -> None:
-        await asyncio.wait_for(self.elector.acquire(), 15)
+        await asyncio.wait_for(self.elector.acquire(), PATIENCE)
         self.task = asyncio.ensure_future(self.elector.keep())
+
+    async def looked(self) -> None:
+        """Return once it has looked at the Lease as it is now: what is under way may see what was before."""
+        before = self.api.answered["GET"]
+        await until(lambda: self.api.answered["GET"] >= before + 2)
+
+    async def renewed(self) -> None:
+        """Return once it has renewed the Lease at the time that the clock shows."""
+        assert self.clock is not None
+        now = self.clock.now
+        await until(lambda: self.fence.valid_until == now + DEADLINE)
 
     async def vanish(self) -> None:
         """Stop renewing without a word, as a killed process does."""
         if self.task is not None:
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -85,8 +133,7 @@ async def test_a_namespace_that_is_missing_is_said_and_waited_for(control_plane:
     leading = asyncio.ensure_future(candidate.lead())
     try:
         with structlog.testing.capture_logs() as said:
-            await asyncio.sleep(3 * RETRY)
-        assert any(f'namespaces "{missing}" not found' in str(line) for line in said), said
+            await until(lambda: any(f'namespaces "{missing}" not found' in str(line) for line in said))
         await asyncio.to_thread(control_plane.create_namespace, missing)
         await leading
     finally:
@@ -95,12 +142,17 @@ async def test_a_namespace_that_is_missing_is_said_and_waited_for(control_plane:
 
 
 async def test_the_first_candidate_leads_and_the_second_waits(
-    control_plane: ControlPlane, namespace: str, direct: Api
+    control_plane: ControlPlane, namespace: str, direct: Api, clock: Clock
 ) -> None:
-    first, second = Candidate(direct, namespace), Candidate(direct, namespace)
+    first, second = Candidate(direct, namespace, clock), Candidate(direct, namespace, clock)
     await first.lead()
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(second.elector.acquire(), DURATION + 1)
+    waiting = asyncio.ensure_future(second.elector.acquire())
+    for _ in range(round(DURATION) + 1):
+        clock.now += 1.0
+        await first.renewed()
+        await second.looked()
+    assert not waiting.done()
+    waiting.cancel()
 
     assert first.fence.is_open
     assert not second.fence.is_open
@@ -116,42 +168,45 @@ async def test_the_first_candidate_leads_and_the_second_waits(
 
 
 async def test_a_leader_that_releases_is_followed_at_once(
-    control_plane: ControlPlane, namespace: str, direct: Api
+    control_plane: ControlPlane, namespace: str, direct: Api, clock: Clock
 ) -> None:
-    first, second = Candidate(direct, namespace), Candidate(direct, namespace)
+    """The clock stands still, so who waited for anything would wait for ever."""
+    first, second = Candidate(direct, namespace, clock, retry=30.0), Candidate(direct, namespace, clock)
     await first.lead()
     await first.vanish()
     await first.elector.release()
     assert not first.fence.is_open
     assert lease(control_plane, namespace)["holderIdentity"] == ""
 
-    began = time.monotonic()
     await second.lead()
 
-    assert time.monotonic() - began < 1.0
+    assert second.api.answered == {"GET": 1, "POST": 0, "PUT": 1}
     assert lease(control_plane, namespace)["leaseTransitions"] == 1
     await second.vanish()
 
 
 async def test_a_leader_that_vanishes_is_followed_after_the_duration_and_not_before(
-    namespace: str, direct: Api
+    namespace: str, direct: Api, clock: Clock
 ) -> None:
-    first, second = Candidate(direct, namespace), Candidate(direct, namespace)
+    first, second = Candidate(direct, namespace, clock, retry=30.0), Candidate(direct, namespace, clock)
     await first.lead()
     await first.vanish()
-    ends = first.fence.lease_ends
+    leading = asyncio.ensure_future(second.lead())
+    await second.looked()
 
-    await second.lead()
+    clock.now = first.fence.lease_ends
+    await second.looked()
+    assert not leading.done()
+    clock.now += 0.001
+    await asyncio.wait_for(leading, PATIENCE)
 
-    assert time.monotonic() >= ends
-    assert time.monotonic() < ends + DURATION
     assert not first.fence.is_open
     assert second.elector.previous_holder == first.elector.identity
     await second.vanish()
 
 
 async def test_the_wall_clock_in_a_record_decides_nothing(
-    control_plane: ControlPlane, namespace: str, direct: Api
+    control_plane: ControlPlane, namespace: str, direct: Api, clock: Clock
 ) -> None:
     """A holder whose clock is hours behind is alive as long as its record changes."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -160,46 +215,58 @@ async def test_the_wall_clock_in_a_record_decides_nothing(
         "spec": {"holderIdentity": "old-clock", "leaseDurationSeconds": 2, "renewTime": "2001-01-01T00:00:00.000000Z"},
     }
     control_plane.api.create(path, body)
-    candidate = Candidate(direct, namespace)
+    candidate = Candidate(direct, namespace, clock)
     waiting = asyncio.ensure_future(candidate.elector.acquire())
-    for second in range(8):
-        await asyncio.sleep(0.5)
+    await candidate.looked()
+    for second in range(1, 8):
+        clock.now += 1.5
         renewed = {"spec": {"renewTime": f"2001-01-01T00:00:{second:02}.000000Z"}}
         await asyncio.to_thread(control_plane.api.patch, f"{path}/test", renewed)
+        await candidate.looked()
+    clock.now += 2.0
+    await candidate.looked()
     assert not waiting.done()
 
-    began = time.monotonic()
-    await asyncio.wait_for(waiting, 10)
-
-    assert time.monotonic() - began >= 1.5
+    clock.now += 0.001
+    await asyncio.wait_for(waiting, PATIENCE)
 
 
 @pytest.mark.parametrize("fault", [BlackHole(), Reset(), server_error(), bad_gateway_page()], ids=repr)
 async def test_a_leader_that_cannot_renew_gives_up_before_the_lease_ends(
-    namespace: str, proxied: Api, fault_proxy: FaultProxy, fault: object
+    namespace: str, proxied: Api, fault_proxy: FaultProxy, clock: Clock, fault: object
 ) -> None:
-    candidate = Candidate(proxied, namespace)
+    """What it tries until its right to write ends is over before the lease is: no request may take longer."""
+    candidate = Candidate(proxied, namespace, clock)
     await candidate.lead()
-    fault_proxy.inject(fault, path="/leases/")  # type: ignore[arg-type]
+    rule = fault_proxy.inject(fault, path="/leases/")  # type: ignore[arg-type]
+    await asyncio.to_thread(rule.wait, 3)
 
     assert candidate.task is not None
-    reason = await asyncio.wait_for(candidate.task, 10)
+    assert not candidate.task.done()
+    clock.now = candidate.fence.valid_until
+    reason = await asyncio.wait_for(candidate.task, PATIENCE)
 
     assert "could not be renewed for 2s" in reason
     assert not candidate.fence.is_open
-    assert time.monotonic() < candidate.fence.lease_ends
+    assert max(candidate.api.limits) <= candidate.fence.lease_ends - candidate.fence.valid_until
 
 
 @pytest.mark.parametrize("fault", [Reset(after=True), server_error(after=True), conflict()], ids=repr)
 async def test_a_renewal_of_which_nothing_is_known_is_no_loss(
-    control_plane: ControlPlane, namespace: str, proxied: Api, fault_proxy: FaultProxy, fault: object
+    control_plane: ControlPlane,
+    namespace: str,
+    proxied: Api,
+    fault_proxy: FaultProxy,
+    clock: Clock,
+    fault: object,
 ) -> None:
-    candidate = Candidate(proxied, namespace)
+    candidate = Candidate(proxied, namespace, clock)
     await candidate.lead()
     rule = fault_proxy.inject(fault, method="PUT", path="/leases/", times=2)  # type: ignore[arg-type]
 
     await asyncio.to_thread(rule.wait, 2)
-    await asyncio.sleep(3 * RETRY)
+    clock.now += 1.0
+    await candidate.renewed()
 
     assert candidate.task is not None
     assert not candidate.task.done()
@@ -218,7 +285,7 @@ async def test_a_lease_taken_by_force_is_noticed_and_not_taken_back(
     await asyncio.to_thread(control_plane.api.patch, path, {"spec": {"holderIdentity": "somebody"}})
 
     assert candidate.task is not None
-    reason = await asyncio.wait_for(candidate.task, 5)
+    reason = await asyncio.wait_for(candidate.task, PATIENCE)
 
     assert "somebody" in reason
     assert not candidate.fence.is_open
@@ -227,14 +294,15 @@ async def test_a_lease_taken_by_force_is_noticed_and_not_taken_back(
 
 
 async def test_a_lease_deleted_under_its_holder_is_made_again(
-    control_plane: ControlPlane, namespace: str, direct: Api
+    control_plane: ControlPlane, namespace: str, direct: Api, clock: Clock
 ) -> None:
-    candidate = Candidate(direct, namespace)
+    candidate = Candidate(direct, namespace, clock)
     await candidate.lead()
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/test"
 
     await asyncio.to_thread(control_plane.api.delete, path)
-    await asyncio.sleep(3 * RETRY)
+    clock.now += 1.0
+    await candidate.renewed()
 
     assert candidate.fence.is_open
     assert lease(control_plane, namespace)["holderIdentity"] == candidate.elector.identity
@@ -245,8 +313,8 @@ async def test_of_many_candidates_one_leads_at_any_time(namespace: str, direct: 
     candidates = [Candidate(direct, namespace) for _ in range(6)]
     tasks = [asyncio.ensure_future(candidate.lead()) for candidate in candidates]
     for _ in range(3):
-        while not (open_ones := [c for c in candidates if c.fence.is_open]):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        await until(lambda: any(c.fence.is_open for c in candidates))
+        open_ones = [c for c in candidates if c.fence.is_open]
         for _ in range(20):
             assert sum(c.fence.is_open for c in candidates) <= 1
             await asyncio.sleep(0.02)

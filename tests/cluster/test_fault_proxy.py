@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
 import queue
 import socket
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from tests.cluster.scheduling import PATIENCE, eventually
 from volsched.testing.controlplane import ApiClient, ApiError, ControlPlane, a_node, a_pod
 from volsched.testing.controlplane.client import lines_of
 from volsched.testing.controlplane.faults import (
@@ -59,7 +61,9 @@ class WatchReader:
     def __init__(self, cluster: ControlPlane, url: str, path: str) -> None:
         address = urlsplit(url)
         tls = cluster.credentials.client_context()
-        self._connection = http.client.HTTPSConnection(address.hostname or "", address.port, context=tls, timeout=60)
+        self._connection = http.client.HTTPSConnection(
+            address.hostname or "", address.port, context=tls, timeout=PATIENCE
+        )
         query = f"{path}?watch=1&resourceVersion={cluster.api.get(path)['metadata']['resourceVersion']}"
         headers = {"Authorization": f"Bearer {cluster.credentials.admin_token}", "Accept": "application/json"}
         self._connection.request("GET", query, headers=headers)
@@ -67,8 +71,8 @@ class WatchReader:
         self.status = 0
         threading.Thread(target=self._read, daemon=True).start()
 
-    def next_event(self, timeout: float = 10.0) -> dict[str, Any]:
-        line = self._lines.get(timeout=timeout)
+    def next_event(self) -> dict[str, Any]:
+        line = self._lines.get(timeout=PATIENCE)
         if isinstance(line, Exception):
             raise line
         event: dict[str, Any] = json.loads(line)
@@ -77,9 +81,9 @@ class WatchReader:
     def next_name(self) -> str:
         return str(self.next_event()["object"]["metadata"]["name"])
 
-    def end(self, timeout: float = 10.0) -> bytes | Exception:
+    def end(self) -> bytes | Exception:
         """Return the empty line of an orderly end, or the error that the connection ended with."""
-        return self._lines.get(timeout=timeout)
+        return self._lines.get(timeout=PATIENCE)
 
     def is_silent_for(self, seconds: float) -> bool:
         try:
@@ -109,9 +113,7 @@ def watch(control_plane: ControlPlane, fault_proxy: FaultProxy, pods: str) -> It
     """A watch of the test's pods through the proxy, open and idle."""
     before = fault_proxy.open_watches
     reader = WatchReader(control_plane, fault_proxy.url, pods)
-    deadline = time.monotonic() + 10
-    while fault_proxy.open_watches == before and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: fault_proxy.open_watches > before)
     yield reader
     reader.leave()
 
@@ -287,10 +289,9 @@ def test_latency_delays_and_clearing_ends_it(client: ApiClient, fault_proxy: Fau
     client.get(pods)
     assert time.monotonic() - began >= 0.3
 
+    fault_proxy.inject(Latency(3600.0))
     fault_proxy.clear()
-    began = time.monotonic()
     client.get(pods)
-    assert time.monotonic() - began < 0.3
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -310,10 +311,11 @@ def test_a_reset_connection_hides_whether_the_server_has_acted(
 def test_a_black_hole_never_answers(
     control_plane: ControlPlane, client: ApiClient, fault_proxy: FaultProxy, pods: str, after: bool
 ) -> None:
+    """It is waited for long enough for the API server to have acted."""
     rule = fault_proxy.inject(BlackHole(after=after), method="POST", times=1)
 
     with pytest.raises(TimeoutError):
-        client.request("POST", pods, a_pod("a"), timeout=0.7)
+        client.request("POST", pods, a_pod("a"), timeout=5.0)
 
     assert rule.hits == 1
     assert (control_plane.api.find(f"{pods}/a") is not None) is after
@@ -379,8 +381,9 @@ def test_a_new_watch_can_end_after_its_first_events(
     through_proxy = ApiClient(fault_proxy.url, keys.client_context(), keys.admin_token)
 
     def names() -> list[str]:
-        events = through_proxy.watch(pods, resource_version="0", timeout_seconds=1)
-        return sorted(event["object"]["metadata"]["name"] for event in events)
+        """The first three events, or as many as there are before the watch ends."""
+        with contextlib.closing(through_proxy.watch(pods, resource_version="0")) as events:
+            return sorted(event["object"]["metadata"]["name"] for event in itertools.islice(events, 3))
 
     assert len(names()) == 2
     assert names() == ["a", "b", "c"]
@@ -481,7 +484,7 @@ def test_a_partition_can_reset_everything(
 def test_a_rule_can_be_waited_for(client: ApiClient, fault_proxy: FaultProxy, pods: str) -> None:
     rule = fault_proxy.inject(Latency(0.01), path="/pods$")
     threading.Timer(0.1, lambda: client.get(pods)).start()
-    rule.wait(timeout=5)
+    rule.wait()
 
     with pytest.raises(TimeoutError, match="met 1 requests"):
         rule.wait(2, timeout=0.1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.scheduling import PATIENCE
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
 from volsched.kube.informer import Informer
@@ -49,8 +50,8 @@ class Followed:
             elif isinstance(change, Gone):
                 assert self.state.pop(change.name).metadata.uid == change.uid
 
-    async def until(self, condition: Callable[[], bool], within: float = 10.0) -> None:
-        deadline = time.monotonic() + within
+    async def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < deadline, (sorted(self.state), self.informer.restarts)
             await asyncio.sleep(0.02)
@@ -171,7 +172,7 @@ async def test_a_watch_that_fails_misses_nothing(
     maps.change("changes", "1")
     maps.drop("goes")
 
-    await followed.until(lambda: sorted(followed.state) == ["changes", "comes", "stays"], within=20)
+    await followed.until(lambda: sorted(followed.state) == ["changes", "comes", "stays"])
     await followed.until(lambda: getattr(followed.state["changes"], "data", {}) == {"n": "1"})
     assert not followed.task.done()
 
@@ -233,7 +234,7 @@ async def test_a_kind_that_the_server_lacks_is_done_without_or_waited_for(
     await optional.listed()
     await asyncio.sleep(0.5)
     assert optional.informer.absent
-    await asyncio.wait_for(optional.informer.catch_up(), 1)  # there is nothing to catch up with
+    await asyncio.wait_for(optional.informer.catch_up(), PATIENCE)  # there is nothing to catch up with
     assert not required.informer.listed
 
     definition = {
@@ -257,7 +258,7 @@ async def test_a_kind_that_the_server_lacks_is_done_without_or_waited_for(
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     control_plane.api.create(path, definition)
     try:
-        await required.until(lambda: required.informer.listed, 20)
+        await required.until(lambda: required.informer.listed)
         thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "one"}}
         control_plane.api.create(f"/apis/{group}/v1/namespaces/{namespace}/things", thing)
         await required.until(lambda: "one" in required.state)
@@ -291,7 +292,7 @@ async def test_a_kind_that_may_not_be_read_is_done_without_only_where_the_server
 async def test_catching_up_brings_what_a_stalled_watch_keeps_back(
     namespace: str, maps: Maps, follow: Callable[..., Followed], fault_proxy: FaultProxy
 ) -> None:
-    followed = await follow(config_maps(namespace), silence=60.0).listed()
+    followed = await follow(config_maps(namespace), silence=3600.0).listed()
     rule = fault_proxy.inject(StallWatch(), path="configmaps$", times=1)
     maps.make("hidden")
     await asyncio.to_thread(rule.wait)
@@ -299,7 +300,7 @@ async def test_catching_up_brings_what_a_stalled_watch_keeps_back(
     assert "hidden" not in followed.state
     rule.remove()
 
-    await asyncio.wait_for(followed.informer.catch_up(), 5)
+    await asyncio.wait_for(followed.informer.catch_up(), PATIENCE)
 
     assert "hidden" in followed.state
 
@@ -310,7 +311,7 @@ async def test_catching_up_waits_for_a_list_that_is_under_way(
     maps.make("one")
     followed = follow(config_maps(namespace))
 
-    await asyncio.wait_for(followed.informer.catch_up(), 5)
+    await asyncio.wait_for(followed.informer.catch_up(), PATIENCE)
 
     assert "one" in followed.state
 

@@ -100,12 +100,12 @@ def test_mpi_has_keys_of_its_own_and_hosts_that_follow(
     assert "PRIVATE KEY" not in log
 
     first.close()
-    controlled.control().wait_for(AT_WORK, 60)
+    controlled.control().wait_for(AT_WORK)
     patch = [{"op": "replace", "path": "/spec/tasks/1/replicas", "value": 2}]
     job = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/train"
     controlled.api.patch(job, patch, "application/json-patch+json")
 
-    eventually(lambda: "train-worker-1" in controlled.pods(namespace), 60)
+    eventually(lambda: "train-worker-1" in controlled.pods(namespace))
     hosts = controlled.api.get(f"/api/v1/namespaces/{namespace}/configmaps/train-ssh")["data"]["config"]
     assert "HostName train-worker-1.train\n" in hosts
     assert controlled.api.get(path)["data"] == secret["data"]

@@ -34,10 +34,10 @@ def without_dra(manifests_applied: ControlPlane) -> Iterator[ControlPlane]:
     server = manifests_applied.api
     declared = server.get(CRD)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     server.patch(CRD, [{"op": "remove", "path": FIELD}], JSON_PATCH)
-    eventually(lambda: not keeps_dra(manifests_applied), 30.0, "the field is dropped")
+    eventually(lambda: not keeps_dra(manifests_applied), what="the field is dropped")
     yield manifests_applied
     server.patch(CRD, [{"op": "add", "path": FIELD, "value": declared["properties"]["dra"]}], JSON_PATCH)
-    eventually(lambda: keeps_dra(manifests_applied), 30.0, "the field is kept again")
+    eventually(lambda: keeps_dra(manifests_applied), what="the field is kept again")
     server.delete(f"{GROUPS}/queues/loses-it")
 
 

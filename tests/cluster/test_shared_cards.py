@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import Installed, Json, SchedulerProcess, eventually
+from tests.cluster.scheduling import QUICK_LEASE, Installed, Json, SchedulerProcess, eventually
 from volsched.testing.controlplane import a_pod
 from volsched.testing.controlplane.faults import BlackHole, FaultProxy, Reset
 from volsched.testing.controlplane.objects import a_binding
@@ -24,10 +24,6 @@ NATIVE = "native-burst-share"
 GIB = 16384
 BINDING = "/api/v1/namespaces/*/pods/*/binding"
 POD = "/api/v1/namespaces/*/pods/*"
-QUICK_LEASE = (
-    *("--leader-elect-lease-duration", "4s", "--leader-elect-renew-deadline", "3s"),
-    *("--leader-elect-retry-period", "500ms"),
-)
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"
@@ -209,7 +205,7 @@ def test_no_card_is_given_away_twice_while_answers_get_lost_and_the_leader_is_ki
         rack.make(*(rack.share(f"p{i}", core=33, memory=5000) for i in range(24)))
         eventually(lambda: fault_proxy.counts.count("create", BINDING) > 5)
         first.kill()
-        placed = rack.installed.wait_bound(rack.namespace, 24, timeout=40)
+        placed = rack.installed.wait_bound(rack.namespace, 24)
 
     used: dict[tuple[str, str], int] = defaultdict(int)
     for name, card in rack.results().items():

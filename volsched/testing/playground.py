@@ -49,7 +49,7 @@ class Playground:
         for part in ("crds", "rbac"):
             _say(f"applying manifests/{part}")
             self._kubectl("apply", "--server-side", "-k", str(MANIFESTS / part))
-        self._kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        self._kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
         self._apply(_in_order(examples))
         for verb in PROCESSES:
             self._start_process(verb)

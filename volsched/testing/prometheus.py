@@ -35,7 +35,7 @@ from volsched.testing.controlplane.processes import ProcessSet
 
 PACKAGE = "prometheus"
 PROGRAMS = ("prometheus", "promtool")
-READY_WITHIN_SECONDS = 30.0
+READY_WITHIN_SECONDS = 180.0
 
 _NO_APT = "prometheus and promtool are not on PATH, and there is no apt-get and dpkg-deb to fetch Debian's package with"
 

@@ -33,7 +33,7 @@ from volsched.testing.controlplane.objects import a_node
 DEFAULT_FOLDER = Path(".volsched-cluster")
 
 _MODULE = "volsched.testing.controlplane"
-_DOWN_WITHIN_SECONDS = 20.0
+_DOWN_WITHIN_SECONDS = 60.0
 _LOCK_WITHIN_SECONDS = 2.0
 
 _locks: list[IO[str]] = []

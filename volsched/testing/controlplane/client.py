@@ -107,7 +107,7 @@ class ApiClient:
         finally:
             connection.close()
 
-    def wait_for(self, path: str, condition: Callable[[Json], bool], timeout: float = 30.0) -> Json:
+    def wait_for(self, path: str, condition: Callable[[Json], bool], timeout: float = 120.0) -> Json:
         """Return the object or list at `path` once the condition holds; what does not exist is waited for, too.
 
         Raises TimeoutError after `timeout` seconds, with what was there last.

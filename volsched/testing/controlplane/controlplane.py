@@ -32,10 +32,10 @@ from volsched.testing.controlplane.objects import is_schedulable
 from volsched.testing.controlplane.processes import Process, ProcessSet
 from volsched.testing.controlplane.stages import kwok_configuration
 
-READY_WITHIN_SECONDS = 90.0
+READY_WITHIN_SECONDS = 300.0
 """A loaded machine of two cores needs some ten seconds; beyond this something is wrong."""
 
-CONTROLLERS_SECONDS = 120.0
+CONTROLLERS_SECONDS = 300.0
 """Kubernetes' controllers ask a server that was down again after up to a minute, longer after each time it was."""
 
 _START_ATTEMPTS = 3
@@ -150,7 +150,7 @@ class ControlPlane(Startable):
         """Return a running program by its name, for its pid or its log."""
         return self._state.processes[name]
 
-    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120.0) -> str:
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 600.0) -> str:
         """Run kubectl as the administrator and return what it prints; raises KubectlError when it fails."""
         command = [str(self.binaries["kubectl"]), f"--cache-dir={self.folder / 'kubectl-cache'}", *arguments]
         done = subprocess.run(  # noqa: S603 - a test's own command
@@ -198,7 +198,7 @@ class ControlPlane(Startable):
             self.api.wait_for(account, lambda _: True, CONTROLLERS_SECONDS)
         return name
 
-    def create_nodes(self, nodes: Sequence[Mapping[str, Any]], *, timeout: float = 120.0) -> list[str]:
+    def create_nodes(self, nodes: Sequence[Mapping[str, Any]], *, timeout: float = 300.0) -> list[str]:
         """Create nodes, some at a time, and return their names once all can take pods.
 
         Admission taints every new node as not ready, until the node lifecycle controller has seen that it is Ready.

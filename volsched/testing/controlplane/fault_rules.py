@@ -172,7 +172,7 @@ class Rule:
             self._hits += 1
             self._changed.notify_all()
 
-    def wait(self, hits: int = 1, timeout: float = 10.0) -> None:
+    def wait(self, hits: int = 1, timeout: float = 120.0) -> None:
         """Return once it has met that many requests; raises TimeoutError after `timeout` seconds."""
         began = time.monotonic()
         with self._changed:
