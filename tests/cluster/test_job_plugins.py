@@ -111,6 +111,59 @@ def test_mpi_has_keys_of_its_own_and_hosts_that_follow(
     assert controlled.api.get(path)["data"] == secret["data"]
 
 
+JOBS_OF = "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs"
+KEPT = {"metadata": {"finalizers": ["example.com/kept"]}}
+LEFT_BEHIND = {
+    "svc": ["/api/v1/namespaces/{}/services/train", "/api/v1/namespaces/{}/configmaps/train-svc"],
+    "mpi": ["/api/v1/namespaces/{}/secrets/train-ssh"],
+}
+
+
+@pytest.mark.parametrize("plugin", LEFT_BEHIND)
+def test_what_an_earlier_job_of_that_name_left_behind_is_waited_for_and_made_anew(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes, may_make_keys: None, plugin: str
+) -> None:
+    make_nodes(1, cpu="8")
+    controlled.both()
+    tasks = [controlled.task("master", 1), controlled.task("worker", 1)]
+    controlled.job(namespace, "train", tasks, plugins={plugin: []})
+    controlled.wait_job(namespace, "train", "Running")
+    paths = [path.format(namespace) for path in LEFT_BEHIND[plugin]]
+    before = {path: controlled.api.patch(path, KEPT)["metadata"]["uid"] for path in paths}
+    controlled.api.delete(f"{JOBS_OF.format(namespace)}/train")
+    eventually(lambda: not controlled.pods(namespace), 60)
+
+    made = controlled.job(namespace, "train", tasks, plugins={plugin: []})["metadata"]["uid"]
+    message = controlled.wait_event(namespace, "train", "FailedCreate")["message"]
+    assert "it is waited for" in message
+    assert controlled.pods(namespace) == {}
+    assert {path: controlled.api.get(path)["metadata"]["uid"] for path in paths} == before
+
+    for path in paths:
+        controlled.api.patch(path, {"metadata": {"finalizers": None}})
+    controlled.wait_job(namespace, "train", "Running")
+    for path in paths:
+        there = controlled.api.get(path)["metadata"]
+        assert there["uid"] != before[path]
+        assert [owner["uid"] for owner in there["ownerReferences"]] == [made]
+
+
+def test_what_belongs_to_somebody_else_is_left_alone(controlled: Controlled, namespace: str) -> None:
+    controlled.control().wait_for(AT_WORK)
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    owner = controlled.api.create(maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    meta = {"name": "train-svc", "ownerReferences": [{**reference, "controller": True}]}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"mine": "yes"}}
+    before = controlled.api.create(maps, body)
+
+    controlled.job(namespace, "train", [controlled.task("worker", 1)], plugins={"svc": []})
+
+    message = controlled.wait_event(namespace, "train", "FailedCreate")["message"]
+    assert f'ConfigMap "train-svc" belongs to ConfigMap "owner" of uid {reference["uid"]}' in message
+    assert controlled.api.get(f"{maps}/train-svc") == before
+
+
 def test_the_right_is_worth_no_other_secret(controlled: Controlled, namespace: str, may_make_keys: None) -> None:
     controlled.job(namespace, "train", [controlled.task("worker", 1)])
     token = controlled.control_plane.kubeconfig_for(ACCOUNT, SYSTEM)

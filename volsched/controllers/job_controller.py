@@ -238,7 +238,7 @@ def _preparations(view: JobView) -> Iterator[Create]:
             spec = view.raw["spec"]["volumes"][shared.place]["volumeClaim"]
             meta = {"name": shared.claim, "namespace": job.metadata.namespace, "ownerReferences": [owner]}
             body = {"apiVersion": CLAIM.group_version, "kind": CLAIM.name, "metadata": meta, "spec": spec}
-            yield Create(CLAIM, job.metadata.namespace, shared.claim, body)
+            yield Create(CLAIM, job.metadata.namespace, shared.claim, body, is_own=True)
     yield from job_plugins.companions(job, view.raw)
 
 

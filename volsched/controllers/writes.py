@@ -32,6 +32,9 @@ class Create:
     """Make an object; one that is there already is as good, unless its content `must_match`, then it is patched.
 
     One `with_keys` is a Secret that gets a new key pair for SSH when it is written, so that nobody else has seen it.
+    One that `is_own` is worth nothing when another owner has it, as a Job of that name which was deleted: that one is
+    waited for until it is gone. Of Secrets nobody may see the owner: one that is there before `garbage_until` (seconds
+    since the epoch) may be such garbage.
     """
 
     kind: Kind
@@ -40,6 +43,8 @@ class Create:
     body: Mapping[str, Any]
     must_match: bool = False
     with_keys: bool = False
+    is_own: bool = False
+    garbage_until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

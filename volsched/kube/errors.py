@@ -49,6 +49,13 @@ class ApiError(VolschedError):
         return self.status in {0, 409, 429} or self.status >= 500
 
 
+class ElsewhereError(ApiError):
+    """An object is there already and belongs to somebody else; it may be on its way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(409, "BelongsToAnother", message)
+
+
 class CredentialsError(VolschedError):
     """There is no usable way to the API server: no configuration, or one that cannot be read."""
 

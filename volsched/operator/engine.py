@@ -16,7 +16,7 @@ from volsched.controllers.group_controller import reconcile_group, reconcile_pod
 from volsched.controllers.objects import Command
 from volsched.controllers.store import Key, Store
 from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete, Kind, Patch, Write
-from volsched.kube.errors import ApiError
+from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.histogram import Histogram
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
@@ -226,7 +226,7 @@ class Engine:
 
     def _say_failure(self, job: api.Job, error: ApiError) -> None:
         """Tell that something a Job needs was refused for a reason that its user can do something about."""
-        if error.is_transient:
+        if error.is_transient and not isinstance(error, ElsewhereError):
             return
         self._tell(job_controller.failed_create(job, str(error)))
 

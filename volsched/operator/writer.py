@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Final
 
 import msgspec
 
-from volsched.controllers.writes import Create, Delete, Kind, Patch, Write
+from volsched.controllers.writes import CONFIG_MAP, SECRET, Create, Delete, Kind, Patch, Write
 from volsched.kube.client import JSON, MERGE_PATCH, Api, path_segment
-from volsched.kube.errors import ApiError
+from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.fence import Fence
+from volsched.model import api
 from volsched.operator import ssh_keys
 
 WRITE_TIMEOUT_SECONDS: Final = 10.0
@@ -27,7 +29,8 @@ class Writer:
         """Carry a write out and return the object as it is now, empty when there is nothing new to see.
 
         None says that the object is not there any more. What is there already, or gone already, is as good as
-        written. Raises ApiError and FenceError; a 409 says that the object has changed since it was seen.
+        written. Raises ApiError and FenceError; a 409 says that the object has changed since it was seen, an
+        ElsewhereError that somebody else has what was to be made.
         """
         match write:
             case Create():
@@ -48,9 +51,50 @@ class Writer:
         except ApiError as error:
             if error.status != 409 or error.reason != "AlreadyExists":
                 raise
-        if write.must_match:
-            return await self._patch(Patch(write.kind, write.namespace, write.name, write.body))
-        return b""
+        if write.is_own:
+            await self._look_whose(write)
+        if not write.must_match:
+            return b""
+        answer = await self._patch(Patch(write.kind, write.namespace, write.name, write.body))
+        if answer is None:
+            raise ElsewhereError(f"{_said(write)} has just gone; it is made anew")
+        return answer
+
+    async def _look_whose(self, write: Create) -> None:
+        """Raise ElsewhereError when what is there under a name belongs to another owner, or is about to go.
+
+        Keys may not be read: the ConfigMap of their name tells, which is made right after them. Without it they are
+        taken for the Job's own once garbage of an earlier one would be gone.
+        """
+        if write.kind is not SECRET:
+            found = await self._shown(write.kind, write)
+        else:
+            found = await self._shown(CONFIG_MAP, write)
+            if found is None and time.time() < write.garbage_until:
+                raise ElsewhereError(f"{_said(write)} is there already, maybe of an earlier Job; it is waited for")
+        if found is None:
+            return
+        owner = next((o for o in found.owner_references if o.controller), None)
+        mine = {reference["uid"] for reference in write.body["metadata"]["ownerReferences"]}
+        if owner is not None and owner.uid not in mine:
+            whose = f'{owner.kind} "{owner.name}" of uid {owner.uid}'
+            raise ElsewhereError(f"{_said(write)} belongs to {whose}; it is waited for until it is gone")
+        if found.deletion_timestamp is not None:
+            raise ElsewhereError(f"{_said(write)} is being deleted; it is waited for until it is gone")
+
+    async def _shown(self, kind: Kind, write: Create) -> api.ObjectMeta | None:
+        """Return what an object says of itself; None when there is none. ConfigMaps may be patched but not read."""
+        path = f"{_collection(kind, write.namespace)}/{path_segment(write.name)}"
+        try:
+            if kind is CONFIG_MAP:
+                raw = await self._send("PATCH", f"{path}?dryRun=All", kind, {}, MERGE_PATCH)
+            else:
+                raw = await self._send("GET", path, kind, None)
+        except ApiError as error:
+            if _is_gone(error, write.name):
+                return None
+            raise
+        return msgspec.json.decode(raw, type=_Shown).metadata
 
     async def _patch(self, write: Patch) -> bytes | None:
         path, plural = _path(write), write.kind.plural
@@ -79,10 +123,18 @@ class Writer:
             method,
             path,
             resource or kind.plural,
-            body=msgspec.json.encode(body),
+            body=msgspec.json.encode(body) if body is not None else None,
             content_type=content_type,
             within=self._fence.limit(WRITE_TIMEOUT_SECONDS),
         )
+
+
+class _Shown(msgspec.Struct):
+    metadata: api.ObjectMeta
+
+
+def _said(write: Create) -> str:
+    return f'{write.kind.name} "{write.name}"'
 
 
 def _is_gone(error: ApiError, name: str) -> bool:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from volsched.cache.reading import seconds
 from volsched.controllers import jobs
 from volsched.controllers.job_plugins.flags import Flag, Values
 from volsched.controllers.owners import owner_reference
 from volsched.controllers.writes import Create, Kind
 from volsched.model import api
+
+GARBAGE_SECONDS: Final = 120.0
+"""How long after a Job was made something may still be there of an earlier one of its name."""
 
 Json: TypeAlias = dict[str, Any]
 
@@ -30,13 +34,16 @@ class Setting:
         """The Job's name."""
         return self.job.metadata.name
 
-    def companion(self, kind: Kind, name: str, fields: Json, **ways: bool) -> Create:
-        """Return an object of the Job's own, in its namespace; `ways` are those of `Create`."""
+    def companion(
+        self, kind: Kind, name: str, fields: Json, *, must_match: bool = False, with_keys: bool = False
+    ) -> Create:
+        """Return an object of the Job's own, in its namespace; see `Create`."""
         namespace = self.job.metadata.namespace
         owner = msgspec.to_builtins(owner_reference(self.job))
         meta = {"name": name, "namespace": namespace, "ownerReferences": [owner]}
         body = {"apiVersion": kind.group_version, "kind": kind.name, "metadata": meta, **fields}
-        return Create(kind, namespace, name, body, **ways)
+        until = (seconds(self.job.metadata.creation_timestamp) or 0.0) + GARBAGE_SECONDS
+        return Create(kind, namespace, name, body, must_match, with_keys, is_own=True, garbage_until=until)
 
 
 CompanionsFn: TypeAlias = Callable[[Setting], Iterable[Create]]
