@@ -42,7 +42,7 @@ def entries(path: str, text: str) -> tuple[list[tuple[str, int]], list[FieldErro
     errors: list[FieldError] = []
     for name, value in read.items():
         problem = _problem(value)
-        found[name] = 0 if problem or value is None else min(value, MAX_AMOUNT // MILLI) * MILLI
+        found[name] = 0 if problem else min(value, MAX_AMOUNT // MILLI) * MILLI
         if problem:
             errors.append(FieldError(at(path, name), problem))
     return list(found.items()), errors
@@ -83,9 +83,9 @@ def _trimmed(text: str) -> Iterator[str]:
 
 
 def _problem(value: Any) -> str:
-    if isinstance(value, bool) or not (value is None or isinstance(value, int)):
+    if isinstance(value, bool) or not isinstance(value, int):
         return f"must be a whole number of cards, not {_shown(value)}"
-    if value is not None and value < 0:
+    if value < 0:
         return f"must not be negative ({_shown(value)})"
     return ""
 

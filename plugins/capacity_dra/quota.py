@@ -98,7 +98,7 @@ def _block(block: Any, path: str, faults: list[str]) -> dict[Amount, Fraction]:
         if not name or "/" in str(name):
             faults.append(f"{where} is no name of a DeviceClass")
         elif not isinstance(entry, Mapping):
-            faults.append(f"{where} must be a mapping with count and capacity")
+            faults.append(f"{where} must be a mapping with count and capacity; it counts as 0")
             found[Amount(str(name))] = Fraction(0)
         else:
             found.update(_entry(str(name), entry, where, faults))
@@ -112,7 +112,7 @@ def _entry(name: str, entry: Mapping[str, Any], path: str, faults: list[str]) ->
     dimensions = capacity if isinstance(capacity, Mapping) else {}
     if capacity is not None and not isinstance(capacity, Mapping):
         faults.append(f"{path}.capacity must be a mapping of dimensions")
-    if entry.get("count") is not None:
+    if "count" in entry:
         yield Amount(name), _whole(_read(entry["count"], f"{path}.count", faults), f"{path}.count", faults)
     else:
         faults.append(f"{path}.count is missing" + ("" if dimensions else "; it counts as 0"))

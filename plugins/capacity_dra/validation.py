@@ -32,12 +32,12 @@ def validate(found: api.ApiObject, _: Surroundings) -> Faults:
         yield make(field.rstrip(":"), INVALID, message)
 
 
-def _readable(listed: Mapping[str, QuantityText]) -> dict[str, int]:
+def _readable(listed: Mapping[str, QuantityText | None]) -> dict[str, int]:
     """Return the amounts of a list as the scheduler has them; that one is negative or no quantity is told elsewhere."""
     return {name: _amount(name, text) for name, text in listed.items()}
 
 
-def _amount(name: str, text: QuantityText) -> int:
+def _amount(name: str, text: QuantityText | None) -> int:
     try:
         return max(0, amount_of(name, text))
     except QuantityError:

@@ -195,6 +195,14 @@ def test_negative_amounts_count_as_nothing() -> None:
     assert Believer(node("n", cpu="-4")).cluster.nodes["n"].allocatable_of("cpu") == 0
 
 
+def test_a_null_where_a_queue_says_an_amount_is_told_and_counts_as_nothing() -> None:
+    believer = Believer(queue("q", capability={"cpu": None, "memory": "1Gi"}))
+
+    assert believer.cluster.queues["q"].capability == {"cpu": 0, "memory": 1 << 30}
+    [problem] = believer.mirror.take_problems()
+    assert (problem.kind, problem.field, problem.message) == ("Queue", "spec.capability[cpu]", "null is not a quantity")
+
+
 def test_a_pod_with_an_amount_that_cannot_be_read_is_known_and_not_to_be_placed() -> None:
     believer = Believer(group("g"), pod("p", "g", cpu="lots"))
 

@@ -138,6 +138,27 @@ def test_nulls_count_as_absent_at_every_depth() -> None:
     assert found.spec == api.PodSpec(containers=(api.Container(),))
 
 
+def test_nulls_stay_where_a_queue_says_amounts() -> None:
+    spec = {
+        "weight": None,
+        "parent": None,
+        "capability": {"cpu": None, "memory": "1Gi"},
+        "deserved": None,
+        "guarantee": {"resource": {"cpu": None}},
+        "dra": {"capability": {"gpu": None, "nic": {"count": None}}, "deserved": None},
+    }
+    found = decode("Queue", "scheduling.volcano.sh/v1beta1", spec=spec)
+
+    assert isinstance(found, api.Queue)
+    assert (found.spec.weight, found.spec.parent, found.spec.deserved) == (1, "", {})
+    assert found.spec.capability == {"cpu": None, "memory": "1Gi"}
+    assert found.spec.guarantee.resource == {"cpu": None}
+    assert found.spec.dra == spec["dra"]
+    assert (
+        decode("Queue", "scheduling.volcano.sh/v1beta1", spec={"dra": None, "capability": None}).spec == api.QueueSpec()
+    )
+
+
 def test_yaml_niceties_become_what_json_would_hold() -> None:
     found = api.decode_as(
         api.Pod,

@@ -63,6 +63,13 @@ ONE: list[tuple[Manifest, str, str, str]] = [
         "Invalid",
         "2Gi is more than deserved, 1Gi",
     ),
+    (queue("q", capability={"cpu": None}), "spec.capability[cpu]", "Invalid", "null is not a quantity"),
+    (
+        queue("q", guarantee={"resource": {"cpu": None}}),
+        "spec.guarantee.resource[cpu]",
+        "Invalid",
+        "null is not a quantity",
+    ),
     (queue("q", parent="q"), "spec.parent", "Invalid", "'q' is the queue itself"),
     (queue("root", parent="q"), "spec.parent", "Forbidden", "the root has no parent"),
     (changed(TEAM, "status", to={"state": "Shut"}), "status.state", "NotSupported", "'Shut' is not one of Open"),

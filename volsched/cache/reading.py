@@ -35,7 +35,7 @@ Report = Callable[[str, str], None]
 """Takes a field's path and what is wrong with it."""
 
 
-def amounts(listed: Mapping[str, QuantityText], path: str, report: Report) -> dict[str, int]:
+def amounts(listed: Mapping[str, QuantityText | None], path: str, report: Report) -> dict[str, int]:
     """Read a resource list into the project's units; zeros are kept, what is negative or cannot be read counts as 0."""
     found: dict[str, int] = {}
     for name, text in listed.items():

@@ -12,7 +12,7 @@ and Volcano's scheduling.volcano.sh/v1beta1 and batch.volcano.sh/v1alpha1.
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +21,9 @@ from volsched.model.paths import with_keys
 from volsched.model.quantity import QuantityText
 
 ResourceList = dict[str, QuantityText]
+LimitList = dict[str, QuantityText | None]
+"""Amounts by which somebody limits others. A null is not read as if it were not written, since that would be no limit:
+it is no quantity, as any other text that is none."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
@@ -542,7 +545,7 @@ class PodDisruptionBudget(ApiObject, frozen=True):
 class Guarantee(Record, frozen=True):
     """What a queue keeps for itself."""
 
-    resource: ResourceList = {}
+    resource: LimitList = {}
 
 
 class NodeGroupAffinity(Record, frozen=True):
@@ -566,8 +569,8 @@ class QueueSpec(Record, frozen=True):
     """
 
     weight: int = 1
-    capability: ResourceList = {}
-    deserved: ResourceList = {}
+    capability: LimitList = {}
+    deserved: LimitList = {}
     guarantee: Guarantee = Guarantee()
     reclaimable: bool | None = None
     parent: str = ""
@@ -1008,7 +1011,7 @@ def decode_object(raw: Mapping[str, Any]) -> ApiObject:
 
 def decode_as(kind: type[AnyObject], raw: Mapping[str, Any]) -> AnyObject:
     """Return the object as a struct of this kind, or raise ObjectError."""
-    read = as_json(raw)
+    read = as_json(raw, _NULLS_MEAN_AMOUNTS.get(kind, {}))
     try:
         return msgspec.convert(read, kind)
     except msgspec.ValidationError as error:
@@ -1023,15 +1026,32 @@ def field_and_message(error: msgspec.ValidationError, read: Any) -> tuple[str, s
     return with_keys(path or "$", message, read), message
 
 
-def as_json(value: Any) -> Any:
+Nulls: TypeAlias = Mapping[str, "Nulls"]
+"""Fields, and fields inside of them, below which entries that are null stay; in the innermost they stay everywhere."""
+
+_EVERYWHERE: Final = "*"
+_BELOW: Final[Nulls] = {_EVERYWHERE: {}}
+_NULLS_MEAN_AMOUNTS: Final[Mapping[type[ApiObject], Nulls]] = {
+    Queue: {"spec": {"capability": _BELOW, "deserved": _BELOW, "guarantee": {"resource": _BELOW}, "dra": _BELOW}},
+}
+
+
+def as_json(value: Any, nulls: Nulls | None = None) -> Any:
     """Return what the API server would make of a value from YAML.
 
-    Mapping entries that are null count as absent, keys are texts, and times stay texts, whatever a YAML reader thinks.
+    Mapping entries that are null count as absent, but where `nulls` says that they do not; keys are texts, and times
+    stay texts, whatever a YAML reader thinks.
     """
     if isinstance(value, Mapping):
-        return {_key_text(key): as_json(item) for key, item in value.items() if item is not None}
+        known = nulls or {}
+        stay = _EVERYWHERE in known
+        return {
+            _key_text(key): as_json(item, known if stay else known.get(key))
+            for key, item in value.items()
+            if stay or item is not None
+        }
     if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
+        return [as_json(item, nulls) for item in value]
     if isinstance(value, date):
         return value.isoformat().replace("+00:00", "Z")
     return value

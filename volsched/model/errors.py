@@ -71,7 +71,7 @@ class QuantityError(VolschedError, ValueError):
         self.message = message
 
     def __str__(self) -> str:
-        return f"{shortened(repr(self.text))} {self.message}"
+        return f"{'null' if self.text is None else shortened(repr(self.text))} {self.message}"
 
 
 def shortened(text: str, limit: int = 80) -> str:

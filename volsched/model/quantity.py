@@ -53,7 +53,7 @@ _LONGEST_TEXT: Final = 1000
 _LARGEST_EXPONENT: Final = 1000
 
 
-def parse(text: QuantityText) -> Fraction:
+def parse(text: QuantityText | None) -> Fraction:
     """Return the exact value of a quantity as `resource.ParseQuantity` reads it.
 
     As there, what is finer than 1n is rounded away from zero, and a binary suffix ends at 2**63 - 1. A float counts as
@@ -66,7 +66,7 @@ def parse(text: QuantityText) -> Fraction:
     return _parse(_digits(text))
 
 
-def amount_of(resource: str, text: QuantityText) -> int:
+def amount_of(resource: str, text: QuantityText | None) -> int:
     """Return the quantity as an amount of this resource, in its unit, rounded away from zero.
 
     White space around the text is dropped, as the API server does when it decodes an object.

@@ -22,7 +22,7 @@ def pod_spec_faults(spec: api.PodSpec) -> Faults:
     return _all(_of_pod_spec(spec, ""))
 
 
-Listed = Iterator[tuple[str, Mapping[str, QuantityText]]]
+Listed = Iterator[tuple[str, Mapping[str, QuantityText] | Mapping[str, QuantityText | None]]]
 
 
 def _all(lists: Listed) -> Faults:
@@ -30,7 +30,7 @@ def _all(lists: Listed) -> Faults:
         yield from under_list(path, quantities)
 
 
-def under_list(path: str, quantities: Mapping[str, QuantityText]) -> Faults:
+def under_list(path: str, quantities: Mapping[str, QuantityText] | Mapping[str, QuantityText | None]) -> Faults:
     """Yield what is wrong in one resource list."""
     for name, text in quantities.items():
         try:

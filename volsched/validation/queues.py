@@ -15,7 +15,7 @@ ROOT: Final = "root"
 STANDING: Final = ("default", ROOT)
 """Queues that exist without being declared."""
 
-Amounts = Mapping[str, QuantityText]
+Amounts = Mapping[str, QuantityText | None]
 
 _STRATEGIES: Final = ("fifo", "traverse")
 _WISHES: Final = ("Open", "Closed")

@@ -48,6 +48,11 @@ def flat(limits: Any) -> dict[tuple[str, str], Fraction]:
         ({"x": {"count": "many"}}, {("x", ""): 0}),
         ({"x": {"count": 1, "capacity": {"memory": "-1Gi"}}}, {("x", ""): 1, ("x", "memory"): 0}),
         ({"x": 7}, {("x", ""): 0}),
+        ({"x": None}, {("x", ""): 0}),
+        ({"x": {"count": None}}, {("x", ""): 0}),
+        ({"x": {"count": None, "capacity": {"memory": None}}}, {("x", ""): 0, ("x", "memory"): 0}),
+        ({"x": {"count": 1, "capacity": None}}, {("x", ""): 1}),
+        (None, {}),
         ({"a/b": {"count": 1}}, {}),
         ({}, {}),
         ("nonsense", {}),
@@ -67,6 +72,9 @@ def test_blocks(block: Any, expected: dict[tuple[str, str], int]) -> None:
         ({"a/b": {"count": 1}}, "spec.dra.capability[a/b] is no name of a DeviceClass"),
         ({"x": {"count": 2.5}}, "spec.dra.capability[x].count: 2500m is not a whole number; it counts as 0"),
         ({"x": {"count": 1, "cores": 3}}, "spec.dra.capability[x].cores is not understood; it has no effect"),
+        ({"x": None}, "spec.dra.capability[x] must be a mapping with count and capacity; it counts as 0"),
+        ({"x": {"count": None}}, "spec.dra.capability[x].count: null is not a quantity; it counts as 0"),
+        ({"x": {"count": 1, "capacity": {"m": None}}}, "spec.dra.capability[x].capacity[m]: null is not a quantity"),
     ],
 )
 def test_what_is_wrong_is_named(block: Any, said: str) -> None:
