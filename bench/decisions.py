@@ -65,7 +65,7 @@ class ScalarEngine(FastEngine):
 
 def plain(callback: Callback) -> Callback:
     """Take every declaration away. No pod here has a constraint between pods, which would need its own scope."""
-    return replace(callback, scope="node", vector=None, applies=None, key=None, version=None)
+    return replace(callback, scope="node", vector=None, applies=None, key=None, version=None, reads="tasks")
 
 
 def decide(nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dict[str, Any]:

@@ -31,4 +31,6 @@ class BinpackPlugin:
         """Register the score, unless its weight is 0."""
         if self._arguments.weight:
             packing = session.account("binpack", lambda cluster: BinpackScore(self._arguments, cluster.columns))
-            session.add_node_order_fn(NAME, packing.score, vector=packing.scores, applies=packing.applies)
+            session.add_node_order_fn(
+                NAME, packing.score, vector=packing.scores, applies=packing.applies, reads="amounts"
+            )

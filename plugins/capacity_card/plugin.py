@@ -101,6 +101,7 @@ class CapacityCardPlugin:
             applies=rules.has_list,
             key=rules.key,
             version=rules.version,
+            reads="facts",
         )
         session.add_node_order_fn(
             NAME, books.nodes.score, scope="static", vector=books.nodes.scores, applies=rules.has_list

@@ -38,7 +38,7 @@ class NodeOrderPlugin:
         weights = self._weights
         usage = session.account("nodeorder.usage", lambda cluster: UsageScore(weights, cluster.columns))
         if usage.counts:
-            session.add_node_order_fn(NAME, usage.score, vector=usage.scores)
+            session.add_node_order_fn(NAME, usage.score, vector=usage.scores, reads="amounts")
         if weights.imagelocality:
             images = session.account("nodeorder.images", lambda cluster: ImageLocality(cluster, weights.imagelocality))
             session.add_node_order_fn(NAME, images.score, scope="static", vector=images.scores, applies=images.applies)

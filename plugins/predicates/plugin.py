@@ -124,7 +124,7 @@ class PredicatesPlugin:
         if wanted.node_ports:
             ports = session.account("predicates.ports", HostPorts)
             session.add_predicate_fn(NAME, ports.are_free, vector=ports.free_rows, applies=ports.applies)
-        session.add_predicate_fn(NAME, slots.has_slot, vector=slots.slot_rows)
+        session.add_predicate_fn(NAME, slots.has_slot, vector=slots.slot_rows, reads="amounts")
         disks = session.account("predicates.disks", LegacyDisks)
         session.add_predicate_fn(NAME, disks.are_free, vector=disks.free_rows, applies=disks.applies)
         self._register_claims(session)
@@ -138,6 +138,7 @@ class PredicatesPlugin:
                 spreading.refuse,
                 scope="domain",
                 vector=spreading.admit_rows,
+                applies=spreading.applies,
                 key=spreading.key,
                 version=spreading.version,
             )

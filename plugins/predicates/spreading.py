@@ -27,10 +27,14 @@ class Spreading:
     def __init__(self, domains: Domains) -> None:
         self._domains = domains
 
+    @staticmethod
+    def applies(task: TaskInfo) -> bool:
+        """Whether the pod has such a constraint."""
+        return any(item.hard for item in task.template.spread)
+
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:
         """Tell that the template says everything, or None when it has no such constraint."""
-        spread = task.template.spread
-        return () if spread and any(item.hard for item in spread) else None
+        return () if self.applies(task) else None
 
     def version(self, task: TaskInfo) -> int:
         """Tell when any of the counts last changed in a way that matters to other nodes."""

@@ -104,6 +104,23 @@ MISDECLARED: dict[str, tuple[Register, str, str]] = {
         "rich",
         "has the key None for default/j-0 and something to say about n2",
     ),
+    "amounts: reads tasks": (
+        lambda s: s.add_node_order_fn("test", not_beside_the_first, reads="amounts"),
+        "not_beside_the_first",
+        "reads amounts and tells n2 from n1, which has the same",
+    ),
+    "amounts: reads labels": (
+        lambda s: s.add_predicate_fn("test", rich, reads="amounts"),
+        "rich",
+        "reads amounts and tells n2 from n1, which has the same",
+    ),
+    "facts: reads usage": (
+        lambda s: s.add_predicate_fn(
+            "test", uses, scope="domain", key=lambda t: "all", version=lambda t: 0, reads="facts"
+        ),
+        "uses",
+        "changed its answer about n1 and has scope domain and reads facts: neither that node nor the version changed",
+    ),
     "static: reads usage": (
         lambda s: s.add_predicate_fn("test", uses, scope="static"),
         "uses",
@@ -167,6 +184,10 @@ def uses(task: Any, node: Any) -> Any:
     return no() if node.used_of("cpu") else None
 
 
+def not_beside_the_first(task: Any, node: Any) -> float:
+    return -float("j-0" in [guest.name for guest in node.tasks.values()])
+
+
 def odd_calls() -> Callable[[Any, Any], Any]:
     calls: list[int] = []
 
@@ -212,6 +233,11 @@ HONEST: dict[str, Register] = {
         lambda s, e: s.add_node_order_fn(
             "test", e.fullest_other_node, scope="domain", key=lambda t: "all", version=lambda t: s.cluster.standing
         )
+    ),
+    "amounts": lambda s: s.add_node_order_fn("test", lambda t, n: float(n.idle_of("cpu")), reads="amounts"),
+    "facts": lambda s: s.add_predicate_fn("test", rich, reads="facts"),
+    "domain of facts": lambda s: s.add_predicate_fn(
+        "test", rich, scope="domain", key=lambda t: t.job.queue, version=lambda t: 0, reads="facts"
     ),
     "domain by queue": lambda s: s.add_predicate_fn(
         "test",

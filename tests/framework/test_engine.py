@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.framework.dra.worlds import device_class
 from tests.framework.stage import Stage, no
 from volsched.framework.engine import FastEngine
 from volsched.framework.session import Session
@@ -16,7 +17,9 @@ from volsched.model.changes import Gone, Put
 from volsched.model.cluster import RowLog
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Scope, Step, Verdict
+from volsched.simulation.manifests import decode
 from volsched.testing.builders import ClusterBuilder, a_cluster
+from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 
 SIZES = (10, 100, 1_000)
@@ -112,6 +115,118 @@ def test_a_later_session_asks_about_nodes_that_changed_in_between(size: int, cha
     stage.best("j-9")
 
     assert (stage.engine.callbacks_asked, stage.engine.rows_scored) == (2 * changed, changed)
+
+
+def by_amounts(session: Session) -> None:
+    session.add_predicate_fn("test", lambda task, node: None, reads="amounts")
+    session.add_node_order_fn("test", lambda task, node: float(node.used_of("cpu")), reads="amounts")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_who_reads_amounts_alone_is_asked_once_for_nodes_that_are_filled_alike(size: int) -> None:
+    world = nodes(size, cpu="2").job("j", tasks=size, cpu="1").job("k", cpu="1", memory="1")
+    stage = Stage(world, by_amounts)
+    stage.best("j-0")
+    stage.best("k-0")
+    stage.engine.callbacks_asked = 0
+
+    placed = [stage.place(f"j-{number}") for number in range(size)]
+    stage.best("k-0")
+
+    assert len(set(placed)) == size / 2, "node after node is filled"
+    assert stage.engine.callbacks_asked <= 2 * 2 * 2, "a predicate and a score, two pods, nodes half full and empty"
+
+
+@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+def test_what_nodes_offer_and_what_is_used_there_both_count(engine: Any) -> None:
+    world = a_cluster().node("a", cpu="8").node("b", cpu="4").node("c", cpu="4")
+    world.job("j", tasks=4, cpu="1")
+    stage = Stage(world, fullest, engine=engine)
+
+    assert [stage.place(f"j-{number}") for number in range(2)] == ["b", "b"]
+
+    stage.apply(*a_cluster().node("b", cpu="16").changes())
+    assert stage.place("j-2") == "c", "two of sixteen are less than none of four with it"
+    stage.check()
+
+
+def fullest(session: Session) -> None:
+    session.add_node_order_fn(
+        "test", lambda t, n: (n.used_of("cpu") + 1_000) / n.allocatable_of("cpu"), reads="amounts"
+    )
+
+
+@pytest.mark.parametrize("changed", [1, 20, 55])
+def test_what_nodes_say_and_what_is_used_there_add_up_however_many_change(changed: int) -> None:
+    def register(session: Session) -> None:
+        session.add_node_order_fn("test", lambda t, n: float(n.used_of("cpu")), reads="amounts")
+        session.add_node_order_fn("test", lambda t, n: 0.1 if n.labels["zone"] == "b" else 0.3, scope="static")
+        session.add_node_order_fn("test", lambda t, n: n.idle_of("cpu") / 7, reads="amounts")
+
+    world = nodes(60, cpu="4").job("j", tasks=60, cpu="1").job("k", cpu="2", memory="1").job("large", cpu="3")
+    stage = Stage(world, register, engine=CheckedEngine)
+    stage.best("k-0")
+    stage.place("j-0")
+
+    stage.cluster.move(stage.task("large-0"), TaskStatus.PIPELINED, stage.cluster.rows[1])
+    for number in range(1, changed):
+        stage.cluster.move(stage.task(f"j-{number}"), TaskStatus.ALLOCATED, stage.cluster.rows[number])
+
+    assert stage.best("k-0") is not None, "the checked engine adds it all up anew"
+
+
+@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+def test_nodes_that_were_refused_are_asked_again_when_their_devices_may_serve(engine: Any) -> None:
+    world = nodes(2).job("j", cpu="1", **{"example.com/card": 1}).job("other", tasks=2, cpu="1")
+    stage = Stage(world, fullest, engine=engine)
+    stage.cluster.let_devices_serve(True)
+    for number, node in enumerate(stage.cluster.rows):
+        assert stage.best("j-0") is None
+        stage.cluster.move(stage.task(f"other-{number}"), TaskStatus.ALLOCATED, node)
+    assert stage.best("j-0") is None
+
+    stage.apply(Put(decode(device_class("cards", extendedResourceName="example.com/card"))))
+
+    assert stage.best("j-0") == "n0000"
+
+
+def test_facts_are_asked_once_and_again_when_the_version_of_a_domain_changes() -> None:
+    asked: list[str] = []
+    forbidden = ["n0000"]
+
+    def refuse(task: Any, node: Any) -> Verdict | None:
+        asked.append(node.name)
+        return no() if node.name in forbidden else None
+
+    def register(session: Session) -> None:
+        session.add_predicate_fn(
+            "test", refuse, scope="domain", key=lambda t: "all", version=lambda t: len(forbidden), reads="facts"
+        )
+
+    stage = Stage(nodes(3).job("j", tasks=4, cpu="1"), register)
+    assert [stage.place(f"j-{number}") for number in range(2)] == ["n0001", "n0001"]
+    assert asked == ["n0000", "n0001", "n0002"], "placements change no facts"
+
+    forbidden.append("n0001")
+    assert stage.place("j-2") == "n0002"
+    assert len(asked) == 6
+
+
+@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine])
+def test_a_node_that_facts_close_for_now_may_be_opened_by_eviction(engine: Any) -> None:
+    def register(session: Session) -> None:
+        session.add_predicate_fn(
+            "test",
+            lambda t, n: no() if n.name == "n0000" else None,
+            scope="domain",
+            key=lambda t: "all",
+            version=lambda t: 0,
+            reads="facts",
+        )
+
+    stage = Stage(nodes(2).job("j", cpu="1"), register, engine=engine)
+
+    assert [node.name for node in stage.engine.ranked(stage.task("j-0"))] == ["n0000", "n0001"]
 
 
 def test_equal_pods_share_their_answers_and_others_have_their_own() -> None:

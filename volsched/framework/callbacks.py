@@ -40,6 +40,14 @@ Scope: TypeAlias = Literal["static", "node", "queue", "domain", "pod"]
 ``pod``     anything. Asked for every task and every node, every time.
 """
 
+Reads: TypeAlias = Literal["facts", "amounts", "tasks"]
+"""How much of a node an answer was made from; every word includes the one before it:
+
+``facts``    what scope ``static`` shows. Asked again when a node says something else of itself.
+``amounts``  also what is used there, as sums. Asked once for nodes that offer the same and of which the same is used.
+``tasks``    also its tasks, whatever makes them differ. Asked again when that node changed.
+"""
+
 
 class Vote(IntEnum):
     """A plugin's say in a vote: a reject ends it, a permit ends it at the end of its tier, an abstention passes on."""
@@ -171,6 +179,7 @@ class Predicate:
     key: KeyFn | None = None
     version: VersionFn | None = None
     wordings: WordingsFn | None = None
+    reads: Reads = "tasks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +193,7 @@ class NodeOrder:
     applies: Callable[[TaskInfo], bool] | None = None
     key: KeyFn | None = None
     version: VersionFn | None = None
+    reads: Reads = "tasks"
 
 
 @dataclass(frozen=True, slots=True)

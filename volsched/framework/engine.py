@@ -30,6 +30,7 @@ from volsched.framework.callbacks import (
     WordingsFn,
 )
 from volsched.framework.columns import FactColumns, NodeColumns, Path, StaticNode
+from volsched.framework.kinds import NodeKinds
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
@@ -38,6 +39,7 @@ from volsched.model.verdict import DETAILED, NodeRefusals, Verdict
 _NEVER = -np.inf
 _FEW = 24
 """Up to so many changed rows the plain functions are quicker than NumPy."""
+_REPEATS = 8
 _BLOCK = 256
 _UNKNOWN = -2
 _ENTRY_BYTES = 192 << 20
@@ -120,8 +122,12 @@ class Entry:
 
     ``total`` has the scores, ``blocks`` the highest of each block of rows, ``best`` the row that is to be chosen (-1:
     none, ``_UNKNOWN``: look it up) and ``top`` its score. ``ok`` marks the nodes that have room now,
-    or some day soon, and where the predicates let the task in. ``checks`` and ``adds`` are what to ask about single
+    or some day soon, and where the predicates let the task in. ``static_ok`` is what the ``static`` predicates say,
+    ``facts_ok`` what all say that read facts only. ``checks`` and ``adds`` are what to ask about single
     nodes, of the session of that number: predicates, and node orders or the vectors that stand for them.
+    ``kinds`` has the scores of nodes of each kind (see ``NodeKinds``) when they are made of amounts and facts alone:
+    a line for each order that is asked, minus infinity where nodes of the kind will not do, not a number where that was
+    not asked yet.
     """
 
     __slots__ = (
@@ -131,7 +137,11 @@ class Entry:
         "charge",
         "checks",
         "explained",
+        "facts_ok",
         "facts_position",
+        "facts_predicates",
+        "kinds",
+        "kinds_epoch",
         "ok",
         "parts",
         "position",
@@ -150,14 +160,18 @@ class Entry:
         self.position = 0
         self.facts_position = 0
         self.static_ok: Mask
+        self.facts_ok: Mask
         self.ok: Mask
         self.total: Floats
         self.blocks: Floats
         self.best = _UNKNOWN
         self.top = _NEVER
         self.session = 0
+        self.facts_predicates: list[tuple[int, Predicate]] = []
         self.row_predicates: list[tuple[int, Predicate]] = []
         self.parts: list[_Part] = []
+        self.kinds: Floats | None = None
+        self.kinds_epoch = -1
         self.checks: list[PredicateFn] = []
         self.adds: list[tuple[NodeOrderFn, Floats | None]] = []
         self.scoped: list[_Scoped] = []
@@ -171,16 +185,19 @@ class FastEngine:
         self.cluster = cluster
         self.columns = NodeColumns(cluster)
         self.facts = FactColumns(cluster)
+        self.kinds = NodeKinds(cluster)
         self.callbacks = NodeCallbacks()
         self.callbacks_asked = 0
         self.rows_scored = 0
         self._shape: tuple[object, ...] = ()
         self._layout = -1
+        self._left_to_devices: frozenset[int] = frozenset()
         self._session = 0
         self._all: list[Predicate | NodeOrder] = []
         self._entries: dict[Hashable, Entry] = {}
         self._capacity = 64
-        self._keys: list[KeyFn] = []
+        self._keys: list[tuple[Predicate | NodeOrder, KeyFn]] = []
+        self._keys_of: dict[Hashable, list[KeyFn]] = {}
         self._row_bound: list[Predicate] = []
         self._pod_predicates: list[Predicate] = []
         self._pod_orders = False
@@ -200,7 +217,8 @@ class FastEngine:
         self._session += 1
         self._all = [*callbacks.predicates, *callbacks.node_orders]
         scoped = [callback for callback in self._all if callback.scope in ("domain", "queue")]
-        self._keys = [_queue_of if c.scope == "queue" else c.key or _uid_of for c in scoped]
+        self._keys = [(c, _queue_of if c.scope == "queue" else c.key or _uid_of) for c in scoped]
+        self._keys_of.clear()
         self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
         self._pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
         self._kind_keys = kind_keys(callbacks)
@@ -209,6 +227,7 @@ class FastEngine:
     def _renew(self, entry: Entry) -> None:
         """Let an entry of an earlier session ask this session's functions, which stand in the same places."""
         predicates, orders = self.callbacks.predicates, self.callbacks.node_orders
+        entry.facts_predicates = [(place, predicates[place]) for place, _ in entry.facts_predicates]
         entry.row_predicates = [(place, predicates[place]) for place, _ in entry.row_predicates]
         for part in entry.parts:
             part.order = orders[part.place]
@@ -221,6 +240,12 @@ class FastEngine:
         entry.session = self._session
         entry.checks = [predicate.fn for _, predicate in entry.row_predicates]
         entry.adds = [(part.order.fn, part.fixed) for part in entry.parts if part.fixed is None or part.fixed.any()]
+        scored = [part.order for part in entry.parts if part.fixed is None]
+        reads = {predicate.reads for _, predicate in entry.row_predicates} | {order.reads for order in scored}
+        if "tasks" in reads:
+            entry.kinds = None
+        elif entry.kinds is None or len(entry.kinds) != max(1, len(scored)):
+            entry.kinds = np.full((max(1, len(scored)), 0), np.nan)
 
     # -- the question -------------------------------------------------------------------------------------------------
 
@@ -345,21 +370,26 @@ class FastEngine:
         return [nodes[rows[place]] for place in np.argsort(-totals, kind="stable")]
 
     def _could_go(self, task: TaskInfo, entry: Entry, node: NodeInfo) -> bool:
-        checks = (*entry.checks, *(predicate.fn for predicate in self._pod_predicates))
+        facts = (predicate.fn for _, predicate in entry.facts_predicates)
+        checks = (*facts, *entry.checks, *(predicate.fn for predicate in self._pod_predicates))
         verdicts = (check(task, node) for check in checks)
         return all(verdict is None or verdict.resolvable for verdict in verdicts)
 
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def _entry(self, task: TaskInfo) -> Entry:
-        if self._layout != self.cluster.layout:
+        if self._layout != self.cluster.layout or self._left_to_devices is not self.cluster.columns.left_to_devices:
             self._entries.clear()
             self._layout = self.cluster.layout
+            self._left_to_devices = self.cluster.columns.left_to_devices
             bytes_each = 20 * max(1, len(self.cluster.rows))
             self._capacity = max(64, _ENTRY_BYTES // bytes_each)
         key: Hashable = task.template.id
-        if self._keys:
-            key = (key, *[of(task) for of in self._keys])
+        keys = self._keys_of.get(key)
+        if keys is None:
+            keys = self._keys_of[key] = [of for callback, of in self._keys if _applies(callback, task)]
+        if keys:
+            key = (key, *[of(task) for of in keys])
         entry = self._entries.get(key)
         if entry is None:
             entry = self._build(task)
@@ -380,7 +410,7 @@ class FastEngine:
         return callback.version(task) if callback.version is not None else self.cluster.standing
 
     def _speaks(self, callback: Predicate | NodeOrder, task: TaskInfo) -> bool:
-        if callback.applies is not None and not callback.applies(task):
+        if not _applies(callback, task):
             return False
         return callback.scope != "domain" or callback.key is None or callback.key(task) is not None
 
@@ -388,7 +418,9 @@ class FastEngine:
         cluster = self.cluster
         entry = Entry(task, cluster.columns.request(task.template))
         predicates = [(place, p) for place, p in enumerate(self.callbacks.predicates) if self._speaks(p, task)]
-        entry.row_predicates = [(place, p) for place, p in predicates if p.scope not in ("static", "pod")]
+        lasting = [(place, p) for place, p in predicates if p.scope not in ("static", "pod")]
+        entry.facts_predicates = [(place, p) for place, p in lasting if p.reads == "facts"]
+        entry.row_predicates = [(place, p) for place, p in lasting if p.reads != "facts"]
         orders = enumerate(self.callbacks.node_orders)
         entry.parts = [_Part(place, order, None) for place, order in orders if self._speaks(order, task)]
         for place, callback in enumerate(self._all):
@@ -407,20 +439,29 @@ class FastEngine:
         task = entry.task
         for predicate in self.callbacks.predicates:
             if predicate.scope == "static" and self._speaks(predicate, task):
-                ok &= self._static_mask(task, predicate)
-        entry.static_ok = ok
+                ok = self._static_mask(task, predicate, ok)
+        entry.static_ok = entry.facts_ok = ok
+        for _, predicate in entry.facts_predicates:
+            self.columns.refresh()
+            every = np.ones(count, dtype=np.bool_)
+            entry.facts_ok = entry.facts_ok & self._predicate_vector(task, predicate, self.columns.all_rows, every)
         for part in entry.parts:
             if part.order.scope == "static":
                 part.fixed = self._static_scores(task, part.order)
-        self._gather(entry)
+            elif part.order.reads == "facts" and part.order.scope != "pod":
+                self.columns.refresh()
+                part.fixed = self._order_vector(task, part.order, self.columns.all_rows)
         self._gather(entry)
 
-    def _static_mask(self, task: TaskInfo, predicate: Predicate) -> Mask:
+    def _static_mask(self, task: TaskInfo, predicate: Predicate, ok: Mask) -> Mask:
+        """Those of the nodes so far that a static predicate lets pass."""
         if predicate.vector is not None:
             self.columns.refresh()
-            return predicate.vector(task, self, self.columns.all_rows)
+            return ok & predicate.vector(task, self, self.columns.all_rows)
         answers, classes = self._by_class(predicate, task)
-        return np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
+        if all(answer is None for answer in answers):
+            return ok
+        return ok & np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
 
     def _static_scores(self, task: TaskInfo, order: NodeOrder) -> Floats:
         if order.vector is not None:
@@ -459,6 +500,8 @@ class FastEngine:
             if scoped.version != self._scope_version(scoped.callback, entry.task):
                 for other in entry.scoped:
                     other.version = self._scope_version(other.callback, entry.task)
+                if any(other.callback.reads == "facts" for other in entry.scoped):
+                    self._take_facts(entry)
                 self._score_all(entry)
                 return
         log = cluster.usage_log
@@ -479,7 +522,7 @@ class FastEngine:
     def _score_row(self, entry: Entry, row: int) -> None:
         """Ask the plain functions about one node, and keep the blocks and the best row right."""
         before = entry.total.item(row)
-        total = self._total(entry, row) if entry.static_ok[row] else _NEVER
+        total = self._total(entry, row) if entry.facts_ok[row] else _NEVER
         if before == total:
             return
         entry.total[row] = total
@@ -498,6 +541,49 @@ class FastEngine:
     def _total(self, entry: Entry, row: int) -> float:
         """The score of one node that says the right things of itself; minus infinity when it will not do now."""
         node = self.cluster.rows[row]
+        if entry.kinds is None or node.unsettled:
+            return self._ask_total(entry, row, node)
+        kind = self.kinds.of(node)
+        kinds = self._kinds_of(entry, entry.kinds)
+        if kinds[0, kind] != kinds[0, kind]:
+            self._ask_kind(entry, kinds, kind, node)
+        total, place = 0.0, 0
+        for _, fixed in entry.adds:
+            if fixed is None:
+                total += kinds.item(place, kind)
+                place += 1
+            else:
+                total += fixed.item(row)
+        if not place:
+            total += kinds.item(0, kind)
+        entry.ok[row] = total > _NEVER
+        return total
+
+    def _kinds_of(self, entry: Entry, kinds: Floats) -> Floats:
+        """The table of an entry, with a place for every kind that there is now."""
+        if entry.kinds_epoch != self.kinds.epoch:
+            entry.kinds_epoch = self.kinds.epoch
+            kinds = kinds[:, :0]
+        missing = len(self.kinds) - kinds.shape[1]
+        if missing > 0:
+            more = np.full((len(kinds), missing + kinds.shape[1] + _FEW), np.nan)
+            kinds = np.concatenate((kinds, more), axis=1)
+        entry.kinds = kinds
+        return kinds
+
+    def _ask_kind(self, entry: Entry, kinds: Floats, kind: int, node: NodeInfo) -> None:
+        """Ask about one node for all of its kind."""
+        self.rows_scored += 1
+        self.callbacks_asked += len(entry.checks)
+        task = entry.task
+        if not node.fits_idle(entry.charge) or any(check(task, node) is not None for check in entry.checks):
+            kinds[:, kind] = _NEVER
+            return
+        scores = [score(task, node) for score, fixed in entry.adds if fixed is None]
+        self.callbacks_asked += len(scores)
+        kinds[:, kind] = scores or 0.0
+
+    def _ask_total(self, entry: Entry, row: int, node: NodeInfo) -> float:
         charge = entry.charge
         fits = node.fits_idle(charge)
         if not (fits or node.unsettled):
@@ -524,15 +610,44 @@ class FastEngine:
 
     def _score_changed(self, entry: Entry, rows: Rows) -> None:
         """Ask about many changed nodes, of which some may be named twice."""
+        rows = _possible(rows, entry.facts_ok)
         entry.total[rows] = _NEVER
         entry.ok[rows] = False
-        worth = list(dict.fromkeys(self._worth_asking(entry, rows[entry.static_ok[rows]]).tolist()))
+        if entry.kinds is not None:
+            rows = self._score_by_kind(entry, entry.kinds, rows)
+        worth = list(dict.fromkeys(self._worth_asking(entry, rows).tolist())) if len(rows) else []
         if len(worth) > _FEW:
             self._score_rows(entry, np.array(worth, dtype=np.intp))
         else:
             for row in worth:
                 entry.total[row] = self._total(entry, row)
         self._renew_blocks(entry)
+
+    def _score_by_kind(self, entry: Entry, kinds: Floats, rows: Rows) -> Rows:
+        """Score nodes by their kinds; return those where room is being freed, of which that does not tell all."""
+        unsettled = self.cluster.unsettled
+        self.kinds.refresh()
+        left = rows[:0]
+        if unsettled:
+            are_left = np.isin(rows, [node.row for node in unsettled.values()])
+            rows, left = rows[~are_left], rows[are_left]
+        kinds = self._kinds_of(entry, kinds)
+        numbers = self.kinds.numbers[rows]
+        unknown = np.isnan(kinds[0].take(numbers))
+        for kind, row in dict(zip(numbers[unknown].tolist(), rows[unknown].tolist(), strict=True)).items():
+            self._ask_kind(entry, kinds, kind, self.cluster.rows[row])
+        totals, line = np.zeros(len(rows)), 0
+        for _, fixed in entry.adds:
+            if fixed is None:
+                totals += kinds[line].take(numbers)
+                line += 1
+            else:
+                totals += fixed.take(rows)
+        if not line:
+            totals += kinds[0].take(numbers)
+        entry.total[rows] = totals
+        entry.ok[rows] = totals > _NEVER
+        return left
 
     def _worth_asking(self, entry: Entry, rows: Rows) -> Rows:
         """Most changed nodes are of no use to it, or full with nobody leaving: the scarcest amount tells."""
@@ -551,7 +666,7 @@ class FastEngine:
         count = len(self.cluster.rows)
         entry.total = np.full(count, _NEVER)
         entry.ok = np.zeros(count, dtype=np.bool_)
-        self._score_rows(entry, np.flatnonzero(entry.static_ok))
+        self._score_rows(entry, np.flatnonzero(entry.facts_ok))
         self._renew_blocks(entry)
         entry.position = self.cluster.usage_log.end
 
@@ -687,6 +802,16 @@ class FastEngine:
         return scores_of(self.cluster, self.callbacks, task)
 
 
+def _possible(rows: Rows, ok: Mask) -> Rows:
+    """Those of some rows that are ok; of long lists, in which most are named many times, each once."""
+    if len(rows) * _REPEATS < len(ok):
+        return rows[ok[rows]]
+    named = np.zeros(len(ok), dtype=np.bool_)
+    named[rows] = True
+    found: Rows = np.flatnonzero(named & ok)
+    return found
+
+
 def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...] | None:
     """The keys of all predicates; None when one of these answers for a queue, or for one task alone."""
     if any(p.scope == "queue" or (p.scope == "domain" and p.key is None) for p in callbacks.predicates):
@@ -704,6 +829,10 @@ def kind_of(keys: tuple[KeyFn, ...] | None, task: TaskInfo) -> Hashable | None:
     found = [key(task) for key in keys]
     number = task.template.id
     return number if found.count(None) == len(found) else (number, *found)
+
+
+def _applies(callback: Predicate | NodeOrder, task: TaskInfo) -> bool:
+    return callback.applies is None or callback.applies(task)
 
 
 def _queue_of(task: TaskInfo) -> str:

@@ -40,6 +40,7 @@ from volsched.framework.callbacks import (
     PrePredicateFn,
     QueueAmountsFn,
     QueueKeyFn,
+    Reads,
     Scope,
     SeriesFn,
     TaskKeyFn,
@@ -215,7 +216,7 @@ class Session:
         """Refuse a task before any node is asked."""
         self._add("enablePredicate", self._pre_predicates, fn)
 
-    def add_predicate_fn(
+    def add_predicate_fn(  # noqa: PLR0913 - one word for each thing that a plugin may say of its predicate
         self,
         plugin: str,
         fn: PredicateFn,
@@ -226,9 +227,10 @@ class Session:
         key: KeyFn | None = None,
         version: VersionFn | None = None,
         wordings: WordingsFn | None = None,
+        reads: Reads = "tasks",
     ) -> None:
-        """Refuse nodes for a task. ``applies`` may read the task's template only; see ``Scope`` for the rest."""
-        predicate = Predicate(plugin, fn, scope, vector, applies, key, version, wordings)
+        """Refuse nodes for a task. ``applies`` may read the task's template only; see ``Scope`` and ``Reads``."""
+        predicate = Predicate(plugin, fn, scope, vector, applies, key, version, wordings, reads)
         self._add("enablePredicate", self.nodes.predicates, predicate)
 
     def add_node_order_fn(
@@ -241,9 +243,10 @@ class Session:
         applies: Applies | None = None,
         key: KeyFn | None = None,
         version: VersionFn | None = None,
+        reads: Reads = "tasks",
     ) -> None:
         """Score nodes for a task."""
-        order = NodeOrder(plugin, fn, scope, vector, applies, key, version)
+        order = NodeOrder(plugin, fn, scope, vector, applies, key, version, reads)
         self._add("enableNodeOrder", self.nodes.node_orders, order)
 
     def add_batch_node_order_fn(

@@ -23,6 +23,9 @@ from volsched.model.storage import Storage
 from volsched.model.task import TaskInfo
 from volsched.model.template import TaskTemplate
 
+_OFFERS_PER_NODE = 4
+"""So many numbers of offers there may be for each node before those that no node makes any more are forgotten."""
+
 MovedFn: TypeAlias = Callable[[TaskInfo, TaskStatus, NodeInfo | None], None]
 
 
@@ -151,6 +154,7 @@ class Cluster:
         self.total_used: list[int] = []
         self._observers: tuple[Observer, ...] = ()
         self._followers: dict[int, tuple[MovedFn, ...]] = {}
+        self._offers: dict[tuple[int, ...], int] = {}
         self._queue_versions = 0
 
     # -- observers ------------------------------------------------------------------------------------------------
@@ -239,10 +243,19 @@ class Cluster:
                 self.totals[column] += amount - before
                 node.allocatable[column] = amount
                 changed = True
+        if changed:
+            self._number_offer(node)
         return changed
+
+    def _number_offer(self, node: NodeInfo) -> None:
+        node.offer = self._offers.setdefault(tuple(node.allocatable), len(self._offers))
 
     def _number_rows(self) -> None:
         self.rows = [self.nodes[name] for name in sorted(self.nodes)]
+        if len(self._offers) > _OFFERS_PER_NODE * len(self.rows):
+            self._offers.clear()
+            for node in self.rows:
+                self._number_offer(node)
         for row, node in enumerate(self.rows):
             node.row = row
         self.layout += 1

@@ -146,21 +146,30 @@ class JobInfo:
 
     def recount(self, task: TaskInfo, before: TaskStatus) -> None:
         """Follow a member from one status to another."""
-        self._count(task, before, -1)
-        self._count(task, task.status, 1)
+        status, counts = task.status, self.counts
+        counts[before] -= 1
+        counts[status] += 1
+        self.ready_count += IS_READY[status] - IS_READY[before]
+        if before is TaskStatus.PENDING or status is TaskStatus.PENDING:
+            self._wait(task, (status is TaskStatus.PENDING) - (before is TaskStatus.PENDING))
+        self.version += 1
 
     def _count(self, task: TaskInfo, status: TaskStatus, by: int) -> None:
         self.counts[status] += by
         if IS_READY[status]:
             self.ready_count += by
         if status is TaskStatus.PENDING:
-            if task.template.best_effort:
-                self.pending_best_effort += by
-            if by > 0:
-                self.waiting[task.uid] = task
-            else:
-                self.waiting.pop(task.uid, None)
+            self._wait(task, by)
         self.version += 1
+
+    def _wait(self, task: TaskInfo, by: int) -> None:
+        """Count a pending member, or (-1) count it no more."""
+        if task.template.best_effort:
+            self.pending_best_effort += by
+        if by > 0:
+            self.waiting[task.uid] = task
+        elif by < 0:
+            self.waiting.pop(task.uid, None)
 
     # -- gang arithmetic (Volcano's JobInfo: IsReady, IsPipelined, IsStarving and their per-role twins) --------------
 

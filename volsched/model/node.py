@@ -43,6 +43,7 @@ class NodeInfo:
 
     ``row`` is the node's place among all nodes in order of their names; the first of several best nodes is therefore
     the one whose name comes first. ``used`` includes what is releasing; ``pipelined`` is promised to tasks that wait.
+    ``offer`` is a number that nodes share which have the same to give.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class NodeInfo:
         "allocatable",
         "facts",
         "name",
+        "offer",
         "pipelined",
         "releasing",
         "row",
@@ -65,6 +67,7 @@ class NodeInfo:
         self._columns = columns
         size = len(columns)
         self.allocatable = [0] * size
+        self.offer = -1
         self.used = [0] * size
         self.releasing = [0] * size
         self.pipelined = [0] * size

@@ -77,6 +77,7 @@ class CheckedEngine(FastEngine):
         for callback, answered in zip(callbacks, answers, strict=True):
             self._check_silence(callback, task, answered)
             self._check_static(callback, task, answered)
+            self._check_amounts(callback, answered)
             self._check_twin(callback, task, answered)
         self._check_batches(task)
         entry = super()._entry(task)
@@ -186,6 +187,17 @@ class CheckedEngine(FastEngine):
             if other_answer != answer:
                 raise _fault(callback, f"tells {node.name} from {other}, which says the same in all that was read")
 
+    def _check_amounts(self, callback: Callback, answers: list[Answer]) -> None:
+        """Who reads amounts alone has one answer for nodes that offer the same and of which the same is used."""
+        if callback.reads != "amounts" or callback.scope == "static":
+            return
+        seen: dict[tuple[int, ...], tuple[str, Answer]] = {}
+        for node, answer in zip(self.cluster.rows, answers, strict=False):
+            if not node.unsettled:
+                other, other_answer = seen.setdefault((node.offer, *node.used), (node.name, answer))
+                if other_answer != answer:
+                    raise _fault(callback, f"reads amounts and tells {node.name} from {other}, which has the same")
+
     def _check_reuse(self, before: _Witness, now: _Witness) -> None:
         """An answer that changed must have been asked for again."""
         changed = set(self.cluster.usage_log.since(before.usage) or ())
@@ -197,7 +209,7 @@ class CheckedEngine(FastEngine):
                 continue
             if callback.scope in ("queue", "domain") and before.versions[place] != now.versions[place]:
                 continue
-            allowed: set[int] = set() if callback.scope == "static" else changed
+            allowed: set[int] = set() if callback.scope == "static" or callback.reads == "facts" else changed
             for row, (then, answer) in enumerate(zip(before.answers[place], now.answers[place], strict=True)):
                 if then != answer and row not in allowed:
                     raise _fault(callback, self._reuse_fault(callback, before, now, self.cluster.rows[row], then))
@@ -211,7 +223,8 @@ class CheckedEngine(FastEngine):
             "queue": "neither that node nor the queue's account changed",
             "domain": "neither that node nor the version changed",
         }[callback.scope]
-        return f"changed its answer about {node.name} and has scope {callback.scope}: {changed}"
+        reads = "" if callback.scope == "static" or callback.reads != "facts" else " and reads facts"
+        return f"changed its answer about {node.name} and has scope {callback.scope}{reads}: {changed}"
 
     # -- what the engine keeps ------------------------------------------------------------------------------------
 

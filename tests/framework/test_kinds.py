@@ -1,0 +1,70 @@
+"""Kinds of nodes: what they offer and what of it is used."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.framework.stage import Stage
+from volsched.framework import kinds
+from volsched.framework.kinds import NodeKinds
+from volsched.testing.builders import a_cluster
+
+
+def a_stage() -> Stage:
+    world = a_cluster().node("a", cpu="4").node("b", cpu="4").node("c", cpu="8")
+    return Stage(world.job("j", tasks=3, cpu="1").job("k", cpu="2"))
+
+
+def test_nodes_of_equal_offer_and_equal_use_are_of_one_kind() -> None:
+    stage = a_stage()
+    known = NodeKinds(stage.cluster)
+    known.refresh()
+    assert known.numbers.tolist() == [0, 0, 1]
+
+    assert stage.place("j-0") == "a"
+    assert known.of(stage.node("a")) == 2, "known before the whole catches up"
+    stage.cluster.move(stage.task("j-1"), stage.task("j-0").status, stage.node("b"))
+    known.refresh()
+    assert known.numbers.tolist() == [2, 2, 1]
+
+    stage.cluster.move(stage.task("j-1"), stage.task("k-0").status, None)
+    known.refresh()
+    assert known.numbers.tolist() == [2, 0, 1]
+    assert (len(known), known.epoch) == (3, 1)
+
+
+def test_numbers_are_given_anew_when_nodes_or_resources_come_and_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = a_stage()
+    known = NodeKinds(stage.cluster)
+    known.refresh()
+
+    stage.apply(*a_cluster().node("0", cpu="8").changes())
+    known.refresh()
+    assert (known.numbers.tolist(), known.epoch) == ([0, 1, 1, 0], 2)
+
+    stage.apply(*a_cluster().node("b", cpu="4", **{"example.com/card": 1}).changes())
+    known.refresh()
+    assert (known.numbers.tolist(), known.epoch) == ([0, 1, 2, 0], 3)
+
+    monkeypatch.setattr(kinds, "_FEWEST", 3)
+    monkeypatch.setattr(kinds, "_PER_NODE", 0)
+    stage.place("j-0")
+    known.refresh()
+    assert (len(known), known.epoch) == (4, 3)
+    stage.place("j-1")
+    known.refresh()
+    assert (len(known), known.epoch) == (4, 4), "what no node is any more is forgotten"
+
+
+def test_offers_that_no_node_makes_any_more_are_forgotten_as_nodes_come() -> None:
+    stage = a_stage()
+    for size in range(1, 100):
+        stage.apply(*a_cluster().node("d", cpu=str(size)).changes())
+    stage.apply(*a_cluster().node("e", cpu="8").changes())
+
+    offers = {node.name: node.offer for node in stage.cluster.rows}
+
+    assert offers["c"] == offers["e"] != offers["a"] == offers["b"]
+    assert max(offers.values()) < 5
