@@ -3,18 +3,21 @@
 ``worlds.jsonl`` has one world a line. Times are seconds after the start of 2026, amounts as in manifests, and what most
 objects agree in is left out::
 
-    conf    actions, then tiers of plugins
-    nodes   name: [cpu, memory, pods]
+    conf    actions, then tiers of plugins; one that ends in - has no say in reclaim, one that ends in +n minds the
+            hierarchy of queues, with n as its ancestorReclaimLevel
+    nodes   name: [cpu, memory, pods, example.com/gpu if it has any]
     classes name: value of a PriorityClass
-    queues  name: [created, weight, reclaimable, priority or null, capability if it has one]
+    queues  name: [created, weight, reclaimable, priority, capability, deserved, guarantee, parent], null for none, ends
+            at the last that there is
     groups  name: [created, queue, minMember, phase, class or null, minResources or null, minTaskMember or null]
     pods    name: [created, group, phase, requests, node or null, role or null, class or null, deleted at or null,
                    the annotation volcano.sh/preemptable if it has one]
     bound, pipelined, evicted, pending    what Volcano did: pods, and PodGroups that stayed Pending
 
-Names begin with ``vc-base``, ``vc-fair`` (drf and proportion too), ``vc-evict`` (preempt and reclaim too) or
+Names begin with ``vc-base``, ``vc-fair`` (drf and proportion too), ``vc-evict`` (preempt and reclaim too),
+``vc-capacity`` and ``vc-tree`` (capacity in the place of proportion, without and over a hierarchy of queues) or
 ``vc-made``: small worlds in which volsched once decided otherwise, found by comparing thousands of made-up ones with
-Volcano's own session (v1.15.1, sixty times alike).
+Volcano's own session (v1.15.1, sixty times alike). Those with capacity are of that version, too.
 
 The other facts were recorded with Volcano's scheduler (development version of August 2026), each world eight times
 alike.
@@ -79,15 +82,21 @@ def _configuration(actions: str, *tiers: str) -> str:
 def _lines(tiers: tuple[str, ...]) -> Iterator[str]:
     for tier in tiers:
         yield "- plugins:"
-        yield from (f"  - name: {name}" for name in tier.split())
+        for word in tier.split():
+            name, hierarchy, level = word.rstrip("-").partition("+")
+            yield f"  - name: {name}"
+            if word.endswith("-"):
+                yield "    enableReclaimable: false"
+            if hierarchy:
+                yield f"    enableHierarchy: true\n    arguments: {{ancestorReclaimLevel: {level}}}"
 
 
 def _stamp(seconds: int) -> str:
     return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _node(name: str, cpu: str, memory: str, pods: str) -> dict[str, Any]:
-    amounts = {"cpu": cpu, "memory": memory, "pods": pods}
+def _node(name: str, cpu: str, memory: str, pods: str, gpu: str | None = None) -> dict[str, Any]:
+    amounts = _given(cpu=cpu, memory=memory, pods=pods, **{"example.com/gpu": gpu})
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -105,19 +114,24 @@ def _class(name: str, value: int) -> dict[str, Any]:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
 
 
-def _queue(
+def _queue(  # noqa: PLR0917 - the columns of the file
     name: str,
     created: int,
     weight: int,
     reclaimable: bool,
-    priority: int | None,
+    priority: int | None = None,
     capability: Mapping[str, str] | None = None,
+    deserved: Mapping[str, str] | None = None,
+    guarantee: Mapping[str, str] | None = None,
+    parent: str | None = None,
 ) -> dict[str, Any]:
+    spec = _given(weight=weight, reclaimable=reclaimable, priority=priority, capability=capability, deserved=deserved)
+    kept = None if guarantee is None else {"resource": guarantee}
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
         "metadata": {"name": name, "uid": name, "creationTimestamp": _stamp(created)},
-        "spec": _given(weight=weight, reclaimable=reclaimable, priority=priority, capability=capability),
+        "spec": {**spec, **_given(guarantee=kept, parent=parent)},
         "status": {"state": "Open"},
     }
 
