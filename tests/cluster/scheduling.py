@@ -242,14 +242,14 @@ def moment(line: Json) -> datetime:
     return datetime.fromisoformat(line["time"])
 
 
-def wait_allowed(control_plane: ControlPlane, account: str, namespace: str, **what: str) -> None:
-    """Wait until the API server knows of a right that a service account was given: it hears of that a moment later.
+def wait_allowed(control_plane: ControlPlane, user: str, **what: str) -> None:
+    """Wait until the API server knows of a right that somebody was given: it hears of that a moment later.
 
     `what` is the verb, the group and the resource, and where and of what name that is.
     """
-    spec = {"user": f"system:serviceaccount:{namespace}:{account}", "resourceAttributes": what}
+    spec = {"user": user, "resourceAttributes": what}
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    eventually(lambda: control_plane.api.create(path, {"spec": spec})["status"]["allowed"], what=f"{account}: {what}")
+    eventually(lambda: control_plane.api.create(path, {"spec": spec})["status"]["allowed"], what=f"{user}: {what}")
 
 
 def eventually(check: Callable[[], bool], timeout: float = PATIENCE, what: str = "") -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import itertools
 import json
 import queue
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ import pytest
 from tests.cluster.scheduling import PATIENCE, eventually
 from volsched.testing.controlplane import ApiClient, ApiError, ControlPlane, a_node, a_pod
 from volsched.testing.controlplane.client import lines_of
+from volsched.testing.controlplane.fault_server import FaultServer
 from volsched.testing.controlplane.faults import (
     BlackHole,
     EndWatch,
@@ -36,7 +39,7 @@ from volsched.testing.controlplane.faults import (
     server_error,
     too_many_requests,
 )
-from volsched.testing.controlplane.request_counts import RequestKind, path_shape
+from volsched.testing.controlplane.request_counts import RequestCounts, RequestKind, path_shape
 
 BROKEN = (OSError, http.client.HTTPException)
 """How a broken connection shows: Python's TLS takes some resets for an end without a goodbye."""
@@ -505,6 +508,42 @@ def test_clients_see_a_crash_of_the_api_server_and_its_return(
 async def test_it_can_be_used_asynchronously(control_plane: ControlPlane) -> None:
     async with FaultProxy(control_plane) as proxy:
         assert proxy.kubeconfig().parent == control_plane.folder
+
+
+async def test_a_client_whose_greeting_is_over_just_when_the_proxy_ends_is_not_served(
+    control_plane: ControlPlane,
+) -> None:
+    """What was left under way would be found when its memory is freed, in some later test."""
+    keys, address = control_plane.credentials, urlsplit(control_plane.url)
+    upstream = (address.hostname or "", address.port or 443)
+    server = FaultServer(RequestCounts(), keys.server_context(), upstream, keys.client_context(), None)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    greeting = server.spawn(server._greet(ours))
+
+    theirs.send(await last_words_of_a_greeting(theirs, keys.client_context()))
+    await asyncio.sleep(0)  # they are heard after this, and before anything that is cancelled now
+    await server.close()
+
+    assert greeting.cancelled()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    theirs.close()
+
+
+async def last_words_of_a_greeting(client: socket.socket, tls: ssl.SSLContext) -> bytes:
+    """Greet a server, but for what has to be sent last."""
+    heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = tls.wrap_bio(heard, said, server_hostname="127.0.0.1")
+    while True:
+        try:
+            session.do_handshake()
+        except ssl.SSLWantReadError:
+            client.send(said.read())
+            heard.write(await asyncio.get_running_loop().sock_recv(client, 65_536))
+        else:
+            session.write(b"GET /readyz HTTP/1.1\r\n\r\n")
+            return said.read()
 
 
 def test_many_requests_at_a_time_pass(client: ApiClient, control_plane: ControlPlane, fault_proxy: FaultProxy) -> None:

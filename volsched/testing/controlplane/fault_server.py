@@ -72,6 +72,7 @@ class FaultServer:
         self._upstream = upstream
         self._upstream_tls = upstream_tls
         self._refusing = False
+        self.is_closed = False
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self._listener.setblocking(False)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -133,7 +134,8 @@ class FaultServer:
                 connection.reset()
 
     async def close(self) -> None:
-        """Stop listening and drop every connection."""
+        """Stop listening and drop every connection; nothing is under way any more then."""
+        self.is_closed = True
         for connection in list(self.connections):
             connection.reset()
         tasks = list(self._tasks)
@@ -179,6 +181,9 @@ class _ClientProtocol(asyncio.StreamReaderProtocol):
         self._serving: asyncio.Task[None] | None = None
 
     def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server.is_closed:  # its greeting was cancelled, which comes about a turn of the loop later
+            writer.transport.abort()
+            return
         self._serving = self._server.spawn(Connection(self._server, reader, writer).run())
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -319,7 +324,7 @@ class Connection:
         if fault:
             watch.arm(fault)
         if not watch.is_due:
-            copying = watch.copying = asyncio.get_running_loop().create_task(self._copy(watch, head))
+            copying = watch.copying = self._server.spawn(self._copy(watch, head))
             self._server.watches.add(watch)
             try:
                 await asyncio.wait({copying})

@@ -69,6 +69,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+_WITHIN_SECONDS = 120.0
+"""The proxy's thread does what it is asked at once, unless the machine is very busy."""
+
 
 class FaultProxy(Startable):
     """One proxy in front of one control plane; a context manager, also an asynchronous one.
@@ -97,10 +100,10 @@ class FaultProxy(Startable):
         """Close all connections."""
         if self._server:
             server, self._server = self._server, None
-            asyncio.run_coroutine_threadsafe(server.close(), self._loop).result(10)
+            asyncio.run_coroutine_threadsafe(server.close(), self._loop).result(_WITHIN_SECONDS)
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(10)
+            self._thread.join(_WITHIN_SECONDS)
         self._loop.close()
 
     # --------------------------------------------------------------------------------------------- for clients
@@ -191,4 +194,4 @@ class FaultProxy(Startable):
                 done.set_exception(error)
 
         self._loop.call_soon_threadsafe(run)
-        return done.result(10)
+        return done.result(_WITHIN_SECONDS)
