@@ -165,6 +165,27 @@ def test_wrong_input_answers_2_with_file_document_object_and_field(
     assert all(part in result.stderr for part in said)
 
 
+@pytest.mark.parametrize("amounts", [{"core": "-20", "memory": "6144"}, {"core": "50", "memory": "-1"}])
+def test_cards_below_zero_are_no_input_for_a_simulation_and_have_the_code_that_validate_says(
+    tmp_path: Path, amounts: dict[str, str]
+) -> None:
+    shared = {f"vke.volcengine.com/mgpu-{what}": amount for what, amount in amounts.items()}
+    given = pod("p", cpu="1")
+    given["spec"]["containers"][0]["resources"] = {"limits": shared}
+    file = written(tmp_path, node("n1"), given)
+    [below] = [name for name, amount in shared.items() if amount.startswith("-")]
+    field = "Pod/default/p: spec.containers[0].resources"
+
+    simulated, validated = call("simulate", "-f", file, "-o", "json"), call("validate", "-f", file, "-o", "json")
+
+    assert (simulated.exit_code, simulated.stdout) == (2, "")
+    assert f"{field}.limits[{below}]: '{shared[below]}' must not be negative\n" in simulated.stderr
+    assert f"{field}: container {given['spec']['containers'][0]['name']}: mgpu-core must be > 0" in simulated.stderr
+    assert "[MGPU101]" in simulated.stderr
+    assert validated.exit_code == 1
+    assert "MGPU101" in {problem["code"] for problem in json.loads(validated.stdout)["problems"]}
+
+
 def test_a_wrong_configuration_answers_2_with_file_line_and_every_problem(tmp_path: Path) -> None:
     config = tmp_path / "scheduler.conf"
     config.write_text("actions: alocate\ntiers:\n- plugins:\n  - name: gnag\n")

@@ -10,17 +10,18 @@ import json
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 import yaml
 
+from volsched import registry
 from volsched.framework.arguments import hint
 from volsched.framework.dra.amounts import FLAT
 from volsched.framework.loading import find_in_data
-from volsched.framework.validation import UNKNOWN_KIND, Fault
+from volsched.framework.validation import UNKNOWN_KIND, Fault, Surroundings
 from volsched.model import api, dra
 from volsched.model.errors import ConfigError, ObjectError, VolschedError, shortened
 from volsched.validation.quantities import quantity_faults
@@ -308,11 +309,22 @@ def _decoded(document: Document, problems: list[InputProblem]) -> api.ApiObject 
     except ObjectError as error:
         problems.append(document.problem(error.message, field_of(error), subject_of_raw(document.raw)))
         return None
-    amounts = (fault for fault in quantity_faults(found) if not _is_told(found, fault))
-    faults = [*identity_faults(found), *amounts, *state_faults(found), *_size_faults(found)]
+    amounts = [fault for fault in quantity_faults(found) if not _is_told(found, fault)]
+    more = _of_plugins(found, amounts)
+    faults = [*identity_faults(found), *amounts, *more, *state_faults(found), *_size_faults(found)]
     for fault in faults:
         problems.append(document.problem(fault.message, fault.field, subject_of(found)))  # noqa: PERF401
     return None if faults else found
+
+
+def _of_plugins(found: api.ApiObject, amounts: Sequence[Fault]) -> Iterator[Fault]:
+    """Yield what plugins say of the same amounts, with the code by which `volsched validate` has it."""
+    if not amounts:
+        return
+    for validate in registry.validators():
+        for fault in validate(found, Surroundings((found,))):
+            if fault.severity == "error" and any(amount.field.startswith(f"{fault.field}.") for amount in amounts):
+                yield replace(fault, message=f"{fault.message} [{fault.code}]")
 
 
 def _is_told(found: api.ApiObject, fault: Fault) -> bool:
