@@ -34,7 +34,7 @@ class Panel:
     """One panel. ``unit`` is one of Grafana's names of units; ``width`` counts in 24ths of the page.
 
     A ``heatmap`` has a row for each series. ``thresholds`` are the values from which a stat is orange and red, lower
-    ones when ``high_is_good``.
+    ones when ``high_is_good``. Of a stat with ``exactly`` this whole number alone is green, less and more are red.
     """
 
     title: str
@@ -47,6 +47,7 @@ class Panel:
     stacked: bool = False
     thresholds: tuple[float, float] | None = None
     high_is_good: bool = False
+    exactly: int | None = None
 
 
 @dataclass(frozen=True)
@@ -192,12 +193,19 @@ def _defaults(panel: Panel) -> Json:
         defaults["custom"] = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": fill, "stacking": stacking}
     if panel.kind == "heatmap":
         defaults["custom"] = {"scaleDistribution": {"type": "linear"}}
-    if panel.thresholds is not None:
+    if panel.exactly is not None:
+        defaults["thresholds"] = _steps(("red", "green", "red"), (None, panel.exactly, panel.exactly + 1))
+    elif panel.thresholds is not None:
         low, high = panel.thresholds
         colours = ("red", "orange", "green") if panel.high_is_good else ("green", "orange", "red")
-        steps = [{"color": colour, "value": at} for colour, at in zip(colours, (None, low, high), strict=True)]
-        defaults["thresholds"] = {"mode": "absolute", "steps": steps}
+        defaults["thresholds"] = _steps(colours, (None, low, high))
     return defaults
+
+
+def _steps(colours: Sequence[str], values: Sequence[float | None]) -> Json:
+    """Return the colours from each value on."""
+    steps = [{"color": colour, "value": at} for colour, at in zip(colours, values, strict=True)]
+    return {"mode": "absolute", "steps": steps}
 
 
 def _column(value: str, query: Query) -> Json:

@@ -115,12 +115,11 @@ HEALTH = Row(
         Panel(
             "Leaders",
             (Query("sum by (job) (volsched_leader)", "{{job}}"),),
-            "Exactly one of each.",
+            "Exactly one of each: none, or two, is an alert.",
             kind="stat",
             width=4,
             height=4,
-            thresholds=(1, 1),
-            high_is_good=True,
+            exactly=1,
         ),
         Panel(
             "Replicas",

@@ -53,6 +53,19 @@ def overlap(one: Json, other: Json) -> bool:
     )
 
 
+def colour(panel: Json, value: float) -> str:
+    """The colour in which Grafana shows a value: that of the last step that it reaches."""
+    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    return str([step["color"] for step in steps if step["value"] is None or step["value"] <= value][-1])
+
+
+def test_one_leader_is_green_and_any_other_number_is_red() -> None:
+    shown = panels(load(next(path for path in DASHBOARDS if path.stem == "overview"))["panels"])
+    leaders = next(panel for panel in shown if panel["title"] == "Leaders")
+
+    assert [colour(leaders, count) for count in (0, 1, 2, 3)] == ["red", "green", "red", "red"]
+
+
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_a_dashboard_names_no_data_source(path: Path) -> None:
     def sources(value: object) -> list[object]:
