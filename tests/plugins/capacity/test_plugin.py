@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actions.rigs import conf
+from tests.actions.rigs import conf, phases
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.plugins.capacity.desk import a_world, tree_conf
 from tests.plugins.predicates.test_devices import using
@@ -108,6 +108,17 @@ def test_they_are_not_where_volcanos_argument_says_so() -> None:
     off = "  - name: capacity\n    arguments: {capacity.DynamicResourceAllocationEnable: false}"
 
     assert len(a_rig(given, text.replace("  - name: capacity", off)).cycle().bindings) == 2
+
+
+def test_a_later_tier_is_heard_about_jobs_that_say_no_minimum_of_resources() -> None:
+    given = with_devices({"capability": {"deviceclass/gpu": "1"}})
+    for item in given.objects:
+        if item["kind"] == "PodGroup":
+            item["status"]["phase"] = "Pending"
+
+    decision = a_rig(given, conf("enqueue", "capacity", "capacity-dra predicates")).cycle()
+
+    assert sorted(phases(decision).values()) == ["Inqueue", "Pending"]
 
 
 # -- what is told -----------------------------------------------------------------------------------------------------

@@ -45,6 +45,15 @@ def test_one_resource_below_its_due_is_enough() -> None:
     assert desk.may_preempt("q", "more-0") is False
 
 
+def test_all_resources_have_to_stay_within_what_it_may_have() -> None:
+    given = a_world(held=3, deserved={"memory": "4Gi"}, capability={"cpu": "3"})
+    given.job("both", 1, queue="q", cpu=1, memory="1Gi").job("memory", 1, queue="q", memory="1Gi")
+    desk = Desk(given)
+
+    assert desk.may_preempt("q", "both-0") is False
+    assert desk.may_preempt("q", "memory-0") is True
+
+
 def reclaimed(*, held: int = 4, asks: dict[str, str] | None = None, **spec: Any) -> int:
     """How many of the pods of q, of a core and a GiB, a task of r may take."""
     given = a_cluster().node("n1", cpu=10, memory="10Gi").queue("q", **spec).queue("r", deserved={"cpu": "9"})

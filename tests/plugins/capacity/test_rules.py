@@ -239,3 +239,14 @@ def test_in_a_hierarchy_the_queues_are_compared_where_their_ways_part() -> None:
 
     assert desk.order("x1", "x2", "y1") == ["y1", "x2", "x1"]  # y has a quarter, x three; then x2 nothing
     assert Desk(given).order("x1", "x2", "y1") == ["x2", "x1", "y1"]
+
+
+def test_of_equal_queues_above_all_below_the_older_go_first() -> None:
+    given = a_cluster().node("n1", cpu=10).queue("y").queue("x")
+    given.queue("y1", parent="y", deserved={"cpu": "4"}).queue("x1", parent="x").queue("x2", parent="x", priority=-1)
+    for item in given.objects:
+        late = item["metadata"]["name"] in ("y", "y1")
+        item["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{int(late)}Z"
+
+    assert Desk(given, tree=True).order("x1", "x2", "y1") == ["x1", "y1", "x2"]
+    assert Desk(given).order("x1", "y1") == ["y1", "x1"]
