@@ -8,7 +8,9 @@ import pytest
 
 from tests.actions.rigs import conf, decide, phases
 from tests.plugins.capacity.desk import Desk, a_world, tree_conf
+from volsched.model.changes import Put
 from volsched.model.verdict import Scope, Step
+from volsched.simulation.manifests import decode
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 # -- placing ----------------------------------------------------------------------------------------------------------
@@ -250,3 +252,29 @@ def test_of_equal_queues_above_all_below_the_older_go_first() -> None:
 
     assert Desk(given, tree=True).order("x1", "x2", "y1") == ["x1", "y1", "x2"]
     assert Desk(given).order("x1", "y1") == ["y1", "x1"]
+
+
+def test_a_new_due_counts_in_the_next_session() -> None:
+    given = a_world(held=2, deserved={"cpu": "4"}).queue("s", deserved={"cpu": "4"})
+    given.group("fill", "s", phase="Running").pod("fill-0", "fill", on="n1", cpu=1)
+    desk = Desk(given)
+    first = desk.order("q", "s")
+
+    desk.stage.apply(Put(decode(a_cluster().queue("s", deserved={"cpu": "1"}).objects[0])))
+    desk.stage.reopen()
+
+    assert (first, desk.order("q", "s")) == (["s", "q"], ["q", "s"])
+
+
+def test_a_queue_that_is_put_below_another_one_takes_along_what_it_holds() -> None:
+    given = a_tree(capability={"cpu": "4"}).group("fill", "c", phase="Running")
+    desk = Desk(given.pod("fill-0", "fill", on="n1", cpu=1), tree=True)
+    first = desk.refusal("c", "more-c-0")
+
+    desk.stage.apply(Put(decode(a_cluster().queue("c", parent="department").objects[0])))
+    desk.stage.reopen()
+    second = desk.refusal("c", "more-c-0")
+
+    assert first is None
+    assert second is not None
+    assert second.message.endswith('"department", above "c", may have no more: cpu: requested 1, used 4, limit 4')

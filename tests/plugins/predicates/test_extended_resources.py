@@ -295,7 +295,7 @@ def test_a_class_that_is_not_understood_is_named() -> None:
     assert 'DeviceClass "gpu": ' in a_rig(cluster, CONFIGURATION).cycle().waiting["a-0"]
 
 
-@pytest.mark.parametrize("plugin", ["proportion", "overcommit"])
+@pytest.mark.parametrize("plugin", ["proportion", "overcommit", "capacity"])
 def test_plugins_that_share_out_the_cluster_leave_the_number_of_devices_to_these(plugin: str) -> None:
     with_plugin = CONFIGURATION.replace("- name: predicates", f"- name: {plugin}\n  - name: predicates")
     cluster = two_nodes(mapped()).job("a", tasks=2, cpu="1", **{GPU: 1})
@@ -306,6 +306,18 @@ def test_plugins_that_share_out_the_cluster_leave_the_number_of_devices_to_these
     decision = a_rig(cluster, with_plugin).cycle()
 
     assert (set(decision.bindings), decision.waiting) == ({"a-0", "a-1"}, {})
+
+
+def test_a_capability_of_them_limits_a_queue_all_the_same() -> None:
+    with_plugin = CONFIGURATION.replace("- name: predicates", "- name: capacity\n  - name: predicates")
+    cluster = two_nodes(mapped()).queue("q", capability={GPU: "1"}).job("a", queue="q", cpu="1", **{GPU: 1})
+    cluster.job("b", queue="q", cpu="1", **{GPU: 1})
+
+    decision = a_rig(cluster, with_plugin).cycle()
+
+    assert len(decision.bindings) == 1
+    [message] = decision.waiting.values()
+    assert message == f'queue "q" may have no more: {GPU}: requested 1, used 1, limit 1'
 
 
 def test_names_of_claims_are_as_short_as_api_servers_make_them_and_differ_between_pods() -> None:
