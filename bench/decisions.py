@@ -1,7 +1,7 @@
 """How many placements a second the engine decides.
 
 One session places a backlog of gangs of 16 on empty nodes of eight cards each: four card models, 20 queues, every node
-considered for every pod. Nodes and queues are known from an idle session before it; what a start costs is in `sessions`.
+considered for every pod. Nodes and queues are known from an idle session before it; a start is measured in `sessions`.
 Counted are pods that got a node, over the CPU time of the whole session (enqueue, allocate, backfill, closing, statuses
 and Events made; nothing is sent).
 
