@@ -22,15 +22,22 @@ from volsched.model.queue import ROOT
 
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 _PATH: Final = f"/apis/{VOLCANO}/queues"
-_FINAL: Final = (400, 403, 422)
+_FINAL: Final = (400, 422)
 """Refused in a way that asking again does not change soon."""
+_WAY_OUT: Final = (
+    "add manifests/components/queues to the kustomization, which lets the scheduler make them, or make them yourself"
+)
 
 _log = structlog.get_logger(__name__)
 
 
 async def make_standing_queues(api: Api, fence: Fence, default_queue: str) -> None:
-    """Make the root queue and the default queue where they are missing; a webhook that is not up yet is waited for."""
+    """Make the root queue and the default queue where they are missing.
+
+    A webhook that is not up yet is waited for, and so is the right to make queues: that it is missing is said once.
+    """
     backoff = Backoff(0.5, 30.0)
+    lacks_right = False
     while True:
         try:
             for name in await _missing(api, (ROOT, default_queue)):
@@ -39,6 +46,11 @@ async def make_standing_queues(api: Api, fence: Fence, default_queue: str) -> No
             if error.status in _FINAL:
                 _log.warning("a queue that has to exist is missing and cannot be made", error=str(error))
                 return
+            if error.status == 403 and not lacks_right:
+                lacks_right = True
+                _log.warning(
+                    "queues that have to exist are missing and may not be made", way_out=_WAY_OUT, error=str(error)
+                )
             await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
         except FenceError:
             return

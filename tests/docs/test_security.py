@@ -12,7 +12,7 @@ from tests.docs.pages import DOCS, ROOT, codes, headings, rows, section
 
 PAGE = DOCS / "security.md"
 RIGHTS = ROOT / "manifests/rbac"
-PROCESSES = {name: name.lower() for name in ("Scheduler", "Controllers", "Webhooks", "SSH", "Certificates")}
+PROCESSES = {name: name.lower() for name in ("Scheduler", "Controllers", "Webhooks", "SSH", "Queues", "Certificates")}
 READERS = "Readers of queues"
 
 Right = tuple[str, str, str, str, str]

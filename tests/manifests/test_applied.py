@@ -99,21 +99,41 @@ def test_monitoring_is_an_option(cluster: ControlPlane, monitoring_kinds: None, 
             )
 
 
+def may(cluster: ControlPlane, account: str, verb: str, resource: str, **where: str) -> bool:
+    """Whether a ServiceAccount of ours may do something."""
+    user, groups = f"system:serviceaccount:{SYSTEM}:{account}", [f"system:serviceaccounts:{SYSTEM}"]
+    body = {
+        "spec": {"user": user, "groups": groups, "resourceAttributes": {"verb": verb, "resource": resource, **where}}
+    }
+    answer = cluster.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return bool(answer["status"]["allowed"])
+
+
+def test_making_queues_is_an_option(cluster: ControlPlane, tmp_path: Path) -> None:
+    folder = a_kustomization(tmp_path, [MANIFESTS / "rbac"], [MANIFESTS / "components/queues"])
+    verbs = ("create", "list", "watch", "patch", "update", "delete")
+
+    def allowed() -> list[str]:
+        group = "scheduling.volcano.sh"
+        return [verb for verb in verbs if may(cluster, "volsched-scheduler", verb, "queues", group=group)]
+
+    with installed(cluster, MANIFESTS / "rbac"):
+        assert allowed() == ["list", "watch"]
+    with installed(cluster, folder):
+        assert allowed() == ["create", "list", "watch"]
+
+
 def test_keys_for_volcano_jobs_are_an_option(cluster: ControlPlane, tmp_path: Path) -> None:
     folder = a_kustomization(tmp_path, [MANIFESTS / "rbac"], [MANIFESTS / "components/ssh"])
-    user, groups = f"system:serviceaccount:{SYSTEM}:volsched-controllers", [f"system:serviceaccounts:{SYSTEM}"]
 
-    def may(verb: str) -> bool:
-        what = {"verb": verb, "resource": "secrets", "namespace": "default"}
-        body = {"spec": {"user": user, "groups": groups, "resourceAttributes": what}}
-        answer = cluster.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
-        return bool(answer["status"]["allowed"])
+    def may_with_secrets(verb: str) -> bool:
+        return may(cluster, "volsched-controllers", verb, "secrets", namespace="default")
 
     with installed(cluster, folder) as made:
-        assert [verb for verb in ("create", "get", "list", "patch", "update", "delete") if may(verb)] == ["create"]
+        assert [v for v in ("create", "get", "list", "patch", "update", "delete") if may_with_secrets(v)] == ["create"]
         assert "validatingadmissionpolicy.admissionregistration.k8s.io/volsched-ssh" in made
         assert "validatingadmissionpolicybinding.admissionregistration.k8s.io/volsched-ssh" in made
-    assert not may("create")
+    assert not may_with_secrets("create")
 
 
 def test_one_node_that_takes_pods_is_enough_for_both_replicas(cluster: ControlPlane) -> None:
