@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.scheduling import GROUPS, SYSTEM, Installed, Json, VolschedProcess
+from tests.cluster.scheduling import GROUPS, PATIENCE, SYSTEM, Installed, Json, VolschedProcess
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import FaultProxy
 
@@ -50,7 +52,7 @@ class Controlled(Installed):
         """Start a scheduler and controllers, and return the latter once both are at work."""
         self.start()
         process = self.control(proxy=proxy)
-        process.wait_for(AT_WORK, 30)
+        process.wait_for(AT_WORK)
         self.processes[-1].wait_leading()
         return process
 
@@ -100,7 +102,7 @@ class Controlled(Installed):
         template = self.template(annotations, cpu="1", spec={"restartPolicy": "Never"})
         return {"name": name, "replicas": replicas, "template": template, **fields}
 
-    def wait_job(self, namespace: str, name: str, phase: str, timeout: float = 60.0) -> Json:
+    def wait_job(self, namespace: str, name: str, phase: str, timeout: float = PATIENCE) -> Json:
         """Wait until a Volcano Job has this phase."""
         path = f"{JOBS}/namespaces/{namespace}/jobs/{name}"
         return self.api.wait_for(path, lambda job: phase_of(job) == phase, timeout)
@@ -112,7 +114,7 @@ class Controlled(Installed):
         found = self.api.items(f"{GROUPS}/namespaces/{namespace}/podgroups")
         return {group["metadata"]["name"]: group for group in found}
 
-    def wait_groups(self, namespace: str, count: int, timeout: float = 45.0) -> list[Json]:
+    def wait_groups(self, namespace: str, count: int, timeout: float = PATIENCE) -> list[Json]:
         """Wait until there are just so many PodGroups."""
         path = f"{GROUPS}/namespaces/{namespace}/podgroups"
         return list(self.api.wait_for(path, lambda found: len(found["items"]) == count, timeout)["items"])
@@ -124,7 +126,7 @@ class Controlled(Installed):
         })  # fmt: skip
         return name
 
-    def wait_queue(self, name: str, timeout: float = 45.0, **status: Any) -> Json:
+    def wait_queue(self, name: str, timeout: float = PATIENCE, **status: Any) -> Json:
         """Wait until a queue's status says all of this."""
 
         def says(queue: Json) -> bool:
@@ -138,8 +140,26 @@ def phase_of(job: Json) -> str:
     return str(job.get("status", {}).get("state", {}).get("phase", ""))
 
 
-def renew_volcano_lease(installed: Installed, holder: str = "vc-0") -> None:
-    """Renew, or make, the Lease that Volcano's controllers hold."""
+@contextlib.contextmanager
+def volcano_at_work(installed: Installed, holder: str = "vc-0") -> Iterator[None]:
+    """Have Volcano's controllers hold their Lease, and renew it all the time, within a ``with`` block."""
+    is_over = threading.Event()
+
+    def renew() -> None:
+        while not is_over.wait(0.5):
+            _renew_volcano_lease(installed, holder)
+
+    _renew_volcano_lease(installed, holder)
+    renewing = threading.Thread(target=renew)
+    renewing.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        renewing.join()
+
+
+def _renew_volcano_lease(installed: Installed, holder: str) -> None:
     spec = {"holderIdentity": holder, "renewTime": time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())}
     path = f"{VOLCANO_LEASES}/vc-controller-manager"
     if installed.api.find(path) is None:

@@ -22,12 +22,13 @@ from cryptography import x509
 from plugins.mgpu.devices import POLICY
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
-from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, SYSTEM, Json, eventually
+from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, PATIENCE, SYSTEM, Json, eventually, wait_allowed
 from volsched.testing.controlplane import ControlPlane, a_pod
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+CERTIFICATES = f"system:serviceaccount:{SYSTEM}:volsched-certificates"
 SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/volsched-webhooks"
 CORE = "vke.volcengine.com/mgpu-core"
 MEMORY = "vke.volcengine.com/mgpu-memory"
@@ -35,12 +36,6 @@ MULTIPLE = "vke.volcengine.com/container-multiple-gpu"
 QUOTA = "volcano.sh/card.quota"
 NO_QUOTA = '{"A100": -1}'
 """A quota that the schema of Queues lets in and admission does not."""
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def run_certificates(*flags: str) -> subprocess.CompletedProcess[str]:
@@ -75,22 +70,32 @@ class Admitting:
 
     def replica(self) -> tuple[int, ControllersProcess]:
         """Start a controllers process that answers reviews, and wait until it does."""
-        port = free_port()
         files = ("--webhook-certificate", str(self.certificate), "--webhook-key", str(self.key))
-        process = self.controlled.control("--webhook-address", f"127.0.0.1:{port}", *files)
-        process.wait_for("serving webhooks", 40)
-        eventually(lambda: process.page("/readyz")[0] == 200, 30)
+        process = self.controlled.control("--webhook-address", "127.0.0.1:0", *files)
+        [address] = process.wait_for("serving webhooks")["addresses"]
+        port = int(address.rpartition(":")[2])
+        eventually(lambda: process.page("/readyz")[0] == 200)
         self.ports[port] = process
         return port, process
 
     def make_certificates(self, *flags: str) -> str:
         """Run `volsched certificates` with exactly its rights; give the files to the replicas as a kubelet would."""
+        said = self.run_certificates(*flags)
+        certificate, key = self.made()
+        self.key.write_bytes(key)
+        self.certificate.write_bytes(certificate)
+        return said
+
+    def made(self) -> tuple[bytes, bytes]:
+        """The certificate and the key that are in the Secret."""
+        data = self.controlled.api.get(SECRET)["data"]
+        return base64.b64decode(data["tls.crt"]), base64.b64decode(data["tls.key"])
+
+    def run_certificates(self, *flags: str) -> str:
+        """Run `volsched certificates` with exactly its rights."""
         kubeconfig = self.control_plane.kubeconfig_for("volsched-certificates", SYSTEM)
         done = run_certificates("--kubeconfig", str(kubeconfig), "--host", "127.0.0.1", *flags)
         assert done.returncode == 0, done.stderr
-        data = self.controlled.api.get(SECRET)["data"]
-        for path, name in ((self.key, "tls.key"), (self.certificate, "tls.crt")):
-            path.write_bytes(base64.b64decode(data[name]))
         return done.stdout
 
     def ask(self, port: int) -> None:
@@ -99,11 +104,12 @@ class Admitting:
         for hook in hooks["webhooks"]:
             client = {"caBundle": hook["clientConfig"].get("caBundle", "")}
             hook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/validate", **client}
+            hook["timeoutSeconds"] = 30  # the longest there is: who is slow is asked all the same
             for condition in hook.get("matchConditions", ()):
                 if condition["name"] == "ours":
                     condition["expression"] = condition["expression"].replace("'volsched'", f"'{self.controlled.name}'")
         self.controlled.api.replace(f"{HOOKS}/volsched-webhooks", hooks)
-        eventually(lambda: self._is_asked(self.ports[port]), 30)
+        eventually(lambda: self._is_asked(self.ports[port]))
 
     def _is_asked(self, process: ControllersProcess) -> bool:
         refused = 'volsched_admission_reviews_total{answer="refused",operation="CREATE",resource="queues"}'
@@ -123,7 +129,7 @@ class Admitting:
             env=os.environ | {"KUBECONFIG": str(control_plane.kubeconfig)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         return Said(done.returncode, done.stdout + done.stderr)
@@ -146,6 +152,9 @@ def admitting(controlled: Controlled, tmp_path: Path) -> Iterator[Admitting]:
     control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
     control_plane.kubectl("apply", "-k", str(MANIFESTS / "base/webhooks"))
     control_plane.kubectl("label", "namespace", SYSTEM, "--overwrite", "volsched.io/webhooks=own")
+    kind = {"group": "admissionregistration.k8s.io", "resource": "validatingwebhookconfigurations"}
+    for what in ({"resource": "secrets", "namespace": SYSTEM}, kind):
+        wait_allowed(control_plane, CERTIFICATES, verb="get", name="volsched-webhooks", **what)
     yield Admitting(controlled, tmp_path / "tls.crt", tmp_path / "tls.key")
     control_plane.kubectl("delete", "--ignore-not-found", "-k", str(MANIFESTS / "base/webhooks"))
     control_plane.kubectl("label", "namespace", SYSTEM, "volsched.io/webhooks-")
@@ -284,7 +293,7 @@ def test_podgroups_and_the_configuration_are_judged(asked: Admitting, namespace:
 
 def test_queues_that_are_needed_cannot_be_deleted(asked: Admitting, namespace: str) -> None:
     [process] = asked.ports.values()
-    process.wait_for(AT_WORK, 30)
+    process.wait_for(AT_WORK)
     asked.controlled.api.wait_for(f"{GROUPS}/queues/default", lambda _: True)
     name = asked.controlled.queue(f"team-{uuid.uuid4().hex[:6]}")
     group = a_group(namespace, queue=name, minMember=1)
@@ -370,7 +379,7 @@ def test_the_api_server_goes_on_when_nobody_answers(asked: Admitting, namespace:
 
 def test_a_replica_that_does_not_lead_answers_too(asked: Admitting, namespace: str) -> None:
     [leader] = asked.ports.values()
-    leader.wait_for(AT_WORK, 30)
+    leader.wait_for(AT_WORK)
     port, follower = asked.replica()
     asked.ask(port)
     assert json.loads(follower.page("/configz")[1])["leader"] is False
@@ -387,7 +396,7 @@ def test_a_replica_that_does_not_lead_answers_too(asked: Admitting, namespace: s
 def serial_at(port: int) -> int:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection(("127.0.0.1", port), 5) as raw, context.wrap_socket(raw) as tls:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as raw, context.wrap_socket(raw) as tls:
         found = tls.getpeercert(binary_form=True)
     assert found is not None
     return x509.load_der_x509_certificate(found).serial_number
@@ -399,18 +408,15 @@ def test_certificates_are_renewed_without_a_restart_and_nobody_is_turned_away(as
     first = serial_at(port)
     assert "nothing to do" in asked.make_certificates()
 
-    old = asked.certificate.read_bytes(), asked.key.read_bytes()
-    said = asked.make_certificates("--valid-for", "8761h", "--renew-before", "8760h")
-    new = asked.certificate.read_bytes(), asked.key.read_bytes()
-    asked.certificate.write_bytes(old[0])
-    asked.key.write_bytes(old[1])
+    said = asked.run_certificates("--valid-for", "8761h", "--renew-before", "8760h")
+    new = asked.made()
     assert "made a certificate" in said
     assert "[MGPU103]" in asked.apply(pod).text, "the API server trusts the one before as long as it is served"
     asked.certificate.write_bytes(new[0])
-    process.wait_for("no certificate for webhooks", 20)  # the key is still that of the one before
+    process.wait_for("no certificate for webhooks")  # the key is still that of the one before
     assert serial_at(port) == first
     asked.key.write_bytes(new[1])
-    process.wait_for("new certificate for webhooks in use", 20)
+    process.wait_for("new certificate for webhooks in use")
 
     assert serial_at(port) == x509.load_pem_x509_certificate(new[0]).serial_number != first
     assert "[MGPU103]" in asked.apply(pod).text
@@ -435,21 +441,20 @@ def test_without_its_rights_admission_does_not_hold_up_the_controllers(admitting
 
     process = admitting.controlled.control("--webhook-address", "127.0.0.1:0", *files)
 
-    process.wait_for(AT_WORK, 30)
+    process.wait_for(AT_WORK)
     assert process.page("/readyz") == (503, "not listed yet: nodes\n")
 
 
 def test_a_replica_waits_for_its_certificate_and_is_not_ready_before(admitting: Admitting) -> None:
-    port = free_port()
     files = ("--webhook-certificate", str(admitting.certificate), "--webhook-key", str(admitting.key))
-    process = admitting.controlled.control("--webhook-address", f"127.0.0.1:{port}", *files)
-    process.wait_for(AT_WORK, 30)
-    process.wait_for("waiting for it", 30)
+    process = admitting.controlled.control("--webhook-address", "127.0.0.1:0", *files)
+    process.wait_for(AT_WORK)
+    process.wait_for("waiting for it")
     status, problem = process.page("/readyz")
     assert status == 503
     assert "no certificate for webhooks" in problem
 
     admitting.make_certificates()
 
-    process.wait_for("serving webhooks", 30)
-    eventually(lambda: process.page("/readyz")[0] == 200, 30)
+    process.wait_for("serving webhooks")
+    eventually(lambda: process.page("/readyz")[0] == 200)

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIGURATION, Installed, eventually, still
+from tests.cluster.scheduling import CONFIGURATION, QUICK_LEASE, Installed, eventually, still
 from tests.cluster.test_resource_claims import (
     DEVICES,
     DIRECT,
-    QUICK_LEASE,
     Fleet,
     devices_of,
     pod_with,
@@ -29,7 +28,7 @@ Json = dict[str, Any]
 PREPARING = 'volsched_lane_depth{lane="volumes"}'
 CONDITIONS = {"bindingConditions": ["example.com/Attached"], "bindingFailureConditions": ["example.com/Broken"]}
 QUICK = CONFIGURATION.replace(
-    "- name: predicates", "- name: predicates\n    arguments: {dynamicresources.bindingTimeoutSeconds: 3}"
+    "- name: predicates", "- name: predicates\n    arguments: {dynamicresources.bindingTimeoutSeconds: 6}"
 )
 
 
@@ -161,7 +160,7 @@ def test_a_device_that_takes_too_long_is_given_back(
     installed.make_pods(namespace, [installed.pod("p", cpu="1", spec=using("c"))])
     before = fabric.wait_reserved("c", "p")["status"]["allocation"]
     said = installed.wait_event(namespace, "p", "FailedScheduling")["message"]
-    assert f"resourceclaim {namespace}/c: not true within 3s: example.com/Attached of device {fabric.name}/" in said
+    assert f"resourceclaim {namespace}/c: not true within 6s: example.com/Attached of device {fabric.name}/" in said
 
     eventually(
         lambda: (

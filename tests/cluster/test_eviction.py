@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import GROUPS, Installed, Json, eventually, still
+from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, Json, eventually, still
 from volsched.testing.controlplane.stages import STOP_AFTER
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
@@ -18,11 +18,9 @@ pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 VERSION = "scheduling.volcano.sh/v1beta1"
 QUEUES = f"{GROUPS}/queues"
+UNTIL_LET_GO = "1000h"
+"""How long pods take to stop that a test lets go by itself."""
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
-QUICK_LEASE = (
-    *("--leader-elect-lease-duration", "4s", "--leader-elect-renew-deadline", "3s"),
-    *("--leader-elect-retry-period", "500ms"),
-)
 
 CONFIGURATION = """
 actions: "enqueue, allocate, preempt, reclaim, backfill"
@@ -110,8 +108,22 @@ class Town:
             and "deletionTimestamp" not in pod["metadata"]
         )
 
-    def wait_running(self, prefix: str, count: int, timeout: float = 30.0) -> None:
-        eventually(lambda: len(self.running(prefix)) == count, timeout, f"{count} pods {prefix}* run")
+    def wait_running(self, prefix: str, count: int) -> None:
+        eventually(lambda: len(self.running(prefix)) == count, what=f"{count} pods {prefix}* run")
+
+    def wait_stopping(self, count: int) -> dict[str, Json]:
+        """Wait until so many pods are being deleted, and return them."""
+
+        def stopping() -> dict[str, Json]:
+            return {name: pod for name, pod in self.pods().items() if "deletionTimestamp" in pod["metadata"]}
+
+        eventually(lambda: len(stopping()) == count, what=f"{count} pods are being deleted")
+        return stopping()
+
+    def let_go(self, count: int) -> None:
+        """Have the pods that are being deleted, so many, be gone, as once their containers have ended."""
+        for name in self.wait_stopping(count):
+            self.api.delete(f"/api/v1/namespaces/{self.namespace}/pods/{name}", grace_seconds=0)
 
     def nominations(self) -> dict[str, str]:
         return {
@@ -129,7 +141,7 @@ def town(installed: Installed, namespace: str, tmp_path: Path) -> Iterator[Town]
 def test_a_gang_of_high_priority_takes_the_place_of_the_fewest_low_ones(town: Town, make_nodes: MakeNodes) -> None:
     [first, second] = make_nodes(2, cpu="4")
     scheduler = town.start()
-    town.gang("low", 8, "low", minimum=1, cpu="1", stop="2s")
+    town.gang("low", 8, "low", minimum=1, cpu="1", stop=UNTIL_LET_GO)
     town.wait_running("low", 8)
 
     town.gang("high", 3, "high", cpu="1")
@@ -138,9 +150,7 @@ def test_a_gang_of_high_priority_takes_the_place_of_the_fewest_low_ones(town: To
     nominated = town.nominations()
     assert set(nominated) == {"high-0", "high-1", "high-2"}
     assert set(nominated.values()) <= {first, second}
-    victims = {name: pod for name, pod in town.pods().items() if "deletionTimestamp" in pod["metadata"]}
-    assert len(victims) == 3
-    for name, pod in victims.items():
+    for name, pod in town.wait_stopping(3).items():
         [condition] = [c for c in pod["status"]["conditions"] if c["type"] == "DisruptionTarget"]
         assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
         assert "high-" in condition["message"]
@@ -150,6 +160,7 @@ def test_a_gang_of_high_priority_takes_the_place_of_the_fewest_low_ones(town: To
     waits = town.installed.condition(town.namespace, "high-0")
     assert "can go to node" in waits["message"]
 
+    town.let_go(3)
     town.wait_running("high", 3)
     assert len(town.running("low")) == 5
     assert sorted(p["spec"]["nodeName"] for n, p in town.pods().items() if n in nominated) == sorted(nominated.values())
@@ -161,7 +172,7 @@ def test_a_gang_of_high_priority_takes_the_place_of_the_fewest_low_ones(town: To
 def test_a_nomination_is_cleared_when_room_is_found_elsewhere(town: Town, make_nodes: MakeNodes) -> None:
     make_nodes(1, cpu="1")
     town.start()
-    town.gang("low", 1, "low", cpu="1", stop="1000s")
+    town.gang("low", 1, "low", cpu="1", stop=UNTIL_LET_GO)
     town.wait_running("low", 1)
     town.gang("high", 1, "high", cpu="1")
     eventually(lambda: "high-0" in town.nominations())
@@ -175,13 +186,15 @@ def test_a_nomination_is_cleared_when_room_is_found_elsewhere(town: Town, make_n
 def test_cores_that_are_free_already_are_kept_with_a_port_that_is_not_yet(town: Town, make_nodes: MakeNodes) -> None:
     [node] = make_nodes(1, cpu="4")
     town.start()
-    town.gang("low", 1, "low", cpu="1", stop="4s", port=8080)
+    town.gang("low", 1, "low", cpu="1", stop=UNTIL_LET_GO, port=8080)
     town.wait_running("low", 1)
     town.gang("high", 1, "high", cpu="3", port=8080)
     eventually(lambda: town.nominations() == {"high-0": node})
 
     town.gang("late", 1, "low", cpu="2")
 
+    eventually(lambda: town.installed.condition(town.namespace, "late-0").get("status") == "False")
+    town.let_go(1)
     town.wait_running("high", 1)
     assert "nodeName" not in town.pods()["late-0"]["spec"]
     evicted = [e["involvedObject"]["name"] for e in town.installed.events(town.namespace) if e["reason"] == "Preempted"]
@@ -209,19 +222,20 @@ def test_a_scheduler_killed_between_eviction_and_binding_leaves_nothing_stuck(
 ) -> None:
     [node] = make_nodes(1, cpu="4")
     first = town.start()
-    town.gang("low", 4, "low", minimum=1, cpu="1", stop="4s")
+    town.gang("low", 4, "low", minimum=1, cpu="1", stop=UNTIL_LET_GO)
     town.wait_running("low", 4)
     town.gang("high", 2, "high", cpu="2")
     eventually(lambda: town.nominations() == {"high-0": node, "high-1": node}, what=str(town.nominations()))
 
     first.kill()
     second = town.start()
+    town.let_go(4)
 
-    town.wait_running("high", 2, 40.0)
+    town.wait_running("high", 2)
     assert town.running("low") == []
     evicted = [e for e in town.installed.events(town.namespace) if e["reason"] == "Preempted"]
     assert len({e["involvedObject"]["name"] for e in evicted}) <= 4
-    assert second.metric("volsched_pods_bound_total") == 2
+    eventually(lambda: second.metric("volsched_pods_bound_total") == 2)
 
 
 @pytest.mark.parametrize("keeping", [False, True])

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.clock import Clock
 from tests.cluster.conftest import MakeNodes
+from tests.cluster.scheduling import PATIENCE
 from volsched.kube import events as events_module
+from volsched.kube import statuses
 from volsched.kube.binder import PrebindError
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
@@ -65,8 +68,8 @@ class Harness:
     async def ready(self) -> None:
         await self.until(lambda: all(informer.listed for informer in self.informers))
 
-    async def until(self, condition: Callable[[], object], within: float = 15.0) -> None:
-        deadline = time.monotonic() + within
+    async def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < deadline, self.changes
             await asyncio.sleep(0.02)
@@ -81,11 +84,11 @@ class Harness:
         meta = pod["metadata"]
         return Bind(meta["uid"], meta["namespace"], meta["name"], node, **keywords)
 
-    async def do(self, *steps: Step, changes: int = 1, within: float = 15.0) -> list[Change]:
+    async def do(self, *steps: Step, changes: int = 1) -> list[Change]:
         """Execute steps and return what was reported, once so many changes have come."""
         self.changes.clear()
         self.executor.execute(steps)
-        await self.until(lambda: len(self.changes) >= changes, within)
+        await self.until(lambda: len(self.changes) >= changes)
         return list(self.changes)
 
 
@@ -146,7 +149,7 @@ async def test_a_binding_that_was_not_confirmed_ends_as_bound_once(
     pod = harness.make("one")
     fault_proxy.inject(trouble, method="POST", path="/binding$", times=times)
 
-    changes = await harness.do(harness.bind(pod, node), within=25)
+    changes = await harness.do(harness.bind(pod, node))
 
     assert changes == [Bound(pod["metadata"]["uid"], node)]
     assert fault_proxy.counts.count("create", BINDING, status=201) == 1
@@ -184,17 +187,16 @@ async def test_a_refused_pod_comes_back_later_each_time_and_others_do_not_wait(
     rule = fault_proxy.inject(denied, method="POST", path="/pods/refused/binding$")
     refused = harness.bind(harness.make("refused"), node)
 
-    waits = []
-    for _ in range(5):
+    for longest in (1, 2, 4, 8, 10):
+        before = time.time()
         [change] = await harness.do(refused)
+        after = time.time()  # the wait began some time between the two
         assert isinstance(change, BindFailed)
         assert change.retry_at is not None
         assert "denied by a policy" in change.message
-        waits.append(change.retry_at - time.time())
+        assert before + longest / 2 <= change.retry_at <= after + longest
     rule.remove()
 
-    for wait, longest in zip(waits, (1, 2, 4, 8, 10), strict=True):
-        assert longest / 2 - 0.2 <= wait <= longest
     assert await harness.do(refused) == [Bound(refused.uid, node)]
 
 
@@ -352,8 +354,11 @@ async def test_a_pod_condition_is_written_once_for_each_change_and_keeps_its_tim
 
 
 async def test_a_pod_that_is_bound_at_once_is_never_called_unschedulable(
-    harness: Harness, node: str, fault_proxy: FaultProxy
+    harness: Harness, node: str, fault_proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clock = Clock()
+    for module in (statuses, events_module):
+        monkeypatch.setattr(module, "time", clock)
     pod = harness.make("quick")
     uid = pod["metadata"]["uid"]
     why = Tell("Pod", "v1", harness.namespace, "quick", uid, "Warning", "FailedScheduling", "for a moment")
@@ -361,7 +366,8 @@ async def test_a_pod_that_is_bound_at_once_is_never_called_unschedulable(
     harness.executor.execute([WritePodCondition(uid, harness.namespace, "quick", "Unschedulable", "x"), why])
     await asyncio.sleep(0.2)
     await harness.do(harness.bind(pod, node))
-    await asyncio.sleep(1.5)
+    clock.now += 10.0
+    await asyncio.sleep(1.5)  # longer than what is told and written waits before it looks again
 
     assert fault_proxy.counts.count("patch", "/pods/*/status") == 0
     assert condition_of(harness.get("quick"))["status"] == "True"
@@ -370,7 +376,8 @@ async def test_a_pod_that_is_bound_at_once_is_never_called_unschedulable(
 
 
 async def test_events_are_told_once_counted_up_and_spaced(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events_module, "FIRST_INTERVAL_SECONDS", 0.5)
+    clock = Clock()
+    monkeypatch.setattr(events_module, "time", clock)
     monkeypatch.setattr(events_module, "SETTLE_SECONDS", 0.0)
     path = f"/api/v1/namespaces/{harness.namespace}/events"
 
@@ -384,16 +391,23 @@ async def test_events_are_told_once_counted_up_and_spaced(harness: Harness, monk
     [event] = harness.control_plane.api.items(path)
     assert len(event["message"].encode()) <= 1000
     assert event["metadata"]["name"].startswith("p" * 200)
+    await harness.until(lambda: harness.executor.events.sent == 1)
     for _ in range(50):
         tell("ü" * 2000)
-    await harness.until(lambda: harness.control_plane.api.items(path)[0]["count"] > 40)
+    await harness.until(lambda: harness.executor.events.suppressed == 49)
+    clock.now += events_module.FIRST_INTERVAL_SECONDS
+    tell("ü" * 2000)
+    await harness.until(lambda: harness.control_plane.api.items(path)[0]["count"] == 52)
     assert len(harness.control_plane.api.items(path)) == 1
-    for index in range(20):
+    await harness.until(lambda: harness.executor.events.sent == 2)
+    for index in range(19):
         tell(f"other words {index}")
-        await asyncio.sleep(0.01)
+    await harness.until(lambda: harness.executor.events.suppressed == 50 + 18)
+    clock.now += 2 * events_module.FIRST_INTERVAL_SECONDS
+    tell("other words 19")
     await harness.until(lambda: len(harness.control_plane.api.items(path)) == 2)
     assert "other words 19" in {event["message"] for event in harness.control_plane.api.items(path)}
-    assert harness.executor.events.suppressed >= 19
+    assert harness.executor.events.suppressed == 50 + 19
 
 
 async def test_when_there_is_too_much_to_tell_where_pods_went_is_left_out_and_refusals_are_not(
@@ -410,7 +424,7 @@ async def test_when_there_is_too_much_to_tell_where_pods_went_is_left_out_and_re
     for index in range(500):
         lane.tell(tell(index, "Scheduled"))
         lane.tell(tell(index, "FailedScheduling"))
-    await harness.until(lambda: lane.depth == 0, within=40)
+    await harness.until(lambda: lane.depth == 0)
     await asyncio.sleep(0.5)
 
     reasons = [e["reason"] for e in harness.control_plane.api.items(f"/api/v1/namespaces/{harness.namespace}/events")]
@@ -465,7 +479,7 @@ async def test_a_volume_is_reserved_for_its_claim_and_bound_before_the_pod_is(
     await harness.until(lambda: f"{harness.namespace}/data" in harness.views.claims)
     write = VolumeWrite("static", f"{harness.namespace}/data", volume, node, 20.0)
 
-    [change] = await harness.do(harness.bind(pod, node, volumes=(write,)), within=40)
+    [change] = await harness.do(harness.bind(pod, node, volumes=(write,)))
 
     assert change == Bound(pod["metadata"]["uid"], node)
     claim = api.get(f"{claims}/data")
@@ -513,7 +527,7 @@ async def test_a_claim_is_provisioned_on_its_node_or_the_pod_comes_back(
     volume = a_volume(f"made-{harness.namespace}", storage_class)
     volume["spec"]["claimRef"] = {"namespace": harness.namespace, "name": "data"}
     api.create("/api/v1/persistentvolumes", volume)
-    await harness.until(lambda: harness.changes, within=40)
+    await harness.until(lambda: harness.changes)
 
     assert harness.changes == [Bound(pod["metadata"]["uid"], second)]
     api.delete(f"/api/v1/persistentvolumes/made-{harness.namespace}")

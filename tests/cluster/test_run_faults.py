@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import GROUPS, LEASE, Installed, eventually, still
+from tests.cluster.scheduling import GROUPS, LEASE, QUICK_LEASE, Installed, eventually, moment, still
 from volsched.testing.controlplane import a_node
 from volsched.testing.controlplane.faults import (
     BlackHole,
@@ -35,10 +34,6 @@ from volsched.testing.controlplane.request_counts import WRITES
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
 DIRECT = ("--plain-pods", "direct")
-QUICK_LEASE = (
-    *("--leader-elect-lease-duration", "4s", "--leader-elect-renew-deadline", "3s"),
-    *("--leader-elect-retry-period", "500ms"),
-)
 BINDING = "/api/v1/namespaces/*/pods/*/binding"
 
 
@@ -49,11 +44,6 @@ def overcommitted(installed: Installed, namespace: str, cpu: int) -> dict[str, i
     return {node: count for node, count in counts.items() if count > cpu}
 
 
-def moment(line: dict[str, Any]) -> datetime:
-    """When a line of the log was written."""
-    return datetime.fromisoformat(line["time"])
-
-
 def test_a_leader_killed_while_it_binds_is_followed_by_another_and_each_pod_is_bound_once(
     installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
@@ -62,17 +52,15 @@ def test_a_leader_killed_while_it_binds_is_followed_by_another_and_each_pod_is_b
     second = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy)
     second.wait_for("everything is listed")
     assert second.page("/readyz")[0] == 200
-    with fault_proxy.inject(Latency(0.05), method="POST", path="/binding$"):
+    with fault_proxy.inject(Latency(0.5), method="POST", path="/binding$"):  # all of them would take half a minute
         installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(300)])
-        eventually(lambda: fault_proxy.counts.count("create", BINDING, status=201) > 60)
+        eventually(lambda: fault_proxy.counts.count("create", BINDING, status=201) > 20)
         first.kill()
-    killed_at = time.monotonic()
     bound_by_first = fault_proxy.counts.count("create", BINDING, status=201)
     assert bound_by_first < 300
 
-    placed = installed.wait_bound(namespace, 300, timeout=40)
+    placed = installed.wait_bound(namespace, 300)
 
-    assert time.monotonic() - killed_at < 20
     assert len(placed) == 300
     assert fault_proxy.counts.count("create", BINDING, status=201) <= 300
     assert not overcommitted(installed, namespace, 32)
@@ -84,30 +72,36 @@ def test_a_leader_killed_while_it_binds_is_followed_by_another_and_each_pod_is_b
 def test_a_leader_whose_lease_cannot_be_renewed_stops_before_another_may_begin(
     installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
-    """Everything but the Lease gets through, so only the fence keeps the old leader from writing."""
+    """Everything but the Lease gets through, so only the fence keeps the old leader from writing.
+
+    What it did is judged by the order in which the processes say things, not by how long this test takes.
+    """
     make_nodes(4, cpu="64")
-    first = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
-    second = installed.start(*DIRECT, *QUICK_LEASE)
+    lease = (*QUICK_LEASE, "--leader-elect-lease-duration", "20s", "--leader-elect-renew-deadline", "4s")
+    first = installed.start(*DIRECT, *lease, proxy=fault_proxy).wait_leading()
+    second = installed.start(*DIRECT, *lease)
     second.wait_for("everything is listed")
 
     fault_proxy.inject(BlackHole(), path="/leases/")
-    began = datetime.now(UTC)
     number = 0
-    while not first.said("lost the lease"):
+
+    def has_lost_it() -> bool:
+        nonlocal number
         installed.make_pods(namespace, [installed.pod(f"p{number}", cpu="10m")])
         number += 1
-        assert datetime.now(UTC) - began < timedelta(seconds=20)
-    time.sleep(0.3)  # what had been sent before has its answer by then
-    written = fault_proxy.counts.count("create", BINDING)
+        return bool(first.said("lost the lease"))
+
+    eventually(has_lost_it)
+    late = fault_proxy.inject(Latency(0.0), method="POST", path=r"/pods/late\d+/binding$")
     installed.make_pods(namespace, [installed.pod(f"late{i}", cpu="10m") for i in range(10)])
 
-    lost_at = moment(first.wait_for("lost the lease"))
-    assert timedelta(seconds=2) < lost_at - began < timedelta(seconds=4)
-    assert lost_at < moment(second.wait_for("leading"))
-    assert first.process.wait(10) == 1
+    tried_at, lost_at = moment(first.wait_for("could not renew the lease")), moment(first.wait_for("lost the lease"))
+    assert tried_at < lost_at < moment(second.wait_for("leading"))
+    assert "could not be renewed for 4s" in first.said("lost the lease")[0]["event"]
+    assert first.wait() == 1
     installed.wait_bound(namespace, number + 10)
-    assert written > 5
-    assert fault_proxy.counts.count("create", BINDING) == written
+    assert fault_proxy.counts.count("create", BINDING) > 5
+    assert late.hits == 0
 
 
 def test_a_leader_cut_off_from_everything_exits_and_the_other_takes_over(
@@ -121,7 +115,7 @@ def test_a_leader_cut_off_from_everything_exits_and_the_other_takes_over(
     fault_proxy.partition(True)
     installed.make_pods(namespace, [installed.pod("one", cpu="1")])
 
-    assert first.process.wait(15) == 1
+    assert first.wait() == 1
     assert "lost the lease" in first.log.read_text()
     installed.wait_bound(namespace, 1)
     fault_proxy.partition(False)
@@ -171,11 +165,12 @@ def test_whatever_happens_on_the_way_the_same_pods_are_bound_in_the_end(
     for rule in rules:
         rule.remove()
 
-    assert len(installed.wait_bound(namespace, 40, timeout=60)) == 40
+    assert len(installed.wait_bound(namespace, 40)) == 40
     assert not overcommitted(installed, namespace, 8)
-    assert fault_proxy.counts.count("create", BINDING, status=201) == 40
     installed.wait_group(namespace, "first", "Running")
     installed.wait_group(namespace, "second", "Running")
+    eventually(lambda: fault_proxy.counts.count("create", BINDING, status=201) >= 40)  # the last is counted by now
+    assert fault_proxy.counts.count("create", BINDING, status=201) == 40
     assert scheduler.process.poll() is None
     assert not scheduler.said("unforeseen")
 
@@ -195,7 +190,7 @@ def test_what_was_deleted_while_a_watch_stalled_gives_its_room_back(
     fault_proxy.inject(gone(), path="/pods$", watch=True, times=1)
     installed.make_pods(namespace, [installed.pod(f"new-{i}", cpu="1") for i in range(2)])
 
-    assert set(installed.wait_bound(namespace, 2, timeout=20)) == {"new-0", "new-1"}
+    assert set(installed.wait_bound(namespace, 2)) == {"new-0", "new-1"}
 
 
 def test_a_bind_that_is_refused_for_ever_starves_nobody(
@@ -205,20 +200,24 @@ def test_a_bind_that_is_refused_for_ever_starves_nobody(
     installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
     policy = Respond(403, '{"kind":"Status","reason":"Forbidden","message":"denied by policy"}')
     rule = fault_proxy.inject(policy, method="POST", path="/pods/aaa-refused/binding$")
+    began = time.monotonic()
     installed.make_pods(namespace, [installed.pod("aaa-refused", cpu="1")])
     rule.wait(1)
 
-    began = time.monotonic()
+    undisturbed = 0
     for wave in range(10):
+        before = rule.hits
         installed.make_pods(namespace, [installed.pod(f"p{wave}-{i}", cpu="1") for i in range(4)])
-        installed.wait_bound(namespace, 4 * (wave + 1), timeout=5)
-    time.sleep(max(0.0, 9.0 - (time.monotonic() - began)))
+        installed.wait_bound(namespace, 4 * (wave + 1))
+        undisturbed += rule.hits == before
 
-    assert 2 <= rule.hits <= 6
+    assert undisturbed > 0, "no wave was bound without another attempt at the refused pod"
+    rule.wait(3)
+    assert rule.hits <= 5 + (time.monotonic() - began) / 5, "at most so many attempts fit between waits of 0.5 to 5 s"
     event = installed.wait_event(namespace, "aaa-refused", "FailedScheduling")
     assert "denied by policy" in event["message"]
     rule.remove()
-    assert "aaa-refused" in installed.wait_bound(namespace, 41, timeout=15)
+    assert "aaa-refused" in installed.wait_bound(namespace, 41)
 
 
 def test_a_node_deleted_between_decision_and_write_is_noticed(
@@ -227,7 +226,7 @@ def test_a_node_deleted_between_decision_and_write_is_noticed(
     """The API server accepts a binding to a node that does not exist."""
     [node] = make_nodes(1, cpu="4")
     scheduler = installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
-    rule = fault_proxy.inject(Latency(1.0), method="POST", path="/binding$", times=1)
+    rule = fault_proxy.inject(Latency(5.0), method="POST", path="/binding$", times=1)
     installed.make_pods(namespace, [installed.pod("one", cpu="1")])
     rule.wait(1)
 
@@ -285,19 +284,17 @@ def test_five_thousand_pods_cost_hardly_more_than_their_bindings_and_an_idle_clu
         installed.make_gang(namespace, f"gang-{gang}", 50, cpu="1")
 
     installed.start(*DIRECT, proxy=fault_proxy)
-    installed.wait_bound(namespace, 5000, timeout=120)
+    installed.wait_bound(namespace, 5000, timeout=600)
     for gang in range(20):
         installed.wait_group(namespace, f"gang-{gang}", "Running")
-    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in installed.pods(namespace).values()), 120)
-    time.sleep(2)
+    eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in installed.pods(namespace).values()))
+    quiet_for(fault_proxy, 2.0)
 
     assert fault_proxy.counts.count("create", BINDING, status=201) == 5000
     assert not overcommitted(installed, namespace, 16)
     writes = writes_of(fault_proxy)
     assert sum(writes.values()) <= 5500, writes
-    fault_proxy.counts.clear()
-    time.sleep(5)
-    assert not writes_of(fault_proxy)
+    still(lambda: writes_of(fault_proxy) == writes, 5.0)
 
 
 def test_no_session_is_held_before_everything_is_listed(
@@ -307,16 +304,29 @@ def test_no_session_is_held_before_everything_is_listed(
     [node] = make_nodes(1, cpu="3")
     installed.make_pods(namespace, [installed.pod(f"old-{i}", cpu="1", spec={"nodeName": node}) for i in range(3)])
     installed.make_pods(namespace, [installed.pod("new", cpu="1")])
-    fault_proxy.inject(Latency(3.0), path="^/api/v1/pods$", times=1)
+    rule = fault_proxy.inject(server_error(), path="^/api/v1/pods$")
 
     scheduler = installed.start(*DIRECT, proxy=fault_proxy)
     scheduler.wait_for("leading")
+    rule.wait()
     status, text = scheduler.page("/readyz")
     assert (status, "pods" in text) == (503, True)
+    rule.remove()
     scheduler.wait_leading()
 
     installed.wait_event(namespace, "new", "FailedScheduling")
     assert "nodeName" not in installed.pods(namespace)["new"]["spec"]
+
+
+def quiet_for(proxy: FaultProxy, seconds: float) -> None:
+    """Wait until nothing was written for so long."""
+
+    def is_quiet() -> bool:
+        before = writes_of(proxy)
+        time.sleep(seconds)
+        return writes_of(proxy) == before
+
+    eventually(is_quiet)
 
 
 def writes_of(proxy: FaultProxy) -> dict[str, int]:
@@ -337,8 +347,8 @@ def test_an_outage_of_the_api_server_is_survived(installed: Installed, namespace
     installed.control_plane.restart(down_seconds=2.0)
     installed.make_pods(namespace, [installed.pod("after", cpu="1"), installed.pod("large", cpu="100")])
 
-    installed.wait_bound(namespace, 2, timeout=40)
-    installed.wait_event(namespace, "large", "FailedScheduling", timeout=40)
+    installed.wait_bound(namespace, 2)
+    installed.wait_event(namespace, "large", "FailedScheduling")
     assert scheduler.process.poll() is None
 
 

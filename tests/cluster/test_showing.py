@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIGMAP, GROUPS, Installed, Json, eventually
+from tests.cluster.scheduling import CONFIGMAP, GROUPS, PATIENCE, Installed, Json, eventually, wait_allowed
 from tests.plugins.capacity_card.nodes import GPU, MIG, MPS, card_labels
 from volsched.kube.credentials import Source
 from volsched.kube.informer import PAGE
@@ -53,6 +53,7 @@ def reader(manifests_applied: ControlPlane, namespace: str) -> Iterator[Path]:
     subject = {"kind": "ServiceAccount", "name": "reader", "namespace": namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READER}
     server.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
+    wait_allowed(manifests_applied, f"system:serviceaccount:{namespace}:reader", verb="list", resource="nodes")
     yield manifests_applied.kubeconfig_for("reader", namespace)
     server.delete(f"{RBAC}/clusterrolebindings/{name}")
 
@@ -67,7 +68,7 @@ def stranger(manifests_applied: ControlPlane, namespace: str) -> Path:
 
 def volsched(*args: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "volsched", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def shown(*args: str | Path) -> Json:
