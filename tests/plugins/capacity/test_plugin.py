@@ -13,6 +13,7 @@ from tests.plugins.predicates.test_devices import using
 from volsched.framework.loading import ConfigurationError
 from volsched.model.changes import Put
 from volsched.model.plan import Tell
+from volsched.model.series import Numbers
 from volsched.registry import load_configuration, load_profile
 from volsched.simulation.manifests import decode
 from volsched.testing.builders import ClusterBuilder, Decision, a_cluster, a_rig
@@ -158,9 +159,9 @@ def test_without_a_hierarchy_parents_do_not_matter() -> None:
     assert (told(decision), sorted(decision.bindings)) == ([], ["some-0"])
 
 
-def limits(decision: Decision) -> dict[tuple[str, ...], float]:
+def limits(decision: Decision) -> Numbers:
     [(_, numbers)] = [found for found in decision.report.series if found[0].name == "volsched_queue_limit"]
-    return dict(numbers)
+    return numbers
 
 
 def test_what_queues_may_have_is_shown_as_far_as_it_is_limited() -> None:
@@ -182,3 +183,13 @@ def test_a_new_limit_counts_in_the_next_session() -> None:
 
     assert sorted(first.bindings) == [f"other-{number}" for number in range(4)]
     assert sorted(second.bindings) == [f"more-{number}" for number in range(4)]
+
+
+def test_dues_are_made_anew_only_when_something_changed_that_they_are_made_from() -> None:
+    rig = a_rig(a_world(), conf("allocate", "gang", "predicates capacity"))
+    first, second = limits(rig.cycle()), limits(rig.cycle())
+
+    third = limits(rig.cycle(Put(decode(a_cluster().node("n2", cpu=1).objects[0]))))
+
+    assert first is second
+    assert third["q", "cpu"] == first["q", "cpu"] + 1
