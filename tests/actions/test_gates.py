@@ -70,8 +70,9 @@ def gone(name: str) -> Gone:
     return Gone("Pod", "default", name, f"pod-default-{name}")
 
 
-def test_of_two_pods_one_is_let_in_where_one_fits() -> None:
-    world = World(gated(a_queue(1), "a", "b"))
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+def test_of_two_pods_one_is_let_in_where_one_fits(plugin: str) -> None:
+    world = World(gated(a_queue(1), "a", "b"), plugin)
 
     world.cycle()
     assert world.lifted == ["a"]
@@ -84,10 +85,11 @@ def test_of_two_pods_one_is_let_in_where_one_fits() -> None:
     assert world.lifted == ["b"]
 
 
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
 @pytest.mark.parametrize("others", [[], ["a pod without a gate"]])
-def test_a_pod_that_was_let_in_and_finds_no_node_keeps_the_room_until_it_goes(others: list[str]) -> None:
+def test_a_pod_that_was_let_in_and_finds_no_node_keeps_the_room_until_it_goes(others: list[str], plugin: str) -> None:
     cluster = gated(a_queue(1), "a", spec=NOWHERE)
-    world = World(cluster)
+    world = World(cluster, plugin)
     world.cycle()
     assert world.lifted == ["a"]
 
@@ -124,8 +126,9 @@ def test_a_pod_whose_gate_others_took_away_counts_for_nothing_until_it_has_a_nod
     assert world.lifted == ["b"]
 
 
-def test_pods_that_were_let_in_do_not_keep_one_another_out_when_the_quota_shrinks() -> None:
-    world = World(gated(a_queue(2), "a", "b"))
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+def test_pods_that_were_let_in_do_not_keep_one_another_out_when_the_quota_shrinks(plugin: str) -> None:
+    world = World(gated(a_queue(2), "a", "b"), plugin)
     world.cycle()
     assert world.lifted == ["a", "b"]
 
@@ -146,6 +149,19 @@ def test_a_job_that_moves_takes_what_its_pods_count_for_along() -> None:
 
     assert world.rig.cluster.ungated == {"r": {"cpu": 1000, "pods": 1}}
     assert faults(world.rig.cluster) == []
+
+
+def test_over_a_hierarchy_a_pod_that_was_let_in_counts_above_its_queue_too() -> None:
+    cluster = a_queue(8, parent="dept").queue("dept", capability={"cpu": "1"}).queue("r", parent="dept")
+    gated(cluster, "a", spec=NOWHERE)
+    world = World(gated(cluster, "b", queue="r"), "capacity", hierarchy=True)
+
+    world.cycle()
+    assert world.lifted == ["a"]
+    world.cycle(opened("a", spec=NOWHERE))
+    assert world.lifted == []
+    world.cycle(gone("a"))
+    assert world.lifted == ["b"]
 
 
 def test_a_gate_that_is_being_lifted_is_lifted_once() -> None:
