@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actions.rigs import conf, decide, phases
+from tests.plugins.admission import ADMISSION, a_job_to_admit
 from tests.plugins.capacity.desk import Desk, a_world, tree_conf
 from volsched.model.changes import Put
 from volsched.model.verdict import Scope, Step
@@ -143,38 +144,11 @@ def test_what_a_cluster_has_now_limits_no_queue_of_a_hierarchy() -> None:
 # -- admission --------------------------------------------------------------------------------------------------------
 
 
-def admission(least: dict[str, str] | None, *, held: int = 0, admitted: int = 0, **spec: Any) -> Any:
-    """Why a job of so many cores is not admitted, beside admitted ones, in a queue of at most 4 cores."""
-    given = a_cluster().node("n1", cpu=10, memory="10Gi").queue("q", **{"capability": {"cpu": "4"}, **spec})
-    given.group("run", "q", phase="Running", minResources={"cpu": "1"})
-    for index in range(held):
-        given.pod(f"run-{index}", "run", on="n1", cpu=1)
-    if admitted:
-        given.group("in", "q", phase="Inqueue", minResources={"cpu": str(admitted)})
-    given.group("new", "q", phase="Pending", **({"minResources": least} if least is not None else {}))
-    return Desk(given).not_admitted("new")
-
-
-ADMISSION: dict[str, tuple[dict[str, Any], bool]] = {
-    "nothing asked for": ({"least": None}, True),
-    "all that the queue may have": ({"least": {"cpu": "4"}}, True),
-    "more than it may have": ({"least": {"cpu": "4001m"}}, False),
-    "beside what an admitted job will take": ({"least": {"cpu": "2"}, "admitted": 2}, True),
-    "more than an admitted job leaves": ({"least": {"cpu": "2"}, "admitted": 3}, False),
-    "what runs beyond its minimum is elastic": ({"least": {"cpu": "3"}, "held": 4}, True),
-    "what runs of its minimum is not": ({"least": {"cpu": "4"}, "held": 4}, False),
-    "a resource without a limit": ({"least": {"memory": "10Gi"}}, True),
-    "more of it than there is": ({"least": {"memory": "11Gi"}}, False),
-    "a resource that nobody has": ({"least": {"nvidia.com/gpu": "1"}}, False),
-    "a quota of devices is no resource": ({"least": {"cpu": "1"}, "capability": {"deviceclass/x": "0"}}, True),
-}
-
-
 @pytest.mark.parametrize("what", ADMISSION)
 def test_a_job_is_admitted_when_its_minimum_fits_into_what_its_queue_may_have(what: str) -> None:
     keywords, expected = ADMISSION[what]
 
-    refusal = admission(**keywords)
+    refusal = Desk(a_job_to_admit(**keywords)).not_admitted("new")
 
     assert (refusal is None) is expected
     if refusal is not None:

@@ -10,6 +10,7 @@ import pytest
 from plugins.proportion.plugin import LEAVE_DUE, Books, ProportionPlugin
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
+from tests.plugins.admission import ADMISSION, a_job_to_admit
 from volsched.framework.callbacks import Vote
 from volsched.framework.demand import ACCOUNT, Demand
 from volsched.framework.session import Session
@@ -186,32 +187,10 @@ def test_a_queue_may_take_room_from_others_up_to_its_due_while_it_is_open(
 # -- admission --------------------------------------------------------------------------------------------------------
 
 
-def admission(least: dict[str, str] | None, *, held: int = 0, admitted: int = 0, **spec: Any) -> Any:
-    """The vote on a job of so many cores, beside admitted ones, in a queue of at most 4 cores."""
-    given = a_cluster().node("n1", cpu=10, memory="10Gi").queue("q", **{"capability": {"cpu": "4"}, **spec})
-    given.group("run", "q", phase="Running", minResources={"cpu": "1"})
-    for index in range(held):
-        given.pod(f"run-{index}", "run", on="n1", cpu=1)
-    if admitted:
-        given.group("in", "q", phase="Inqueue", minResources={"cpu": str(admitted)})
-    given.group("new", "q", phase="Pending", **({"minResources": least} if least is not None else {}))
-    desk = Desk(given)
+def admission(least: dict[str, str] | None, **more: Any) -> Any:
+    """The vote on a job."""
+    desk = Desk(a_job_to_admit(least, **more))
     return desk.books.vote(desk.stage.cluster.jobs["default/new"])
-
-
-ADMISSION: dict[str, tuple[dict[str, Any], bool]] = {
-    "nothing asked for": ({"least": None}, True),
-    "all that the queue may have": ({"least": {"cpu": "4"}}, True),
-    "more than it may have": ({"least": {"cpu": "4001m"}}, False),
-    "beside what an admitted job will take": ({"least": {"cpu": "2"}, "admitted": 2}, True),
-    "more than an admitted job leaves": ({"least": {"cpu": "2"}, "admitted": 3}, False),
-    "what runs beyond its minimum is elastic": ({"least": {"cpu": "3"}, "held": 4}, True),
-    "what runs of its minimum is not": ({"least": {"cpu": "4"}, "held": 4}, False),
-    "a resource without a limit": ({"least": {"memory": "10Gi"}}, True),
-    "more of it than there is": ({"least": {"memory": "11Gi"}}, False),
-    "a resource that nobody has": ({"least": {"nvidia.com/gpu": "1"}}, False),
-    "none of a resource that nobody has": ({"least": {"nvidia.com/gpu": "0"}}, True),
-}
 
 
 @pytest.mark.parametrize("what", ADMISSION)
