@@ -137,6 +137,9 @@ class Books:
         self._session = session
         self._checks_ancestors = session.minds_ancestors
         about_all = self._about_all_queues()
+        for name in [name for name in self._quotas if name not in self._cluster.queues]:
+            del self._quotas[name]
+            self._told.pop(name, None)
         for queue in self._cluster.queues.values():
             faults = (*self._quota(queue.name).faults, *about_all.get(queue.name, ()))
             if faults != self._told.get(queue.name, ()):

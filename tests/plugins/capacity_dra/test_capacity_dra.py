@@ -322,6 +322,19 @@ def test_wrong_quotas_are_told_once_on_the_queue() -> None:
     assert [s for s in second.steps if isinstance(s, Tell) and s.reason == "InvalidDRAQuota"] == []
 
 
+def test_wrong_quotas_of_a_queue_that_is_made_anew_are_told_again() -> None:
+    made = a_cluster().queue("q", **quota(gpu=-1))
+    rig = a_rig(a_world(), configuration())
+
+    told = [
+        [step.name for step in rig.cycle(*changes).steps if isinstance(step, Tell) and step.reason == "InvalidDRAQuota"]
+        for changes in (made.changes(), [Gone("Queue", "", "q", "queue--q")], made.changes())
+    ]
+
+    assert told == [["q"], [], ["q"]]
+    assert books_of(rig)._quotas.keys() <= rig.cluster.queues.keys()
+
+
 @pytest.mark.parametrize(("dropped", "told"), [({"spec.dra"}, ["default"]), (set(), []), (None, [])])
 def test_that_the_cluster_drops_quotas_is_told_once_and_on_one_queue(dropped: set[str] | None, told: list[str]) -> None:
     cluster = a_world().queue("default").queue("q", capability={"deviceclass/gpu": 1})
