@@ -244,10 +244,10 @@ async def test_a_leader_that_cannot_renew_gives_up_before_the_lease_ends(
     assert candidate.task is not None
     assert not candidate.task.done()
     clock.now = candidate.fence.valid_until
+    assert not candidate.fence.is_open
     reason = await asyncio.wait_for(candidate.task, PATIENCE)
 
     assert "could not be renewed for 2s" in reason
-    assert not candidate.fence.is_open
     assert max(candidate.api.limits) <= candidate.fence.lease_ends - candidate.fence.valid_until
 
 
