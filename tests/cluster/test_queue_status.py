@@ -324,7 +324,7 @@ def test_a_crowd_of_pods_costs_a_write_a_second_and_queue(
 
     assert of_queues <= 2 * (2 + elapsed), "the queue's and the root's"
     others = fault_proxy.counts.writes() - of_queues
-    assert others <= 300 + 2 + elapsed, "bindings, and what the PodGroup says once a second"
+    assert others <= 1.1 * 300 + elapsed, "bindings, little besides, and what the PodGroup says once a second"
 
 
 # --- beside controllers ---------------------------------------------------------------------------------------------
