@@ -42,4 +42,4 @@ def monitoring_kinds(cluster: ControlPlane) -> None:
     """The kinds of the Prometheus operator."""
     for kind, spec in MONITORING.items():
         cluster.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", a_crd(kind, spec))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s")

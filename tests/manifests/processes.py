@@ -70,7 +70,7 @@ class Processes:
         """Wait until everybody would pass the probes, and each process has a leader."""
         for replica in self.all():
             for page in ("/readyz", "/livez"):
-                eventually(lambda r=replica, p=page: r.page(p)[0] == 200, 60.0, f"{page} of {replica.log.name}")
+                eventually(lambda r=replica, p=page: r.page(p)[0] == 200, what=f"{page} of {replica.log.name}")
         for replicas in self.replicas.values():
             eventually(lambda found=replicas: self.leaders(found) != [], what="somebody leads")
 
@@ -81,7 +81,7 @@ class Processes:
     def wait_for(self, paths: Sequence[Path], expected: Outcome) -> None:
         """Wait until as many pods of files have a node, and as many wait, as was expected."""
         try:
-            eventually(lambda: observed(self.cluster, paths).counts == expected.counts, 60.0)
+            eventually(lambda: observed(self.cluster, paths).counts == expected.counts)
         except AssertionError:
             logs = "\n".join(f"{replica.log.name}:\n{replica.log.read_text()[-2000:]}" for replica in self.all())
             found = observed(self.cluster, paths)

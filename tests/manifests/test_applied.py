@@ -26,7 +26,7 @@ def wait_until_available(cluster: ControlPlane) -> list[Json]:
     names = cluster.kubectl("get", "deployments", "-n", SYSTEM, "-o", "name").split()
     assert names
     for name in names:
-        cluster.kubectl("rollout", "status", name, "-n", SYSTEM, "--timeout=180s")
+        cluster.kubectl("rollout", "status", name, "-n", SYSTEM, "--timeout=300s")
     return cluster.api.items(f"/api/v1/namespaces/{SYSTEM}/pods")
 
 

@@ -23,7 +23,7 @@ def volcano(cluster: ControlPlane) -> Iterator[None]:
     with installed(cluster, MANIFESTS / "crds"):
         versions = cluster.api.get(PODGROUPS)["spec"]["versions"]
         cluster.api.patch(PODGROUPS, {"spec": {"versions": [{**version, "subresources": {}} for version in versions]}})
-        cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s")
         yield
 
 

@@ -51,7 +51,7 @@ def run(image: Builder, *words: str) -> subprocess.CompletedProcess[str]:
         env=image.environment | {"PATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

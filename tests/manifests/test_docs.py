@@ -100,10 +100,10 @@ def volcano(cluster: ControlPlane) -> Iterator[ControlPlane]:
     body = {"metadata": {"name": "volcano-scheduler-configmap"}, "data": {"volcano-scheduler.conf": VOLCANOS_OWN}}
     cluster.api.create(f"/api/v1/namespaces/{VOLCANO}/configmaps", body)
     cluster.kubectl("apply", "-k", str(ROOT / "manifests/crds"))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s")
     yield cluster
     delete(cluster, "-k", ROOT / "manifests/crds")
-    cluster.kubectl("delete", "namespace", VOLCANO, "--timeout=90s")
+    cluster.kubectl("delete", "namespace", VOLCANO, "--timeout=300s")
 
 
 VOLCANOS_OWN = """

@@ -68,7 +68,7 @@ def test_the_second_scheduler_goes_on_when_the_first_one_is_told_to_end(
     [leader] = standalone.leaders(replicas)
 
     assert leader.terminate() == 0
-    eventually(lambda: standalone.leaders(replicas) != [], 30.0)
+    eventually(lambda: standalone.leaders(replicas) != [])
 
     [follower] = standalone.leaders(replicas)
     assert cluster.api.get(LEASE)["spec"]["holderIdentity"] == follower.said("leading")[0]["identity"]

@@ -49,9 +49,9 @@ def test_a_scene_becomes_what_simulate_says(cluster: ControlPlane, processes: Pr
         cluster.kubectl("apply", "-f", "-", stdin=a_list(rest))
         processes.wait_for([scene], expected)
     finally:
-        cluster.kubectl("delete", "--ignore-not-found", "--timeout=120s", "-f", "-", stdin=a_list(rest))
+        cluster.kubectl("delete", "--ignore-not-found", "--timeout=300s", "-f", "-", stdin=a_list(rest))
         eventually(
-            lambda: sum(observed(cluster, [scene]).placed.values()) == 0, 60.0, "pods leave before their nodes do"
+            lambda: sum(observed(cluster, [scene]).placed.values()) == 0, what="pods leave before their nodes do"
         )
         cluster.delete_nodes(nodes)
         apply(cluster, STANDALONE)
