@@ -9,13 +9,14 @@ import yaml
 
 from monitoring.cards import CARDS
 from monitoring.cpu_pods import CPU_PODS
+from monitoring.devices import DEVICES
 from monitoring.overview import OVERVIEW
 from monitoring.queues import QUEUES
 from monitoring.shared_cards import SHARED_CARDS
 
 MANIFESTS = Path(__file__).resolve().parents[1] / "manifests"
 RULES = MANIFESTS / "prometheus" / "rules.yaml"
-DASHBOARDS = (OVERVIEW, QUEUES, CARDS, CPU_PODS, SHARED_CARDS)
+DASHBOARDS = (OVERVIEW, QUEUES, CARDS, DEVICES, CPU_PODS, SHARED_CARDS)
 """What has a file of its own in `manifests/grafana`; files that others put there are left as they are."""
 
 _HEAD = "# Made from rules.yaml by `make monitoring`, for the Prometheus operator.\n"

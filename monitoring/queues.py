@@ -29,8 +29,10 @@ HOLDINGS = Row(
                 Query(held("deserved"), "deserved"),
                 Query(held("fair_share"), "fair share"),
                 Query(held("capability"), "capability"),
+                Query(held("limit"), "limit"),
             ),
-            "Cores, bytes and whole devices. The fair share is there where the plugin proportion is configured.",
+            "Cores, bytes and whole devices. The fair share is there where the plugin proportion is configured, the "
+            "limit where it is capacity: what the queue may have beside others' guarantees, and within queues above.",
             kind="table",
             width=24,
             height=10,
@@ -40,7 +42,10 @@ HOLDINGS = Row(
         Panel("Asked for and not placed", (Query(f"{held('request')} - {held('allocated')}", NAME),), width=12),
         Panel(
             "Used of what the queue may have",
-            (Query(f"{held('allocated')} / {held('capability')}", NAME),),
+            (
+                Query(f"{held('allocated')} / {held('capability')}", f"{NAME} of its capability"),
+                Query(f"{held('allocated')} / {held('limit')}", f"{NAME} of its limit"),
+            ),
             unit="percentunit",
             width=12,
         ),

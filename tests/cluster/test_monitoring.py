@@ -15,7 +15,7 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +39,7 @@ from tests.cluster.test_eviction import CONFIGURATION, QUEUES, Town
 from tests.docs.metrics import PAGE as METRICS_PAGE
 from tests.docs.metrics import documented, series_of
 from tests.docs.pages import blocks
+from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dashboard, of_rules, operands
 from volsched.kube.config_source import text_hash
 from volsched.registry import PLUGINS, load_profile
@@ -54,6 +55,8 @@ CONTROLLERS: Final = "volsched-controllers"
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 KEY: Final = "volsched.conf"
 CARD: Final = "nvidia.com/gpu"
+DEVICES: Final = "/apis/resource.k8s.io/v1"
+DEVICE_CLASS: Final = "gpu.monitored.example.com"
 MODEL: Final = "NVIDIA-A100"
 MODEL_LABELS: Final = {f"{CARD}.product": MODEL, f"{CARD}.count": "4", f"{CARD}.memory": "81920"}
 
@@ -114,6 +117,7 @@ class Run:
     prometheus: Prometheus
     authority: trustme.CA
     """Signed the certificate of the controllers' webhooks."""
+    nodes: Sequence[str]
     begun: float = field(default_factory=time.time)
     plugins: set[str] = field(default_factory=set)
     seen: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
@@ -167,7 +171,7 @@ def run(
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():  # a download says so
         programs = find_programs()
-    make_nodes(2, cpu="4", labels=MODEL_LABELS, **{CARD: 4}, **shares(200, 32768))
+    nodes = make_nodes(2, cpu="4", labels=MODEL_LABELS, **{CARD: 4}, **shares(200, 32768))
     town = Town(installed, namespace, tmp_path)
     installed.configure(CONFIGURATION, KEY)
     flags = ("--scheduler-configmap", CONFIGMAP)
@@ -183,7 +187,7 @@ def run(
         CONTROLLERS: addresses(controllers),
     }
     with Prometheus(tmp_path / "prometheus", targets, rules=RULES, programs=programs) as prometheus:
-        yield Run(installed, town, fault_proxy, leader, follower, controllers, prometheus, authority)
+        yield Run(installed, town, fault_proxy, leader, follower, controllers, prometheus, authority, nodes)
     controllers.close()
     installed.control_plane.kubectl("delete", "-k", rights)
     town.clean()
@@ -335,6 +339,37 @@ def make_cards(run: Run, group: str, numbers: range) -> None:
     run.installed.make_pods(run.town.namespace, pods)
 
 
+def queues_have_what_their_spec_says(run: Run) -> None:
+    run.configure(CONFIGURATION.replace("name: proportion", "name: capacity"))
+    run.wait_shown(f'volsched_queue_limit{{queue="a-{run.town.suffix}"}} > 0')
+
+
+def devices_are_given_out(run: Run) -> None:
+    """The plugin capacity brings the quotas of devices along; one gang holds a device, another waits for a node."""
+    town, api = run.town, run.installed.api
+    amounts = {kind: {DEVICE_CLASS: {"count": 2}} for kind in ("capability", "deserved", "guarantee")}
+    api.patch(f"{QUEUES}/a-{town.suffix}", {"spec": {"dra": amounts}})
+    node = sorted(run.nodes)[0]
+    made = {
+        f"{DEVICES}/deviceclasses": device_class(DEVICE_CLASS, driver=DEVICE_CLASS),
+        f"{DEVICES}/resourceslices": part(
+            f"{node}-devices", [device("d0"), device("d1")], node=node, pool=node, driver=DEVICE_CLASS
+        ),
+    }
+    for path, body in made.items():
+        api.create(path, body)
+    for group, more in (("holds", {}), ("waits", {"nodeSelector": {"example.com/is": "nowhere"}})):
+        wanted = {"metadata": {"name": group}, "spec": claim(group, exactly(cls=DEVICE_CLASS))["spec"]}
+        api.create(f"{DEVICES}/namespaces/{town.namespace}/resourceclaims", wanted)
+        town.gang(group, 0, "low", minimum=1)
+        uses = {"resourceClaims": [{"name": "gpu", "resourceClaimName": group}], **more}
+        run.installed.make_pods(town.namespace, [run.installed.pod(f"{group}-0", group=group, memory="1Mi", spec=uses)])
+    run.wait_shown("max(volcano_queue_dra_allocated) == 1")
+    run.wait_shown("max(volcano_queue_dra_inqueue) == 1")
+    for path, body in made.items():
+        api.delete(f"{path}/{body['metadata']['name']}")
+
+
 def cards_are_shared(run: Run) -> None:
     run.configure(SHARED_CARDS)
     town, api = run.town, run.installed.api
@@ -390,6 +425,8 @@ STORY: Final[tuple[Callable[[Run], None], ...]] = (
     gangs_are_placed,
     controllers_make_groups,
     pods_are_evicted,
+    queues_have_what_their_spec_says,
+    devices_are_given_out,
     the_configuration_is_broken_and_repaired,
     the_api_server_lets_the_scheduler_down,
     pods_wait_for_many_reasons,
