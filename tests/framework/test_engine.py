@@ -212,6 +212,40 @@ def test_facts_are_asked_once_and_again_when_the_version_of_a_domain_changes() -
     assert len(asked) == 6
 
 
+@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+def test_scores_of_amounts_are_asked_again_when_the_version_of_their_domain_changes(engine: Any) -> None:
+    sign = [1.0]
+
+    def register(session: Session) -> None:
+        session.add_node_order_fn(
+            "test",
+            lambda t, n: sign[0] * n.used_of("cpu"),
+            scope="domain",
+            key=lambda t: "all",
+            version=lambda t: sign[0],
+            reads="amounts",
+        )
+
+    stage = Stage(nodes(3).job("j", tasks=4, cpu="1"), register, engine=engine)
+    assert [stage.place(f"j-{number}") for number in range(2)] == ["n0000", "n0000"]
+
+    sign[0] = -1.0
+    assert [stage.place(f"j-{number}") for number in range(2, 4)] == ["n0001", "n0002"]
+
+
+def test_a_device_class_that_changes_nothing_for_resources_has_nothing_asked_again() -> None:
+    stage = Stage(nodes(3).job("j", tasks=2, cpu="1", **{"example.com/card": 1}), least_used)
+    stage.cluster.let_devices_serve(True)
+    stage.apply(Put(decode(device_class("cards", extendedResourceName="example.com/card"))))
+    stage.best("j-0")
+    asked = stage.engine.callbacks_asked
+
+    stage.apply(Put(decode(device_class("others", extendedResourceName="example.com/other"))))
+    stage.best("j-1")
+
+    assert stage.engine.callbacks_asked == asked
+
+
 @pytest.mark.parametrize("engine", [FastEngine, NaiveEngine])
 def test_a_node_that_facts_close_for_now_may_be_opened_by_eviction(engine: Any) -> None:
     def register(session: Session) -> None:

@@ -41,11 +41,11 @@ Scope: TypeAlias = Literal["static", "node", "queue", "domain", "pod"]
 """
 
 Reads: TypeAlias = Literal["facts", "amounts", "tasks"]
-"""How much of a node an answer was made from; every word includes the one before it:
+"""What of a node an answer was made from:
 
 ``facts``    what scope ``static`` shows. Asked again when a node says something else of itself.
-``amounts``  also what is used there, as sums. Asked once for nodes that offer the same and of which the same is used.
-``tasks``    also its tasks, whatever makes them differ. Asked again when that node changed.
+``amounts``  what it offers and what of that is used, as sums, and nothing else: asked once for nodes equal in both.
+``tasks``    anything, its tasks as well. Asked again when that node changed.
 """
 
 

@@ -500,6 +500,7 @@ class FastEngine:
             if scoped.version != self._scope_version(scoped.callback, entry.task):
                 for other in entry.scoped:
                     other.version = self._scope_version(other.callback, entry.task)
+                entry.kinds_epoch = -1
                 if any(other.callback.reads == "facts" for other in entry.scoped):
                     self._take_facts(entry)
                 self._score_all(entry)

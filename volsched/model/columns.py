@@ -50,9 +50,11 @@ class ResourceColumns:
 
     def ask_again(self) -> bool:
         """Find out anew which resources are left to devices; whether these are others."""
-        before = self.left_to_devices
-        self.left_to_devices = frozenset(c for c, name in enumerate(self.names) if self._is_left(name))
-        return self.left_to_devices != before
+        found = frozenset(c for c, name in enumerate(self.names) if self._is_left(name))
+        if found == self.left_to_devices:
+            return False
+        self.left_to_devices = found
+        return True
 
     def request(self, template: TaskTemplate) -> tuple[tuple[int, int], ...]:
         """What a task asks for, pod slots aside: ``(column, amount)`` pairs in order of columns."""
