@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIGMAP, CONFIGURATION, GROUPS, LEASE, Installed, eventually, moment, still
+from tests.cluster.scheduling import CONFIGMAP, CONFIGURATION, LEASE, Installed, eventually, moment, still
 from volsched.runner import DRAIN_SECONDS
 from volsched.testing.controlplane import a_node
 
@@ -41,24 +41,6 @@ def test_a_plain_pod_is_bound_and_told_about_within_its_rights(
     eventually(lambda: scheduler.metric("volsched_pods_bound_total") == 1)
     assert not scheduler.said("not allowed")
     assert scheduler.terminate() == 0
-
-
-def test_in_the_place_of_volcanos_scheduler_the_queues_that_have_to_exist_are_made(installed: Installed) -> None:
-    queues = ("default", "root")
-    for name in queues:
-        installed.api.delete(f"{GROUPS}/queues/{name}")
-    try:
-        installed.start().wait_leading().terminate()
-        assert all(installed.api.find(f"{GROUPS}/queues/{name}") is None for name in queues)
-
-        installed.start(name="volcano").wait_leading()
-        made = {name: installed.api.wait_for(f"{GROUPS}/queues/{name}", lambda _: True)["spec"] for name in queues}
-    finally:
-        for name in queues:
-            installed.api.delete(f"{GROUPS}/queues/{name}")
-
-    assert made["default"]["parent"] == "root"
-    assert (made["default"]["reclaimable"], made["root"]["reclaimable"]) == (True, False)
 
 
 def test_a_gang_is_bound_runs_and_completes(installed: Installed, namespace: str, make_nodes: MakeNodes) -> None:

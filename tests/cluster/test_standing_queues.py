@@ -11,6 +11,7 @@ from tests.cluster.scheduling import GROUPS, MANIFESTS, Installed, eventually
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
 QUEUES = f"{GROUPS}/queues"
+STANDING = ("default", "root")
 MISSING = "queues that have to exist are missing and may not be made"
 RIGHT = MANIFESTS / "rbac/queues"
 
@@ -18,7 +19,7 @@ RIGHT = MANIFESTS / "rbac/queues"
 @pytest.fixture
 def without_queues(installed: Installed) -> Iterator[Installed]:
     """No queue of those that have to exist, and no right to make any."""
-    for name in ("default", "root"):
+    for name in STANDING:
         installed.api.delete(f"{QUEUES}/{name}")
     yield installed
     installed.control_plane.kubectl("delete", "-k", str(RIGHT), "--ignore-not-found")
@@ -33,8 +34,9 @@ def test_that_the_right_is_missing_is_said_once_with_the_way_out_and_waited_for(
     assert without_queues.api.find(f"{QUEUES}/default") is None
 
     without_queues.control_plane.kubectl("apply", "-k", str(RIGHT))
-    for name in ("default", "root"):
-        without_queues.api.wait_for(f"{QUEUES}/{name}", lambda _: True, 60)
+    made = {name: without_queues.api.wait_for(f"{QUEUES}/{name}", lambda _: True)["spec"] for name in STANDING}
+    assert made["default"]["parent"] == "root"
+    assert (made["default"]["reclaimable"], made["root"]["reclaimable"]) == (True, False)
     eventually(lambda: len(scheduler.said("made a queue that was missing")) == 2)
     assert len(scheduler.said(MISSING)) == 1
 
