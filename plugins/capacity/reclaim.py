@@ -29,7 +29,7 @@ class Reclaim:
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether an open queue may have these tasks, and has so much due of some resource that they ask for."""
-        request = _sum_of(tasks)
+        request = Resources.sum_of(task.template.request for task in tasks)
         name = queue.name
         if not queue.is_open or not self._fits(name, request):
             return False
@@ -153,10 +153,3 @@ def _common(left: Iterable[str], right: Iterable[str]) -> Iterator[str]:
         if mine != theirs:
             return
         yield mine
-
-
-def _sum_of(tasks: Sequence[TaskInfo]) -> Resources:
-    request = Resources.EMPTY
-    for task in tasks:
-        request = request.plus(task.template.request)
-    return request

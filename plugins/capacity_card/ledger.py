@@ -8,23 +8,20 @@ counts without a node, of its list for the first card that has quota left then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from plugins.capacity_card.catalogue import NO_KIND, Catalogue
-from plugins.capacity_card.limits import Limits
+from plugins.capacity_card.limits import Limit, Limits
 from plugins.capacity_card.requests import Wish
 from plugins.capacity_card.wants import Seat, Want, Wants
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.queue import QueueInfo
-from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
+from volsched.model.status import HOLDS_ROOM, IS_CHOSEN, TaskStatus
 from volsched.model.task import TaskInfo
-
-COUNTS: Final = tuple(IS_ALLOCATED[status] or status is TaskStatus.PIPELINED for status in TaskStatus)
-"""Indexed by status: the task is charged to its queue."""
 
 
 @dataclass(slots=True)
@@ -125,6 +122,13 @@ class Ledger(Observer):
         """The same for nodes of every kind, in order of the kinds' numbers."""
         return (self.wants.offered(task.template, kind) for kind in range(len(self.catalogue.kinds())))
 
+    def blocking(self, chain: Sequence[Limit], card: str, amount: int) -> Limit | None:
+        """Return the first limit that has not that much left of a card (milli-cards); None when all have."""
+        for limit in chain:
+            if self.account(limit.queue).cards.get(card, 0) + amount > limit.card(card):
+                return limit
+        return None
+
     def accounts(self) -> Iterator[Account]:
         """Every account there is: of jobs, of queues, of subtrees."""
         yield from (holding.account for holding in self._holdings.values())
@@ -136,7 +140,7 @@ class Ledger(Observer):
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Charge and uncharge."""
         job, node, status = task.job, task.node, task.status
-        counted, counts = COUNTS[before], COUNTS[status]
+        counted, counts = IS_CHOSEN[before], IS_CHOSEN[status]
         if counted and counts and node is node_before and HOLDS_ROOM[before] == HOLDS_ROOM[status]:
             return  # on its way from chosen to running
         if node_before is not None:
@@ -180,7 +184,7 @@ class Ledger(Observer):
             return None
         chain = self.limits.chain(task.job.queue)
         for name in wish.candidates:
-            if all(self.account(limit.queue).cards.get(name, 0) + wish.amount <= limit.card(name) for limit in chain):
+            if self.blocking(chain, name, wish.amount) is None:
                 return Seat(name, wish.amount, is_offered=False)
         return None
 
@@ -279,7 +283,7 @@ class Ledger(Observer):
 
 
 def _counts(task: TaskInfo) -> bool:
-    return COUNTS[task.status] or (task.ungated and task.status is TaskStatus.PENDING)
+    return IS_CHOSEN[task.status] or (task.ungated and task.status is TaskStatus.PENDING)
 
 
 def _of(accounts: dict[str, Account], name: str) -> Account:

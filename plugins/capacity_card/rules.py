@@ -113,16 +113,9 @@ class Rules:
         if wish is None:
             return True
         for name in wish.candidates:  # noqa: SIM110 - asked for every placement; a generator costs twice as much
-            if self._blocking(chain, name, wish.amount) is None:
+            if self._ledger.blocking(chain, name, wish.amount) is None:
                 return True
         return False
-
-    def _blocking(self, chain: Sequence[Limit], card: str, amount: int) -> Limit | None:
-        """The first limit that has not that much left of a card."""
-        for limit in chain:
-            if self._ledger.account(limit.queue).cards.get(card, 0) + amount > limit.card(card):
-                return limit
-        return None
 
     def _worded(self, queue: str, chain: Sequence[Limit], task: TaskInfo) -> Verdict:
         """The refusal of a task, kept for tasks that are alike while no account has moved."""
@@ -165,7 +158,7 @@ class Rules:
         details: list[Short] = []
         last = chain[0]
         for name in wish.candidates:
-            last = self._blocking(chain, name, wish.amount) or last
+            last = self._ledger.blocking(chain, name, wish.amount) or last
             held = self._ledger.account(last.queue).cards.get(name, 0)
             details.append(Short(name, wish.amount, held, last.card(name)))
         return refusals.short_of_cards(last, wish.names, details[-1], details, Step.ALLOCATABLE)
@@ -248,7 +241,7 @@ class Rules:
         if not isinstance(wish, Wish):
             return ()
         chain = self._ledger.limits.chain(queue_of(task))
-        return tuple(name for name in wish.candidates if self._blocking(chain, name, wish.amount) is None)
+        return tuple(name for name in wish.candidates if self._ledger.blocking(chain, name, wish.amount) is None)
 
     def key(self, task: TaskInfo) -> Names | None:
         """What answers about a task's nodes are shared by; None for a task without a list of cards."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plugins.capacity_card.demands import Demands, Wanted
-from plugins.capacity_card.ledger import COUNTS, Account, Ledger
+from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.limits import Limit
 from plugins.capacity_card.matching import Matching
 from plugins.capacity_card.plugin import ANCESTORS, SPARES_CPU, STRICT
@@ -30,6 +30,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.quantity import UNLIMITED
 from volsched.model.queue import QueueInfo
+from volsched.model.status import IS_CHOSEN
 from volsched.model.task import TaskInfo
 
 
@@ -178,7 +179,7 @@ class _Reader:
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def _job(self, job: JobInfo) -> JobUse:
-        placed = [task for task in job.tasks.values() if COUNTS[task.status]]
+        placed = [task for task in job.tasks.values() if IS_CHOSEN[task.status]]
         return JobUse(
             job.key,
             job.phase,

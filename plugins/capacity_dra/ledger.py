@@ -7,24 +7,20 @@ undone; one whose gate was lifted counts from then on.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Final
 
 from volsched.framework.dra.accounts import DeviceAccounts
 from volsched.model.announced import announced_by
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.status import IS_ALLOCATED, TaskStatus
+from volsched.model.status import IS_CHOSEN, TaskStatus
 from volsched.model.task import TaskInfo
-
-COUNTS: Final = tuple(IS_ALLOCATED[status] or status is TaskStatus.PIPELINED for status in TaskStatus)
-"""Indexed by status: the pod's claims count in its queue."""
 
 
 class Ledger(DeviceAccounts):
     """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in."""
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:
-        super().__init__(cluster, counts=COUNTS, with_admin=with_admin)
+        super().__init__(cluster, counts=IS_CHOSEN, with_admin=with_admin)
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         """Charge a pod whose gate was lifted, and that has no node yet, and uncharge it."""

@@ -17,6 +17,7 @@ from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.resources import accumulate
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import TaskTemplate
@@ -167,10 +168,10 @@ class Reservations(Observer):
         for name, amounts in share.levels.items():
             sums = self._queues.setdefault(name, Reserved())
             sums.jobs += by
-            _sum(sums.below, amounts, by)
+            accumulate(sums.below, amounts, by)
             if name == share.queue:
-                _sum(sums.own, amounts, by)
-                _sum(sums.shown, share.shown, by)
+                accumulate(sums.own, amounts, by)
+                accumulate(sums.shown, share.shown, by)
             if not sums.jobs:
                 del self._queues[name]
 
@@ -182,12 +183,3 @@ def _strike(index: dict[str, dict[str, None]], keys: Iterable[str], job: str) ->
         del jobs[job]
         if not jobs:
             del index[key]
-
-
-def _sum(total: dict[Amount, Fraction], amounts: Amounts, by: int) -> None:
-    for key, amount in amounts.items():
-        left = total.get(key, Fraction(0)) + by * amount
-        if left:
-            total[key] = left
-        else:
-            total.pop(key, None)

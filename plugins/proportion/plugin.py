@@ -165,9 +165,7 @@ class Books:
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue would stay within its due with these tasks; for those that ask for nothing, is below it."""
-        request = Resources.EMPTY
-        for task in tasks:
-            request = request.plus(task.template.request)
+        request = Resources.sum_of(task.template.request for task in tasks)
         if not request:
             held = self._held(queue)
             return queue.is_open and any(due > held.get(name, 0) for name, due in self._deserved(queue).items())

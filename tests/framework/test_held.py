@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from tests.framework.stage import Stage
 from volsched.framework.demand import Demand
-from volsched.framework.held import COUNTS, Held
+from volsched.framework.held import Held
 from volsched.model.changes import Put
 from volsched.model.cluster import Cluster
 from volsched.model.queue import levels
+from volsched.model.status import IS_CHOSEN
 from volsched.simulation.manifests import decode
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
@@ -32,7 +33,7 @@ def recounted(cluster: Cluster, *, above: bool) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for task in cluster.tasks.values():
         queue = task.job.queue if task.job is not None else ""
-        if not COUNTS[task.status] or queue not in cluster.queues:
+        if not IS_CHOSEN[task.status] or queue not in cluster.queues:
             continue
         for level in levels(cluster.queues, queue) if above else (queue,):
             account = found.setdefault(level, {})

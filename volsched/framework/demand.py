@@ -20,7 +20,7 @@ from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import levels
-from volsched.model.resources import Resources
+from volsched.model.resources import Resources, accumulate
 from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.task import TaskInfo
 
@@ -123,14 +123,14 @@ class Demand(Observer):
             self._add(share, -1)
 
     def _add(self, share: _Share, by: int) -> None:
-        _sum(self._reserved, share.reserved, by)
+        accumulate(self._reserved, share.reserved, by)
         for name in share.queues:
             queue = self._queues.setdefault(name, QueueDemand())
             queue.jobs += by
             queue.waiting += by * share.waiting
-            _sum(queue.pending, share.pending, by)
-            _sum(queue.reserved, share.reserved, by)
-            _sum(queue.elastic, share.elastic, by)
+            accumulate(queue.pending, share.pending, by)
+            accumulate(queue.reserved, share.reserved, by)
+            accumulate(queue.elastic, share.elastic, by)
             if not queue.jobs:
                 del self._queues[name]
 
@@ -138,7 +138,7 @@ class Demand(Observer):
 def _pending(job: JobInfo) -> dict[str, int]:
     found: dict[str, int] = {}
     for task in job.waiting.values():
-        _sum(found, task.template.request, 1)
+        accumulate(found, task.template.request, 1)
     return found
 
 
@@ -164,12 +164,3 @@ def _allocated_count(job: JobInfo) -> int:
 def _elastic(job: JobInfo) -> Mapping[str, int]:
     held = Resources(job.allocated)
     return held.minus(job.min_resources) if job.min_resources is not None else held
-
-
-def _sum(total: dict[str, int], amounts: Mapping[str, int], by: int) -> None:
-    for name, amount in amounts.items():
-        left = total.get(name, 0) + by * amount
-        if left:
-            total[name] = left
-        else:
-            total.pop(name, None)

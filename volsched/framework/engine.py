@@ -10,6 +10,7 @@ Sums are made in the order of registration, row by row, so that the naive engine
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -40,6 +41,7 @@ _NEVER = -np.inf
 _FEW = 24
 """Up to so many changed rows the plain functions are quicker than NumPy."""
 _REPEATS = 8
+"""A list of changed rows longer than the nodes through this names most of them many times."""
 _BLOCK = 256
 _UNKNOWN = -2
 _ENTRY_BYTES = 192 << 20
@@ -546,7 +548,7 @@ class FastEngine:
             return self._ask_total(entry, row, node)
         kind = self.kinds.of(node)
         kinds = self._kinds_of(entry, entry.kinds)
-        if kinds[0, kind] != kinds[0, kind]:
+        if math.isnan(kinds.item(0, kind)):
             self._ask_kind(entry, kinds, kind, node)
         total, place = 0.0, 0
         for _, fixed in entry.adds:

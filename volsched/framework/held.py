@@ -15,12 +15,9 @@ from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import levels
-from volsched.model.resources import PODS
-from volsched.model.status import IS_ALLOCATED, TaskStatus
+from volsched.model.resources import PODS, accumulate
+from volsched.model.status import IS_CHOSEN, TaskStatus
 from volsched.model.task import TaskInfo
-
-COUNTS: Final = tuple(IS_ALLOCATED[status] or status is TaskStatus.PIPELINED for status in TaskStatus)
-"""Indexed by status: the task counts in its queue."""
 
 NOTHING: Final[Mapping[str, int]] = {}
 
@@ -64,8 +61,8 @@ class Held(Observer):
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Charge and uncharge."""
-        if COUNTS[before] != COUNTS[task.status]:
-            self._count(task, 1 if COUNTS[task.status] else -1)
+        if IS_CHOSEN[before] != IS_CHOSEN[task.status]:
+            self._count(task, 1 if IS_CHOSEN[task.status] else -1)
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         """Charge and uncharge a task without a node whose gate was lifted."""
@@ -94,10 +91,4 @@ class Held(Observer):
         self._changes += 1
         for level in self.levels(queue):
             self._versions[level] = self._changes
-            account = self._held.setdefault(level, {})
-            for name, amount in amounts.items():
-                left = account.get(name, 0) + by * amount
-                if left:
-                    account[name] = left
-                else:
-                    account.pop(name, None)
+            accumulate(self._held.setdefault(level, {}), amounts, by)

@@ -17,7 +17,7 @@ from volsched.model.devices import Devices
 from volsched.model.job import INQUEUE, NOT_PARKED, PENDING, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.queue import QueueInfo
-from volsched.model.resources import PODS
+from volsched.model.resources import PODS, accumulate
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
 from volsched.model.task import TaskInfo
@@ -373,7 +373,7 @@ class Cluster:
         if task.status is not TaskStatus.PENDING or job is None:
             return
         account = self.ungated.setdefault(job.queue, {})
-        _add(account, {**task.template.request, PODS: 1}, by)
+        accumulate(account, {**task.template.request, PODS: 1}, by)
         if not account:
             del self.ungated[job.queue]
         for observer in self._observers:
@@ -442,13 +442,13 @@ class Cluster:
 
     def _charge_accounts(self, job: JobInfo, task: TaskInfo, by: int) -> None:
         """Put a task's request on the accounts of its job and its queue, or take it off."""
-        _add(job.allocated, task.template.request, by)
+        accumulate(job.allocated, task.template.request, by)
         self._charge_queue(job.queue, task.template.request, by, 1)
 
     def _charge_queue(self, name: str, amounts: Mapping[str, int], by: int, tasks: int) -> None:
         queue = self.queues.get(name)
         if queue is not None:
-            _add(queue.allocated, amounts, by)
+            accumulate(queue.allocated, amounts, by)
             queue.placed += by * tasks
             queue.version += 1
             self.charged[name] = None
@@ -576,13 +576,3 @@ class Cluster:
         """Take a task off whatever it stands on."""
         if task.status is not TaskStatus.PENDING or task.node is not None:
             self.move(task, TaskStatus.PENDING, None)
-
-
-def _add(account: dict[str, int], amounts: Mapping[str, int], by: int) -> None:
-    """Add amounts to an account, or take them off; zeros are not kept."""
-    for resource, amount in amounts.items():
-        left = account.get(resource, 0) + by * amount
-        if left:
-            account[resource] = left
-        elif resource in account:
-            del account[resource]

@@ -6,13 +6,16 @@ UNLIMITED is a limit, not an amount: adding to it or taking from it leaves it as
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from fractions import Fraction
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 from volsched.model.errors import QuantityError
 from volsched.model.quantity import MAX_AMOUNT, UNLIMITED, QuantityText, amount_of, format_amount
 from volsched.model.verdict import Shortfall
 
-__all__ = ["MAX_AMOUNT", "UNLIMITED", "Resources", "minus", "saturating_add", "saturating_sub"]
+__all__ = ["MAX_AMOUNT", "UNLIMITED", "Resources", "accumulate", "minus", "saturating_add", "saturating_sub"]
+
+K = TypeVar("K")
+N = TypeVar("N", int, Fraction)
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -44,6 +47,16 @@ def minus(left: int, right: int) -> int:
     return max(0, saturating_sub(left, right))
 
 
+def accumulate(account: dict[K, N], amounts: Mapping[K, N], by: int) -> None:
+    """Add amounts to an account ``by`` times, or take them off (-1); zeros are not kept."""
+    for key, amount in amounts.items():
+        left = account.get(key, 0) + by * amount
+        if left:
+            account[key] = left
+        elif key in account:
+            del account[key]
+
+
 class Resources(Mapping[str, int]):
     """Amounts by resource name. Immutable; amounts that are zero or below are not kept."""
 
@@ -59,6 +72,14 @@ class Resources(Mapping[str, int]):
             if amount > 0
         }
         self._hash: int | None = None
+
+    @classmethod
+    def sum_of(cls, listed: "Iterable[Resources]") -> "Resources":
+        """Add several up."""
+        total = cls.EMPTY
+        for resources in listed:
+            total = total.plus(resources)
+        return total
 
     @classmethod
     def of(cls, quantities: Mapping[str, QuantityText]) -> "Resources":

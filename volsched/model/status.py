@@ -49,6 +49,9 @@ ON_NODE = _flags(_S.ALLOCATED, _S.PIPELINED, _S.BINDING, _S.BOUND, _S.RUNNING, _
 IS_ALLOCATED = _flags(_S.ALLOCATED, _S.BINDING, _S.BOUND, _S.RUNNING)
 """Indexed by status: the task is charged to its queue and counts as placed."""
 
+IS_CHOSEN = _flags(_S.ALLOCATED, _S.PIPELINED, _S.BINDING, _S.BOUND, _S.RUNNING)
+"""Indexed by status: placed, or promised room: what quotas are compared with, so that no promise exceeds one."""
+
 IS_READY = _flags(_S.ALLOCATED, _S.BINDING, _S.BOUND, _S.RUNNING, _S.SUCCEEDED)
 """Indexed by status: the task counts towards its gang's minimum."""
 
