@@ -66,6 +66,9 @@ class Rack:
     def make(self, *pods: Json) -> None:
         self.installed.make_pods(self.namespace, list(pods))
 
+    def pods(self) -> dict[str, Json]:
+        return self.installed.pods(self.namespace)
+
     def results(self) -> dict[str, str]:
         """The cards of each pod that has some, by what its annotations say."""
         return {
@@ -89,8 +92,8 @@ def rack(installed: Installed, namespace: str, tmp_path: Path) -> Rack:
     return Rack(installed, namespace, tmp_path)
 
 
-def cards(make_nodes: MakeNodes, nodes: int = 1, policy: str = "") -> list[str]:
-    return make_nodes(nodes, labels={POLICY: policy} if policy else {}, **amounts(200, 2 * GIB))
+def cards(make_nodes: MakeNodes, nodes: int = 1, policy: str = "", each: int = 2) -> list[str]:
+    return make_nodes(nodes, labels={POLICY: policy} if policy else {}, **amounts(100 * each, GIB * each))
 
 
 def test_cards_of_running_pods_stand_on_them_and_are_written_with_the_node(
