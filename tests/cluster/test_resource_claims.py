@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, eventually
+from tests.cluster.scheduling import QUICK_LEASE, Installed, eventually
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import BlackHole, Fault, FaultProxy, Reset, Respond, conflict, server_error
@@ -22,7 +21,6 @@ DEVICES = "/apis/resource.k8s.io/v1"
 BINDING = "/api/v1/namespaces/*/pods/*/binding"
 STATUS = "/apis/resource.k8s.io/v1/namespaces/*/resourceclaims/*/status"
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/*/resourceclaims/*"
-QUEUE = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
 Json = dict[str, Any]
 
 
@@ -246,44 +244,6 @@ def test_a_selector_that_fails_is_told_and_a_mended_slice_is_tried(
         fleet.api.replace(path, found)
 
     installed.wait_bound(namespace, 1)
-
-
-DRA_QUOTA = """
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: gang
-- plugins:
-  - name: predicates
-  - name: capacity-dra
-"""
-
-
-def test_a_queue_holds_no_more_devices_than_its_quota(
-    installed: Installed, namespace: str, fleet: Fleet, tmp_path: Path
-) -> None:
-    """The CRD keeps spec.dra; the second gang waits, with Warnings on pod and PodGroup, until the first is gone."""
-    queue = f"q-{namespace}"
-    quota = {"dra": {"capability": {fleet.name: {"count": 1}}}}
-    installed.api.create(f"{GROUPS}/queues", {**QUEUE, "metadata": {"name": queue}, "spec": quota})
-    (tmp_path / "quota.conf").write_text(DRA_QUOTA)
-    installed.start("--scheduler-conf", str(tmp_path / "quota.conf")).wait_leading()
-    fleet.make_template("one")
-    for name in ("first", "second"):
-        group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}}
-        body = {**group, "spec": {"minMember": 1, "queue": queue}}
-        installed.api.create(f"{GROUPS}/namespaces/{namespace}/podgroups", body)
-        pod = installed.pod(name, group=name, cpu="1", spec=from_template("one"))
-        installed.make_pods(namespace, [pod])
-        if name == "first":
-            assert list(installed.wait_bound(namespace, 1)) == ["first"]
-
-    message = installed.wait_event(namespace, "second", "InsufficientDRAQuota")["message"]
-    assert f'queue "{queue}" has insufficient DRA quota: DeviceClass {fleet.name}: requested 1, used 1' in message
-    installed.api.delete(f"/api/v1/namespaces/{namespace}/pods/first", grace_seconds=0)
-
-    installed.api.wait_for(f"/api/v1/namespaces/{namespace}/pods/second", lambda pod: "nodeName" in pod["spec"])
-    installed.api.delete(f"{GROUPS}/queues/{queue}")
 
 
 class Mapped(Fleet):
