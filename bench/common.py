@@ -7,21 +7,39 @@ only the wall will do (a race, a latency), contestants are compared within one r
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from volsched.loop import GC_THRESHOLDS
+
 RESULTS = Path(__file__).parent / "results"
 QUIET_SECONDS = 0.0041
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def garbage_as_in_run() -> Iterator[None]:
+    """Treat garbage as ``volsched run`` does once it has listed everything: what is there stays out of its way."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 class Report:

@@ -18,13 +18,12 @@ and Events made; nothing is sent).
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from bench import cards, worlds
-from bench.common import Report, Stopwatch, parser
+from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from bench.plain import PlainPlugin
 from volsched.framework.callbacks import NodeOrder, Predicate
 from volsched.framework.configuration import PluginOption
@@ -81,12 +80,10 @@ def decide(nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dic
     scheduler, recorder = worlds.a_scheduler(known, profile_of(variant), engine)
     scheduler.cycle()
     scheduler.mirror.apply(worlds.puts(item for item in listed if item["kind"] not in ("Node", "Queue")))
-    gc.collect()
-    gc.freeze()
-    watch = Stopwatch()
-    scheduler.cycle()
-    cpu, wall = watch.cpu(), watch.wall()
-    gc.unfreeze()
+    with garbage_as_in_run():
+        watch = Stopwatch()
+        scheduler.cycle()
+        cpu, wall = watch.cpu(), watch.wall()
     used = scheduler.engine
     placed = {step.name: step.node for step in recorder.steps if isinstance(step, Bind)}
     return {

@@ -16,7 +16,6 @@ second in its workloads with claims, on other machines.
 
 from __future__ import annotations
 
-import gc
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,11 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import live, worlds
-from bench.common import Report, Stopwatch, parser
+from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from volsched.cache.mirror import MirrorSettings
 from volsched.framework.engine import FastEngine
 from volsched.framework.loading import DEFAULT_CONFIGURATION
-from volsched.loop import GC_THRESHOLDS
 from volsched.testing.builders import ClusterBuilder, a_rig
 from volsched.testing.controlplane import ControlPlane, a_pod
 
@@ -89,14 +87,11 @@ def decide(nodes: int, count: int, *, from_template: bool) -> dict[str, Any]:
     """Let one session place the backlog, and send nothing; what it took."""
     objects = [*worlds.nodes(nodes), *_backlog(nodes, count, from_template)]
     rig = a_rig(ClusterBuilder(objects), DEFAULT_CONFIGURATION, settings=MirrorSettings(plain_pods=True))
-    engine, before = rig.scheduler.engine, gc.get_threshold()
-    gc.collect()
-    gc.freeze()  # this, and the thresholds, as volsched run does once it has listed everything
-    gc.set_threshold(*GC_THRESHOLDS)
-    watch = Stopwatch()
-    placed = len(rig.cycle().bindings)
-    cpu = watch.cpu()
-    gc.set_threshold(*before)
+    engine = rig.scheduler.engine
+    with garbage_as_in_run():
+        watch = Stopwatch()
+        placed = len(rig.cycle().bindings)
+        cpu = watch.cpu()
     return {
         "decisions": "claims from one template" if from_template else "a claim of its own each",
         "pods": placed,
