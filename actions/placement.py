@@ -6,15 +6,18 @@ node takes, it is asked whether the gang can still become ready; a role that fai
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from actions.promises import choose, take
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.queue import QueueInfo
-from volsched.model.status import IS_READY
+from volsched.model.status import IS_READY, TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 
 
@@ -29,6 +32,10 @@ class Attempt:
     """Whether anything of the job found a place."""
     held: bool = False
     """Whether the job keeps room in this session without being committed."""
+    given_up: bool = False
+    """Whether the gang cannot start with what is left to try."""
+    one_by_one: TaskTemplate | None = None
+    """Tasks of this template could not be placed in one go."""
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
@@ -38,26 +45,12 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     """
     job = attempt.job
     statement = session.statement()
-    while attempt.tasks:
-        task = attempt.tasks.pop()
-        refusal = _queue_refusal(session, queue, task)
-        if refusal is not None:
-            session.refuse_task(task, refusal)
-            continue
-        if task.admission_gate:
-            session.lift_gate(task)
-            continue
-        if task.role and task.role in attempt.failed_roles:
-            session.refuse_task(task, _same_role(task))
-            continue
-        if not _place_one(session, statement, task):
-            attempt.failed_roles.add(task.role)
-            if not can_still_start(attempt):
+    attempt.given_up = False
+    while attempt.tasks and not attempt.given_up:
+        if _place_run(session, queue, statement, attempt) or _place_next(session, queue, statement, attempt):
+            attempt.moved = True
+            if session.is_ready(job):
                 break
-            continue
-        attempt.moved = True
-        if session.is_ready(job):
-            break
     if session.is_ready(job):
         return statement
     _say_who_waits(session, attempt, statement)
@@ -67,6 +60,55 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     else:
         statement.discard()
     return None
+
+
+def _place_next(session: Session, queue: QueueInfo, statement: Statement, attempt: Attempt) -> bool:
+    """Try the next task; whether it found a place."""
+    task = attempt.tasks.pop()
+    refusal = _queue_refusal(session, queue, task)
+    if refusal is not None:
+        session.refuse_task(task, refusal)
+    elif task.admission_gate:
+        session.lift_gate(task)
+    elif task.role and task.role in attempt.failed_roles:
+        session.refuse_task(task, _same_role(task))
+    elif _place_one(session, statement, task):
+        return True
+    else:
+        attempt.failed_roles.add(task.role)
+        attempt.given_up = not can_still_start(attempt)
+    return False
+
+
+def _place_run(session: Session, queue: QueueInfo, statement: Statement, attempt: Attempt) -> bool:
+    """Place as many of the next tasks as are equal and can be placed in one go; whether there were any."""
+    tasks = attempt.tasks
+    first = tasks[-1]
+    if first.template is attempt.one_by_one:
+        return False
+    run = _equal_tasks(tasks, session.longest_run(queue, first)) if first.role not in attempt.failed_roles else []
+    placed = statement.allocate_run(run, session.engine.run(run)) if len(run) > 1 else 0
+    if not placed:
+        attempt.one_by_one = first.template
+        return False
+    del tasks[-placed:]
+    return True
+
+
+def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
+    """The next tasks, last first, that differ in nothing but who they are."""
+    first = tasks[-1]
+    run: list[TaskInfo] = []
+    for task in islice(reversed(tasks), max(0, most)):
+        if task.template is not first.template or task.role != first.role or not _is_plain(task):
+            break
+        run.append(task)
+    return run
+
+
+def _is_plain(task: TaskInfo) -> bool:
+    """Whether a task waits without any history that has to be looked at."""
+    return task.status is TaskStatus.PENDING and not task.nominated and not task.admission_gate and not task.ungated
 
 
 def _queue_refusal(session: Session, queue: QueueInfo, task: TaskInfo) -> Verdict | None:

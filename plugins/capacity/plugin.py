@@ -63,6 +63,7 @@ class CapacityPlugin:
         session.add_queue_order_fn(NAME, rules.order)
         session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
         session.add_allocatable_fn(NAME, rules.refusal)
+        session.add_run_fn(NAME, rules.longest_run)
         session.add_preemptive_fn(NAME, reclaim.may_take_room)
         session.add_reclaimable_fn(NAME, reclaim.victims)
         if above:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from plugins.capacity.refusals import At, Short, exceeds, no_place, not_a_leaf, not_let_in
 from plugins.capacity.standing import NO_DEMAND, Standing
-from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot, Vote
+from volsched.framework.callbacks import ABSTAIN, ANY_RUN, PERMIT, Ballot, Vote
 from volsched.framework.demand import Demand
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -82,6 +82,17 @@ class Rules:
             if short:
                 return exceeds(queue.name, level, short)
         return None
+
+    def longest_run(self, queue: QueueInfo, task: TaskInfo) -> int:
+        """Say how many such tasks a queue, and those above it, may take on."""
+        if self._barred(queue.name, Step.ALLOCATABLE) is not None:
+            return 0
+        standing, longest = self._standing, ANY_RUN
+        for level in standing.levels(queue.name):
+            held = standing.held.by(level)
+            for name, amount in task.template.request.items():
+                longest = min(longest, (standing.limit(level, name) - held.get(name, 0)) // amount)
+        return longest
 
     def _barred(self, queue: str, step: At) -> Verdict | None:
         """Say that a queue takes no work at all; *ours*: others go on, where Volcano's plugin stops them all."""

@@ -27,7 +27,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
 from volsched.model.resources import CPU, MEMORY, Resources
 from volsched.model.status import IS_ALLOCATED
-from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,8 @@ class Demands:
             self._sums[share.queue].add(share, -1)
 
     def _count(self, job: JobInfo) -> None:
-        wanted = self.wanted(job)
+        pending = self._pending(job)
+        wanted = self._wanted(job, pending)
         least_cpu, least_memory = self._minimum(job)
         held = self._ledger.held(job)
         share = _Share(
@@ -166,7 +167,7 @@ class Demands:
             self._without_gated(job, wanted) if _is_admitted(job) else NOTHING,
             max(0, held.cpu - least_cpu),
             max(0, held.memory - least_memory),
-            self._pending(job),
+            pending,
         )
         if share.reserved.is_empty and not (share.elastic_cpu or share.elastic_memory or share.pending):
             return
@@ -199,9 +200,12 @@ class Demands:
 
     def wanted(self, job: JobInfo) -> Wanted:
         """What a job wants of its minimum beyond what it holds."""
+        return self._wanted(job, self._pending(job))
+
+    def _wanted(self, job: JobInfo, pending: Mapping[Names, int]) -> Wanted:
         held = self._ledger.held(job)
         cpu, memory = self._minimum(job)
-        return Wanted(max(0, cpu - held.cpu), max(0, memory - held.memory), self._wanted_cards(job, held))
+        return Wanted(max(0, cpu - held.cpu), max(0, memory - held.memory), self._wanted_cards(job, held, pending))
 
     def _minimum(self, job: JobInfo) -> tuple[int, int]:
         least = job.min_resources
@@ -217,8 +221,8 @@ class Demands:
         least = job.min_resources or Resources.EMPTY
         return any(least.get(resource, 0) for resource in self._ledger.catalogue.resources.values())
 
-    def _wanted_cards(self, job: JobInfo, held: Account) -> Mapping[Names, int]:
-        said, pending = self.request(job).wants, self._pending(job)
+    def _wanted_cards(self, job: JobInfo, held: Account, pending: Mapping[Names, int]) -> Mapping[Names, int]:
+        said = self.request(job).wants
         asked = Counter(pending)
         asked.update({(card,): amount for card, amount in held.cards.items()})
         if asked.total() and len(job.tasks) >= job.min_available:
@@ -228,14 +232,15 @@ class Demands:
     def _pending(self, job: JobInfo) -> Mapping[Names, int]:
         """What pods without a node want, those aside that count as holding it."""
         found: Counter[Names] = Counter()
-        for task in job.waiting.values():
-            wish = self._wish(task) if not task.ungated else None
+        templates = Counter(task.template for task in job.waiting.values() if not task.ungated)
+        for template, count in templates.items():
+            wish = self._wish(template)
             if wish is not None:
-                found[wish.names] += wish.amount
+                found[wish.names] += count * wish.amount
         return found
 
-    def _wish(self, task: TaskInfo) -> Wish | None:
-        wish = self._ledger.wants.wish(task.template)
+    def _wish(self, template: TaskTemplate) -> Wish | None:
+        wish = self._ledger.wants.wish(template)
         return wish if isinstance(wish, Wish) else None
 
     def _without_gated(self, job: JobInfo, wanted: Wanted) -> Wanted:
@@ -244,7 +249,7 @@ class Demands:
             return wanted
         cpu, memory, cards = wanted.cpu, wanted.memory, dict(wanted.cards)
         for task in gated:
-            want, wish = self._ledger.wants.of(task.template), self._wish(task)
+            want, wish = self._ledger.wants.of(task.template), self._wish(task.template)
             cpu, memory = max(0, cpu - want.cpu), max(0, memory - want.memory)
             if wish is not None and wish.names in cards:
                 cards[wish.names] = max(0, cards[wish.names] - wish.amount)

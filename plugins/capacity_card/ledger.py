@@ -129,6 +129,10 @@ class Ledger(Observer):
                 return limit
         return None
 
+    def left(self, chain: Sequence[Limit], card: str) -> int:
+        """Return how much more of a card all limits allow, in milli-cards; below zero when one is exceeded."""
+        return min(limit.card(card) - self.account(limit.queue).cards.get(card, 0) for limit in chain)
+
     def accounts(self) -> Iterator[Account]:
         """Every account there is: of jobs, of queues, of subtrees."""
         yield from (holding.account for holding in self._holdings.values())
@@ -156,6 +160,21 @@ class Ledger(Observer):
         if counts:
             self._charge(job, want, self._take_seat(task, want) if want.names else None, 1)
 
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Charge equal tasks of one job, those on the same card together."""
+        job, want = tasks[0].job, self.wants.of(tasks[0].template)
+        if job is None:
+            return
+        self.changed_nodes.update((task.node.name, task.node) for task in tasks if task.node is not None)
+        self.changed_jobs[job.key] = job
+        by_kind: dict[int, list[TaskInfo]] = {}
+        for task in tasks:
+            by_kind.setdefault(self._kind(task), []).append(task)
+        for kind, alike in by_kind.items():
+            seat = self.wants.seat(alike[0].template, kind)
+            self._sit(alike, seat)
+            self._charge(job, want, seat, len(alike))
+
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         """Charge a task whose gate was lifted, and that has no node yet, and uncharge it."""
         job = task.job
@@ -169,17 +188,25 @@ class Ledger(Observer):
             self._charge(job, want, self._leave_seat(task) if want.names else None, -1)
 
     def _take_seat(self, task: TaskInfo, want: Want) -> Seat | None:
-        kind = self.catalogue.kind_of(task.node) if task.node is not None else NO_KIND
-        seat = self._open_seat(task) or self.wants.seat(task.template, kind)
-        if seat is not None:
-            self._seats[task.uid] = seat
-            if not seat.is_offered:
-                self._lost[task.uid] = task
+        seat = self._open_seat(task) if task.status is TaskStatus.PENDING else None
+        seat = seat or self.wants.seat(task.template, self._kind(task))
+        self._sit((task,), seat)
         return seat
+
+    def _kind(self, task: TaskInfo) -> int:
+        return self.catalogue.kind_of(task.node) if task.node is not None else NO_KIND
+
+    def _sit(self, tasks: Sequence[TaskInfo], seat: Seat | None) -> None:
+        if seat is None:
+            return
+        for task in tasks:
+            self._seats[task.uid] = seat
+        if not seat.is_offered:
+            self._lost.update((task.uid, task) for task in tasks)
 
     def _open_seat(self, task: TaskInfo) -> Seat | None:
         """For a task that was let in and has no node: the first card of its list that its queue may hold more of."""
-        wish = self.wants.wish(task.template) if task.status is TaskStatus.PENDING else None
+        wish = self.wants.wish(task.template)
         if not isinstance(wish, Wish) or task.job is None:
             return None
         chain = self.limits.chain(task.job.queue)

@@ -107,6 +107,7 @@ class CapacityCardPlugin:
             NAME, books.nodes.score, scope="static", vector=books.nodes.scores, applies=rules.has_list
         )
         session.add_event_handler(NAME, rules)
+        session.add_run_fn(NAME, rules.longest_run, rules.allocate_run)
         session.add_queue_amounts_fn(NAME, books.amounts)
         books.series.register(session, NAME, books.queues, rules)
         books.tell_faults(session)

@@ -26,7 +26,7 @@ from plugins.capacity_card.matching import Unmet, first_unmet
 from plugins.capacity_card.refusals import NAME, Short
 from plugins.capacity_card.requests import Names, Wish
 from plugins.capacity_card.wants import Seat, Want
-from volsched.framework.callbacks import PERMIT, Ballot, Mask, Rows, Vote
+from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Mask, Rows, Vote
 from volsched.framework.engine import FastEngine
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
@@ -116,6 +116,25 @@ class Rules:
             if self._ledger.blocking(chain, name, wish.amount) is None:
                 return True
         return False
+
+    def longest_run(self, queue: QueueInfo, task: TaskInfo) -> int:
+        """Say how many such tasks a queue may take on, whichever of their cards that are open: the same stay open."""
+        wish, want = self._ledger.wants.wish(task.template), self._ledger.wants.of(task.template)
+        if isinstance(wish, FieldError):
+            return 0
+        chain = self._ledger.limits.chain(queue.name)
+        longest = self._run_of_cards(chain, wish) if wish is not None else ANY_RUN
+        for limit in chain:
+            account = self._ledger.account(limit.queue)
+            if want.cpu:
+                longest = min(longest, (limit.cpu - account.cpu) // want.cpu)
+            if want.memory:
+                longest = min(longest, (limit.memory - account.memory) // want.memory)
+        return longest
+
+    def _run_of_cards(self, chain: Sequence[Limit], wish: Wish) -> int:
+        runs = [self._ledger.left(chain, name) // wish.amount for name in wish.candidates]
+        return min((run for run in runs if run > 0), default=0)
 
     def _worded(self, queue: str, chain: Sequence[Limit], task: TaskInfo) -> Verdict:
         """The refusal of a task, kept for tasks that are alike while no account has moved."""
@@ -290,6 +309,11 @@ class Rules:
             if refusal is not None:
                 return refusal
         return None
+
+    def allocate_run(self, tasks: Sequence[TaskInfo]) -> Verdict | None:
+        """Look at the charges of equal tasks, once for each card: all of them have been made."""
+        examples = {id(self._ledger.seat(task)): task for task in tasks}
+        return next(filter(None, map(self.allocate, examples.values())), None)
 
     def deallocate(self, task: TaskInfo) -> None:
         """Nothing to do: the ledger follows moves."""

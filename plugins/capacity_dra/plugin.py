@@ -16,7 +16,7 @@ from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.quota import DROPPED, Quota, read_quota
 from plugins.capacity_dra.reserved import Reservations
 from volsched.framework.arguments import Argument
-from volsched.framework.callbacks import ABSTAIN, Ballot, QueueAmounts, Vote
+from volsched.framework.callbacks import ABSTAIN, ANY_RUN, Ballot, QueueAmounts, Vote
 from volsched.framework.dra.amounts import COUNT, Amount, Amounts, in_words, milli
 from volsched.framework.dra.charges import named_as
 from volsched.framework.queuetree import QueueTree
@@ -103,6 +103,7 @@ class CapacityDRAPlugin:
         session.add_job_enqueueable_fn(NAME, books.vote, always=True)
         session.add_allocatable_fn(NAME, books.refusal)
         session.add_event_handler(NAME, books)
+        session.add_run_fn(NAME, books.longest_run)
         session.add_queue_amounts_fn(NAME, books.amounts)
         session.add_device_limits_fn(NAME, books.left)
         for series, numbers in (
@@ -186,6 +187,10 @@ class Books:
             if refusal is not None:
                 return self._told_group(task, refusal)
         return None
+
+    def longest_run(self, _: QueueInfo, task: TaskInfo) -> int:
+        """Say that pods without devices count for nothing, and that others are weighed one by one."""
+        return 0 if self.ledger.concerns(task) else ANY_RUN
 
     def left(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
         """Say how much more of each class and dimension a pod may be given, in the tightest of its queues."""

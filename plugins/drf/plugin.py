@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
+from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -32,6 +33,7 @@ class DrfPlugin:
         session.add_job_order_fn(self.name, shares.order)
         session.add_preemptable_fn(self.name, shares.preemptable)
         session.add_event_handler(self.name, shares)
+        session.add_run_fn(self.name, lambda _queue, _task: ANY_RUN)
 
 
 class Shares:

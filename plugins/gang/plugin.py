@@ -9,6 +9,7 @@ from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.reporter import about_group, gang_message
 from volsched.framework.session import Session
 from volsched.model.job import Condition, JobInfo
+from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
@@ -27,6 +28,7 @@ class GangPlugin:
         session.add_job_valid_fn(self.name, incompleteness)
         session.add_job_order_fn(self.name, _ready_last)
         session.add_job_ready_fn(self.name, is_ready)
+        session.add_run_fn(self.name, longest_run)
         session.add_job_pipelined_fn(self.name, _may_wait)
         session.add_job_starving_fn(self.name, _starves)
         session.add_preemptable_fn(self.name, above_minimum)
@@ -57,6 +59,12 @@ def _ready_last(job: JobInfo) -> bool:
 def is_ready(job: JobInfo) -> bool:
     """Whether the job and each of its roles has its minimum."""
     return job.is_ready and job.roles_ready()
+
+
+def longest_run(_: QueueInfo, task: TaskInfo) -> int:
+    """Members that the job lacks: with fewer it cannot be ready."""
+    job = task.job
+    return job.min_available - job.ready_count - job.pending_best_effort if job is not None else 0
 
 
 def _may_wait(job: JobInfo) -> Ballot:

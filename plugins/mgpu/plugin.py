@@ -18,6 +18,7 @@ from plugins.mgpu.scoring import Strategy
 from plugins.mgpu.series import CardSeries
 from plugins.mgpu.telling import Herald
 from volsched.framework.arguments import Argument
+from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.session import Session
 
 ENABLE: Final = "predicate.MGPUEnable"
@@ -99,4 +100,5 @@ class _Desk:
         if rules.weight:
             session.add_node_order_fn(NAME, rules.score, applies=rules.applies)
         session.add_event_handler(NAME, rules)
+        session.add_run_fn(NAME, lambda _, task: 0 if rules.applies(task) else ANY_RUN)
         self.series.register(session, NAME)

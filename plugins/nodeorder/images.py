@@ -55,11 +55,14 @@ class ImageLocality:
     def scores(self, task: TaskInfo, _: FastEngine, rows: Rows) -> Floats:
         """Answer as ``score``, for many nodes at once."""
         self._refresh()
-        total: Bytes = np.zeros(len(self._cluster.rows), dtype=np.int64)
+        known = [(image, self._sizes_of(image)) for image in task.template.images]
+        there = [(sizes, self._nodes[image]) for image, sizes in known if self._nodes[image]]
+        if not there:
+            return np.zeros(len(rows))
         nodes = len(self._cluster.rows)
-        for image in task.template.images:
-            sizes = self._sizes_of(image)
-            total += (sizes * (self._nodes[image] / nodes if nodes else 0.0)).astype(np.int64)
+        total: Bytes = np.zeros(nodes, dtype=np.int64)
+        for sizes, count in there:
+            total += (sizes * (count / nodes)).astype(np.int64)
         most = MOST_PER_CONTAINER * task.template.containers
         result = 100 * (np.clip(total[rows], LEAST, most) - LEAST) // (most - LEAST) * self._weight
         found: Floats = result.astype(np.float64)

@@ -12,6 +12,7 @@ from plugins.nodeorder.neighbours import PodAffinityScore
 from plugins.nodeorder.spreading import SpreadingScore
 from plugins.nodeorder.taints import SoftTaints, TaintTolerationScore
 from plugins.nodeorder.usage import UsageScore
+from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.domains import domains_of
 from volsched.framework.session import Session
 
@@ -56,3 +57,4 @@ class NodeOrderPlugin:
         if weights.podtopologyspread:
             spread = SpreadingScore(weights.podtopologyspread, domains_of(session))
             session.add_batch_node_order_fn(NAME, spread.score_all, uniform=spread.uniform, vector=spread.scores)
+        session.add_run_fn(NAME, lambda _, task: 0 if task.template.minds_pods else ANY_RUN)

@@ -88,6 +88,12 @@ class DeviceRules(Observer):
             found = self._from_devices[template.id] = from_devices(template, self._devices)
         return bool(found) or left_over(task, self._devices) is not None
 
+    def concern(self, task: TaskInfo) -> bool:
+        """Whether devices may decide about any pod of this one's template."""
+        if task.template.container_amounts and self._devices.has_extended_claims:
+            return True
+        return self._concerns(task)
+
     def refuse_pod(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims are not ready for it."""
         fault = self._needs_of(task).fault if self._concerns(task) else ""

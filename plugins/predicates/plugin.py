@@ -20,9 +20,11 @@ from plugins.predicates.spreading import Spreading
 from plugins.predicates.storage import ClaimRules
 from plugins.predicates.uses import ClaimUses
 from volsched.framework.arguments import Argument
+from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.domains import domains_of
 from volsched.framework.session import Session
 from volsched.model.errors import ConfigError
+from volsched.model.task import TaskInfo
 
 NAME = "predicates"
 
@@ -129,7 +131,10 @@ class PredicatesPlugin:
         session.add_predicate_fn(NAME, disks.are_free, vector=disks.free_rows, applies=disks.applies)
         self._register_claims(session)
         if wanted.dynamic_resource_allocation:
-            _register_devices(session, wanted.devices_within)
+            devices = _register_devices(session, wanted.devices_within)
+            session.add_run_fn(NAME, lambda _, task: 0 if _is_special(task) or devices.concern(task) else ANY_RUN)
+        else:
+            session.add_run_fn(NAME, lambda _, task: 0 if _is_special(task) or task.resource_claims else ANY_RUN)
         domains = domains_of(session)
         if wanted.pod_topology_spread:
             spreading = Spreading(domains)
@@ -179,7 +184,13 @@ class PredicatesPlugin:
             session.add_event_handler(NAME, binding)
 
 
-def _register_devices(session: Session, within: int) -> None:
+def _is_special(task: TaskInfo) -> bool:
+    """Whether a pod is refused, or it matters where others are, or it has volumes: each is looked at by itself."""
+    template = task.template
+    return bool(template.refusals or template.claims or template.minds_pods)
+
+
+def _register_devices(session: Session, within: int) -> DeviceRules:
     rules = session.account("predicates.devices", lambda cluster: DeviceRules(cluster, within))
     rules.open(session)
     session.add_pre_predicate_fn(NAME, rules.refuse_pod)
@@ -191,3 +202,4 @@ def _register_devices(session: Session, within: int) -> None:
     )
     session.add_event_handler(NAME, rules, first=True)
     session.add_close_fn(NAME, lambda: rules.release_useless(session))
+    return rules

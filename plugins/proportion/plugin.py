@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import Claim, share_out
 from volsched.framework.arguments import Argument
-from volsched.framework.callbacks import PERMIT, Ballot, Vote
+from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Vote
 from volsched.framework.demand import ACCOUNT, Demand, QueueDemand
 from volsched.framework.quotas import figures, guaranteed, limits, not_admitted, share, there
 from volsched.framework.session import Session
@@ -63,6 +63,7 @@ class ProportionPlugin:
         session.add_preemptive_fn(self.name, books.may_preempt)
         session.add_job_enqueueable_fn(self.name, books.vote)
         session.add_event_handler(self.name, books)
+        session.add_run_fn(self.name, books.longest_run)
         session.add_series_fn(self.name, FAIR_SHARE, last.fair_shares)
 
 
@@ -163,6 +164,12 @@ class Books:
         message = f'queue "{queue.name}" deserves no more: {figures(short)}'
         return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, "InsufficientQueueShare", message, short)
 
+    def longest_run(self, queue: QueueInfo, task: TaskInfo) -> int:
+        """Say how many such tasks a queue may take on until it holds what it deserves."""
+        held, due = self._held_and_ungated(queue), self._whole.get(queue.name, {})
+        request = task.template.request.items()
+        return min(((due.get(name, 0) - held.get(name, 0)) // amount for name, amount in request), default=ANY_RUN)
+
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue would stay within its due with these tasks; for those that ask for nothing, is below it."""
         request = Resources.sum_of(task.template.request for task in tasks)
@@ -220,6 +227,12 @@ class Books:
             return held
         return {n: held.get(n, 0) + promised.get(n, 0) for n in {**held, **promised}}
 
+    def _held_and_ungated(self, queue: QueueInfo) -> Mapping[str, int]:
+        held, ungated = self._held(queue), self._cluster.ungated.get(queue.name)
+        if not ungated:
+            return held
+        return {name: held.get(name, 0) + ungated.get(name, 0) for name in {**held, **ungated}}
+
     def _deserved(self, queue: QueueInfo) -> Mapping[str, Fraction]:
         claim = self._claims.get(queue.name)
         return claim.deserved if claim is not None else {}
@@ -232,10 +245,7 @@ class Books:
 
     def _beyond_due(self, queue: QueueInfo, request: Mapping[str, int]) -> tuple[Shortfall, ...]:
         """What it would lack; whole amounts that are above a fraction are above its whole part."""
-        held, due = self._held(queue), self._whole.get(queue.name, {})
-        ungated = self._cluster.ungated.get(queue.name)
-        if ungated:
-            held = {name: held.get(name, 0) + ungated.get(name, 0) for name in {**held, **ungated}}
+        held, due = self._held_and_ungated(queue), self._whole.get(queue.name, {})
         short = [name for name, amount in request.items() if held.get(name, 0) + amount > due.get(name, 0)]
         return (
             tuple(Shortfall(name, request[name], held.get(name, 0), due.get(name, 0)) for name in short)

@@ -7,11 +7,12 @@ how long an answer holds.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +69,9 @@ class Ballot:
 PERMIT = Ballot(Vote.PERMIT)
 ABSTAIN = Ballot(Vote.ABSTAIN)
 
+ANY_RUN: Final = sys.maxsize
+"""A run of any length."""
+
 JobKeyFn: TypeAlias = Callable[[JobInfo], Any]
 """Order of jobs in a queue: smaller keys first. The first plugin whose keys differ decides; ties: older, then uid."""
 QueueKeyFn: TypeAlias = Callable[[QueueInfo], Any]
@@ -108,6 +112,13 @@ OverusedFn: TypeAlias = Callable[[QueueInfo], Verdict | None]
 """Does this queue have its due already? OR: any verdict drops the queue for the rest of the action."""
 AllocatableFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Verdict | None]
 """May the queue take this task on? None passes. AND, the first refusal counts."""
+RunFn: TypeAlias = Callable[[QueueInfo, TaskInfo], int]
+"""How many tasks of the same job and template as this one, whatever their labels, may be placed in one go: the plugin
+would refuse none of them (before nodes are asked, for the queue, as a handler), its JobReady stays a no until the last,
+and its answers about nodes change with the nodes' amounts only. ``ANY_RUN``: no limit; 0: one by one."""
+RunPlacedFn: TypeAlias = Callable[[Sequence[TaskInfo]], Verdict | None]
+"""These tasks, of one job and template, have just been put on their nodes in one go; a verdict takes them all back, and
+they are tried one by one. Event handlers are not told of them when they are placed, only if they leave again."""
 PreemptiveFn: TypeAlias = Callable[[QueueInfo, Sequence[TaskInfo]], bool]
 """May the queue take room from others for these tasks? AND."""
 JobValidFn: TypeAlias = Callable[[JobInfo], Verdict | None]

@@ -54,8 +54,11 @@ class NodeColumns:
         width = len(self.cluster.columns)
         self.allocatable = _stack([node.allocatable for node in nodes], width)
         self.used = _stack([node.used for node in nodes], width)
-        self.releasing = _stack([node.releasing for node in nodes], width)
-        self.pipelined = _stack([node.pipelined for node in nodes], width)
+        if self.cluster.unsettled:
+            self.releasing = _stack([node.releasing for node in nodes], width)
+            self.pipelined = _stack([node.pipelined for node in nodes], width)
+        else:
+            self.releasing, self.pipelined = np.zeros_like(self.used), np.zeros_like(self.used)
         self.all_rows = np.arange(len(nodes))
         self._layout, self._width = self.cluster.layout, width
 

@@ -11,7 +11,7 @@ Sums are made in the order of registration, row by row, so that the naive engine
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -78,6 +78,12 @@ class Engine(Protocol):
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
         """The best node with room now; else the best that will have room; None when no node will do."""
+
+    def run(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+        """The best node for each of some tasks of one job and template, as long as the nodes' amounts alone tell.
+
+        Whoever takes a node puts the task there before asking for the next, and changes nothing else meanwhile.
+        """
 
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether the task may go on this node, now or once it has room."""
@@ -177,11 +183,15 @@ class Entry:
         self.checks: list[PredicateFn] = []
         self.adds: list[tuple[NodeOrderFn, Floats | None]] = []
         self.scoped: list[_Scoped] = []
-        self.explained: tuple[tuple[int, int, list[Hashable]], NodeRefusals] | None = None
+        self.explained: tuple[tuple[int, int, list[Hashable]], dict[str, NodeRefusals]] | None = None
 
 
 class FastEngine:
-    """The engine of ``volsched run`` and ``simulate``."""
+    """The engine of ``volsched run`` and ``simulate``.
+
+    It counts what it does: ``callbacks_asked``, ``rows_scored`` (nodes, or kinds of them, about which callbacks were
+    asked), ``sweeps`` (how often all nodes were looked through for an entry).
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -191,6 +201,7 @@ class FastEngine:
         self.callbacks = NodeCallbacks()
         self.callbacks_asked = 0
         self.rows_scored = 0
+        self.sweeps = 0
         self._shape: tuple[object, ...] = ()
         self._layout = -1
         self._left_to_devices: frozenset[int] = frozenset()
@@ -202,7 +213,7 @@ class FastEngine:
         self._keys_of: dict[Hashable, list[KeyFn]] = {}
         self._row_bound: list[Predicate] = []
         self._pod_predicates: list[Predicate] = []
-        self._pod_orders = False
+        self._with_care = False
         self._kind_keys: tuple[KeyFn, ...] | None = ()
         self._view = StaticNode()
         self._reads: dict[int, tuple[Path, ...]] = {}
@@ -222,7 +233,8 @@ class FastEngine:
         self._keys = [(c, _queue_of if c.scope == "queue" else c.key or _uid_of) for c in scoped]
         self._keys_of.clear()
         self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
-        self._pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
+        pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
+        self._with_care = bool(self._pod_predicates or pod_orders or callbacks.best_nodes)
         self._kind_keys = kind_keys(callbacks)
         self._reads.clear()
 
@@ -254,7 +266,7 @@ class FastEngine:
     def best(self, task: TaskInfo) -> NodeInfo | None:
         """The best node with room now; else the best that will have room; None when no node will do."""
         entry = self._entry(task)
-        if self._pod_predicates or self._pod_orders or self.callbacks.best_nodes:
+        if self._with_care:
             return self._best_with_care(task, entry)
         batches = self._batches(task)
         if not batches:
@@ -264,6 +276,29 @@ class FastEngine:
         if len(rows):
             return self._best_of(task, entry, rows, batches, known=True)
         return self._best_of(task, entry, self._future_rows(entry), batches)
+
+    def run(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+        """The best node for each of some tasks of one job and template, as long as the nodes' amounts alone tell."""
+        first = tasks[0]
+        entry = self._entry(first)
+        if entry.kinds is None or self._with_care or self._batches(first):
+            return
+        rows, log, labels = self.cluster.rows, self.cluster.usage_log, first.labels
+        for task in tasks:
+            if task.labels is not labels and task.labels != labels and not self._is_alike(task, entry):
+                return
+            row = entry.best if entry.best != _UNKNOWN else self._first_best(entry)
+            if row < 0:
+                return
+            yield rows[row]
+            if log.end != entry.position + 1:
+                return
+            entry.position += 1
+            self._score_row(entry, row)
+
+    def _is_alike(self, task: TaskInfo, entry: Entry) -> bool:
+        """Whether an entry's answers hold for a task of its template that has other labels."""
+        return self._entries.get(self._entry_key(task)) is entry and not self._batches(task)
 
     def _first_best(self, entry: Entry) -> int:
         """The row of the highest total, the first of equal ones; -1 when every node refuses."""
@@ -386,12 +421,7 @@ class FastEngine:
             self._left_to_devices = self.cluster.columns.left_to_devices
             bytes_each = 20 * max(1, len(self.cluster.rows))
             self._capacity = max(64, _ENTRY_BYTES // bytes_each)
-        key: Hashable = task.template.id
-        keys = self._keys_of.get(key)
-        if keys is None:
-            keys = self._keys_of[key] = [of for callback, of in self._keys if _applies(callback, task)]
-        if keys:
-            key = (key, *[of(task) for of in keys])
+        key = self._entry_key(task)
         entry = self._entries.get(key)
         if entry is None:
             entry = self._build(task)
@@ -404,6 +434,13 @@ class FastEngine:
             self._renew(entry)
         self._catch_up(entry)
         return entry
+
+    def _entry_key(self, task: TaskInfo) -> Hashable:
+        key = task.template.id
+        keys = self._keys_of.get(key)
+        if keys is None:
+            keys = self._keys_of[key] = [of for callback, of in self._keys if _applies(callback, task)]
+        return (key, *[of(task) for of in keys]) if keys else key
 
     def _scope_version(self, callback: Predicate | NodeOrder, task: TaskInfo) -> Hashable:
         if callback.scope == "queue":
@@ -534,8 +571,13 @@ class FastEngine:
         if total >= highest:
             entry.blocks[block] = total
         elif before == highest:
-            rest = entry.total[block * _BLOCK : (block + 1) * _BLOCK]
-            entry.blocks[block] = rest[rest.argmax()]
+            start = block * _BLOCK
+            rest = entry.total[start : start + _BLOCK]
+            place = int(rest.argmax())
+            entry.blocks[block] = highest = rest.item(place)
+            if entry.best == row and highest == before:  # the next of several that are as good
+                entry.best = start + place
+                return
         if entry.best == row:
             entry.best, entry.top = (row, total) if total > before else (_UNKNOWN, _NEVER)
         elif entry.best != _UNKNOWN and (total > entry.top or (total == entry.top and row < entry.best)):
@@ -546,8 +588,9 @@ class FastEngine:
         node = self.cluster.rows[row]
         if entry.kinds is None or node.unsettled:
             return self._ask_total(entry, row, node)
-        kind = self.kinds.of(node)
-        kinds = self._kinds_of(entry, entry.kinds)
+        kind, kinds = self.kinds.follow(node), entry.kinds
+        if entry.kinds_epoch != self.kinds.epoch or kind >= kinds.shape[1]:
+            kinds = self._kinds_of(entry, kinds)
         if math.isnan(kinds.item(0, kind)):
             self._ask_kind(entry, kinds, kind, node)
         total, place = 0.0, 0
@@ -573,6 +616,25 @@ class FastEngine:
             kinds = np.concatenate((kinds, more), axis=1)
         entry.kinds = kinds
         return kinds
+
+    def _ask_kinds(self, entry: Entry, kinds: Floats, examples: dict[int, int]) -> None:
+        """Ask about kinds, each by the row of one of its nodes; about many at once."""
+        if len(examples) <= _FEW:
+            for kind, row in examples.items():
+                self._ask_kind(entry, kinds, kind, self.cluster.rows[row])
+            return
+        numbers, rows = np.array(list(examples)), np.array(list(examples.values()))
+        kinds[:, numbers] = _NEVER
+        self.columns.refresh()
+        ok = self.columns.fits_idle(entry.charge, rows)
+        for _, predicate in entry.row_predicates:
+            ok = ok & self._predicate_vector(entry.task, predicate, rows, ok)
+        numbers, rows = numbers[ok], rows[ok]
+        self.rows_scored += len(rows)
+        kinds[:, numbers] = 0.0
+        scored = [part.order for part in entry.parts if part.fixed is None]
+        for line, order in enumerate(scored):
+            kinds[line, numbers] = self._order_vector(entry.task, order, rows)
 
     def _ask_kind(self, entry: Entry, kinds: Floats, kind: int, node: NodeInfo) -> None:
         """Ask about one node for all of its kind."""
@@ -614,10 +676,10 @@ class FastEngine:
     def _score_changed(self, entry: Entry, rows: Rows) -> None:
         """Ask about many changed nodes, of which some may be named twice."""
         rows = _possible(rows, entry.facts_ok)
-        entry.total[rows] = _NEVER
-        entry.ok[rows] = False
         if entry.kinds is not None:
             rows = self._score_by_kind(entry, entry.kinds, rows)
+        entry.total[rows] = _NEVER
+        entry.ok[rows] = False
         worth = list(dict.fromkeys(self._worth_asking(entry, rows).tolist())) if len(rows) else []
         if len(worth) > _FEW:
             self._score_rows(entry, np.array(worth, dtype=np.intp))
@@ -637,8 +699,8 @@ class FastEngine:
         kinds = self._kinds_of(entry, kinds)
         numbers = self.kinds.numbers[rows]
         unknown = np.isnan(kinds[0].take(numbers))
-        for kind, row in dict(zip(numbers[unknown].tolist(), rows[unknown].tolist(), strict=True)).items():
-            self._ask_kind(entry, kinds, kind, self.cluster.rows[row])
+        if unknown.any():
+            self._ask_kinds(entry, kinds, dict(zip(numbers[unknown].tolist(), rows[unknown].tolist(), strict=True)))
         totals, line = np.zeros(len(rows)), 0
         for _, fixed in entry.adds:
             if fixed is None:
@@ -666,10 +728,15 @@ class FastEngine:
         return kept
 
     def _score_all(self, entry: Entry) -> None:
+        self.sweeps += 1
         count = len(self.cluster.rows)
         entry.total = np.full(count, _NEVER)
         entry.ok = np.zeros(count, dtype=np.bool_)
-        self._score_rows(entry, np.flatnonzero(entry.facts_ok))
+        rows = np.flatnonzero(entry.facts_ok)
+        if entry.kinds is not None:
+            rows = self._score_by_kind(entry, entry.kinds, rows)
+        if len(rows):
+            self._score_rows(entry, rows)
         self._renew_blocks(entry)
         entry.position = self.cluster.usage_log.end
 
@@ -725,12 +792,15 @@ class FastEngine:
         return self._first_best(entry) < 0 and not len(self._future_rows(entry))
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
-        """Why nodes refuse the task, counted; a node counts once for each of its reasons."""
-        entry = self._entry(task)
+        """Why nodes refuse the task, counted; a node counts once for each of its reasons, which may name the queue."""
+        entry, queue = self._entry(task), _queue_of(task)
         state = (entry.position, entry.facts_position, [scoped.version for scoped in entry.scoped])
         if entry.explained is None or entry.explained[0] != state or self._pod_predicates:
-            entry.explained = (state, self._count_refusals(task))
-        return entry.explained[1]
+            entry.explained = (state, {})
+        known = entry.explained[1]
+        if queue not in known:
+            known[queue] = self._count_refusals(task)
+        return known[queue]
 
     def _count_refusals(self, task: TaskInfo) -> NodeRefusals:
         self.facts.refresh()

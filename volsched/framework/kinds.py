@@ -42,6 +42,14 @@ class NodeKinds:
             found = self._known[key] = len(self._known)
         return found
 
+    def follow(self, node: NodeInfo) -> int:
+        """Number a node's kind; when nothing else has changed since ``refresh``, that is caught up with, too."""
+        number, log = self.of(node), self._cluster.usage_log
+        if self._position + 1 == log.end and log.rows[-1] == node.row and self._layout == self._cluster.layout:
+            self.numbers[node.row] = number
+            self._position += 1
+        return number
+
     def refresh(self) -> None:
         """Catch up with the nodes that changed."""
         cluster = self._cluster

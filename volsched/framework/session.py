@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from volsched.framework import dispatch
 from volsched.framework.callbacks import (
+    ANY_RUN,
     AllocatableFn,
     BatchNodeOrder,
     BatchNodeOrderFn,
@@ -41,6 +42,8 @@ from volsched.framework.callbacks import (
     QueueAmountsFn,
     QueueKeyFn,
     Reads,
+    RunFn,
+    RunPlacedFn,
     Scope,
     SeriesFn,
     TaskKeyFn,
@@ -180,6 +183,9 @@ class Session:
         self._wakers: list[WakeFn] = []
         self.queue_amounts: list[QueueAmountsFn] = []
         self._device_limits: list[DeviceLimitsFn] = []
+        self._runs: dict[str, RunFn] = {}
+        self._run_placed: list[RunPlacedFn] = []
+        self._break_runs: set[str] = set()
 
     # -- registration -------------------------------------------------------------------------------------------------
 
@@ -214,6 +220,7 @@ class Session:
 
     def add_pre_predicate_fn(self, plugin: str, fn: PrePredicateFn) -> None:
         """Refuse a task before any node is asked."""
+        self._break_runs.add(plugin)
         self._add("enablePredicate", self._pre_predicates, fn)
 
     def add_predicate_fn(  # noqa: PLR0913 - one word for each thing that a plugin may say of its predicate
@@ -230,6 +237,8 @@ class Session:
         reads: Reads = "tasks",
     ) -> None:
         """Refuse nodes for a task. ``applies`` may read the task's template only; see ``Scope`` and ``Reads``."""
+        if scope in ("queue", "domain"):
+            self._break_runs.add(plugin)
         predicate = Predicate(plugin, fn, scope, vector, applies, key, version, wordings, reads)
         self._add("enablePredicate", self.nodes.predicates, predicate)
 
@@ -246,6 +255,8 @@ class Session:
         reads: Reads = "tasks",
     ) -> None:
         """Score nodes for a task."""
+        if scope in ("queue", "domain"):
+            self._break_runs.add(plugin)
         order = NodeOrder(plugin, fn, scope, vector, applies, key, version, reads)
         self._add("enableNodeOrder", self.nodes.node_orders, order)
 
@@ -258,6 +269,7 @@ class Session:
         vector: BatchVectorFn | None = None,
     ) -> None:
         """Score all candidates for a task together."""
+        self._break_runs.add(plugin)
         self._add("enableNodeOrder", self.nodes.batch_orders, BatchNodeOrder(plugin, fn, uniform, vector))
 
     def add_best_node_fn(self, plugin: str, fn: BestNodeFn) -> None:
@@ -270,6 +282,7 @@ class Session:
 
     def add_allocatable_fn(self, plugin: str, fn: AllocatableFn) -> None:
         """Refuse a task by its queue's quota."""
+        self._break_runs.add(plugin)
         self._add("enabledAllocatable", self._allocatable, fn)
 
     def add_preemptive_fn(self, plugin: str, fn: PreemptiveFn) -> None:
@@ -282,6 +295,7 @@ class Session:
 
     def add_job_ready_fn(self, plugin: str, fn: JobReadyFn) -> None:
         """Say whether what was placed of a job may be committed."""
+        self._break_runs.add(plugin)
         self._add("enableJobReady", self._ready, fn)
 
     def add_job_pipelined_fn(self, plugin: str, fn: JobVoteFn) -> None:
@@ -313,7 +327,18 @@ class Session:
 
     def add_event_handler(self, plugin: str, handler: EventHandler, *, first: bool = False) -> None:
         """Follow what statements do with tasks; ``first``: before all others, which read what it decides."""
+        self._break_runs.add(plugin)
         self._handlers.insert(0 if first else len(self._handlers), handler)
+
+    def add_run_fn(self, plugin: str, fn: RunFn, placed: RunPlacedFn | None = None) -> None:
+        """Say how many equal tasks may be placed in one go; a plugin that does not has them placed one by one.
+
+        It has to be said by plugins that register more than orders and what is read of nodes alone. An event handler is
+        not told of tasks that were placed in one go: ``placed`` is. No switch turns this off.
+        """
+        self._runs[plugin] = fn
+        if placed is not None:
+            self._run_placed.append(placed)
 
     def add_close_fn(self, plugin: str, fn: CloseFn) -> None:
         """Be called when the session closes."""
@@ -445,6 +470,18 @@ class Session:
         self._set_aside(tasks)
         return all(fn(queue, tasks) for fn in self._preemptive)
 
+    def longest_run(self, queue: QueueInfo, task: TaskInfo) -> int:
+        """How many tasks of the same job and template as this one may be placed in one go (see ``RunFn``)."""
+        if self._promises or self.on_placed is not None or not self._ready or not self._break_runs <= self._runs.keys():
+            return 0
+        self._set_aside(())
+        longest = ANY_RUN
+        for fn in self._runs.values():
+            longest = min(longest, fn(queue, task))
+            if longest < 2:
+                break
+        return longest
+
     def invalidity(self, job: JobInfo) -> Verdict | None:
         """Why the job is not complete enough."""
         return dispatch.first_refusal(self._valid, job)
@@ -498,6 +535,10 @@ class Session:
                     earlier.deallocate(task)
                 return refusal
         return None
+
+    def told_run(self, tasks: Sequence[TaskInfo]) -> bool:
+        """Tell of tasks that were placed in one go; whether nobody has anything against it."""
+        return all(fn(tasks) is None for fn in self._run_placed)
 
     def told_deallocated(self, task: TaskInfo) -> None:
         """Tell the handlers, last registered first."""

@@ -7,6 +7,7 @@ session ends, for a gang that waits for room being freed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from volsched.framework import reporter
@@ -49,6 +50,19 @@ class Statement:
     def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Put a task on a node that has room now; a plugin's refusal is returned and leaves no trace."""
         return self._place(task, node, TaskStatus.ALLOCATED, "allocate")
+
+    def allocate_run(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
+        """Put equal tasks of one job that wait on nodes, each on the next; say how many, none if a plugin objects."""
+        cluster = self._session.cluster
+        relief = cluster.relief
+        placed = tasks[: cluster.allocate_run(tasks, nodes)]
+        if placed and not self._session.told_run(placed):
+            for task in placed:
+                cluster.move(task, TaskStatus.PENDING, None)
+            cluster.relief = relief
+            return 0
+        self.operations += [Operation("allocate", task, TaskStatus.PENDING, None, relief) for task in placed]
+        return len(placed)
 
     def pipeline(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Promise a task room on a node where others are about to leave."""

@@ -8,8 +8,7 @@ keeps answers about nodes catches up by asking only about the rows that changed.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volsched.model.budget import Budget
 from volsched.model.columns import ResourceColumns
@@ -26,8 +25,6 @@ from volsched.model.template import TaskTemplate
 _OFFERS_PER_NODE = 4
 """So many numbers of offers there may be for each node before those that no node makes any more are forgotten."""
 
-MovedFn: TypeAlias = Callable[[TaskInfo, TaskStatus, NodeInfo | None], None]
-
 
 class Observer:
     """Something that keeps an account over the cluster and follows its changes instead of recounting.
@@ -42,8 +39,15 @@ class Observer:
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Hear that ``task`` left ``(before, node_before)`` for its present status and node.
 
-        Also called when tasks come or go: a new task comes from ``(PENDING, None)``, a removed one leaves to it.
+        Also called when tasks come or go: a new task comes from ``(PENDING, None)``, a removed one leaves to it. Not
+        called when a task goes on to a status that takes the same room on the same node (allocated, binding, bound,
+        running).
         """
+
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Hear that equal tasks of one job, which waited without a node, have all just been allocated."""
+        for task in tasks:
+            self.task_moved(task, TaskStatus.PENDING, None)
 
     def task_annotated(self, task: TaskInfo) -> None:
         """``task`` has a node and other annotations, or what its Binding carried is shown for the first time."""
@@ -153,7 +157,7 @@ class Cluster:
         self.totals: list[int] = []
         self.total_used: list[int] = []
         self._observers: tuple[Observer, ...] = ()
-        self._followers: dict[int, tuple[MovedFn, ...]] = {}
+        self._followers: dict[int, tuple[Observer, ...]] = {}
         self._offers: dict[tuple[int, ...], int] = {}
         self._queue_versions = 0
 
@@ -171,14 +175,13 @@ class Cluster:
         self._observers = observers
         self._followers.clear()
 
-    def _followers_of(self, template: TaskTemplate) -> tuple[MovedFn, ...]:
+    def _followers_of(self, template: TaskTemplate) -> tuple[Observer, ...]:
         """Whom to tell when a task of this template moved; there are many moves, and few observers care for most."""
         found = self._followers.get(template.id)
         if found is None:
-            caring = [
+            found = self._followers[template.id] = tuple(
                 o for o in self._observers if type(o).task_moved is not Observer.task_moved and o.follows(template)
-            ]
-            found = self._followers[template.id] = tuple(o.task_moved for o in caring)
+            )
         return found
 
     def forget(self, template: TaskTemplate) -> None:
@@ -347,10 +350,45 @@ class Cluster:
         self.standing += 1
         if node_before is not None:
             self.relief += 1
-        for told in self._followers_of(task.template):
-            told(task, before, node_before)
+        for observer in self._followers_of(task.template):
+            observer.task_moved(task, before, node_before)
         if task.ungated:
             self._count_ungated(task, 1)
+
+    def allocate_run(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
+        """Allocate equal tasks of one job that wait without a node, each to the next of some nodes; say how many.
+
+        As ``move`` for each, but job and queue are counted once, and observers are told when all have moved.
+        """
+        job, charge, count = tasks[0].job, tasks[0].charge, 0
+        if job is None:
+            return 0
+        append = self.usage_log.append
+        for task, node in zip(tasks, nodes, strict=False):
+            used = node.used
+            for column, amount in charge:
+                used[column] += amount
+            node.tasks[task.uid] = task
+            task.status, task.node = TaskStatus.ALLOCATED, node
+            append(node.row)
+            count += 1
+        if count:
+            self._count_run(job, tasks[:count])
+        return count
+
+    def _count_run(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
+        """Count tasks that were pending and have just been allocated, and tell of them."""
+        count, first = len(tasks), tasks[0]
+        for column, amount in first.charge:
+            self.total_used[column] += count * amount
+        job.recount_run(tasks)
+        self._note(job)
+        request = first.template.request
+        accumulate(job.allocated, request, count)
+        self._charge_queue(job.queue, request, count, 1)
+        self.standing += count
+        for observer in self._followers_of(first.template):
+            observer.run_allocated(tasks)
 
     def set_ungated(self, task: TaskInfo, *, ungated: bool) -> None:
         """Let a task that waits count in its queue although it has no node, or no longer."""
@@ -403,7 +441,7 @@ class Cluster:
                 self.relief += 1
 
     def move_quietly(self, task: TaskInfo, status: TaskStatus) -> None:
-        """Change a status that takes the same room and counts the same, so that no answer is asked again."""
+        """Change a status that takes the same room and counts the same: no answer is asked again, nobody is told."""
         before, task.status = task.status, status
         job = task.job
         if job is not None:
@@ -411,8 +449,6 @@ class Cluster:
             job.counts[status] += 1
             job.version += 1
             self.touched[job.key] = job
-        for told in self._followers_of(task.template):
-            told(task, before, task.node)
 
     def _charge(self, node: NodeInfo, task: TaskInfo, status: TaskStatus, by: int) -> None:
         if HOLDS_ROOM[status]:

@@ -159,6 +159,11 @@ class Devices:
             return name if name in self.classes else None
         return self._stand_for.get(resource)
 
+    @property
+    def has_extended_claims(self) -> bool:
+        """Whether there is any claim for the extended resources of a pod."""
+        return bool(self._extended)
+
     def extended_claim_of(self, pod: str) -> Claim | None:
         """Return the claim that was made for the extended resources of the pod of this uid."""
         return self.claims.get(self._extended.get(pod, ""))

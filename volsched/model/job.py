@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -152,6 +152,18 @@ class JobInfo:
         self.ready_count += IS_READY[status] - IS_READY[before]
         if before is TaskStatus.PENDING or status is TaskStatus.PENDING:
             self._wait(task, (status is TaskStatus.PENDING) - (before is TaskStatus.PENDING))
+        self.version += 1
+
+    def recount_run(self, tasks: Sequence[TaskInfo]) -> None:
+        """Follow equal members that were pending and have just been allocated."""
+        count, waiting = len(tasks), self.waiting
+        self.counts[TaskStatus.PENDING] -= count
+        self.counts[TaskStatus.ALLOCATED] += count
+        self.ready_count += count
+        if tasks[0].best_effort:
+            self.pending_best_effort -= count
+        for task in tasks:
+            del waiting[task.uid]
         self.version += 1
 
     def _count(self, task: TaskInfo, status: TaskStatus, by: int) -> None:

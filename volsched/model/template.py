@@ -311,6 +311,12 @@ class TaskTemplate:
         self.labels: Mapping[str, str] = dict(rules.labels)
         self.namespace: str = rules.namespace
 
+    @property
+    def minds_pods(self) -> bool:
+        """Whether it matters to the pod where others are."""
+        near = self.affinity or self.anti_affinity or self.preferred_affinity or self.preferred_anti_affinity
+        return bool(near or self.spread)
+
     def tolerates(self, taint: Taint) -> bool:
         """Say whether one of the tolerations covers the taint."""
         return any(toleration.tolerates(taint) for toleration in self.tolerations)

@@ -8,7 +8,7 @@ that it has no opinion and has one. It also compares what the fast engine keeps 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -70,6 +70,14 @@ class CheckedEngine(FastEngine):
         super().open(callbacks)
         kept = {id(entry) for entry in self._entries.values()}
         self._witnesses = {key: witness for key, witness in self._witnesses.items() if key in kept}
+
+    def run(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+        """The best nodes for a run of tasks, each compared with what the task alone would get."""
+        for task, node in zip(tasks, super().run(tasks), strict=False):
+            alone = self.best(task)
+            if alone is not node:
+                raise Stale(f"{task.key}: a run goes on to {node.name}, and the best node is {alone}")
+            yield node
 
     def _entry(self, task: TaskInfo) -> Entry:
         callbacks = self._callbacks()

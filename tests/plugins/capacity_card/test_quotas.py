@@ -415,6 +415,18 @@ def test_what_nodes_say_is_told() -> None:
     assert f"1 Insufficient {GPU}" in message
 
 
+def test_what_nodes_say_of_a_queue_names_the_pods_own() -> None:
+    """Pods of both queues may have the same cards, so that nodes are asked for one of them only."""
+    full = farm().quota("one", {A: 0, H: 9}).quota("two", {A: 0, H: 9}).gang("r", 8, card=H, queue="one", on="h1")
+    for queue in ("one", "two"):
+        full.gang(f"in-{queue}", card=f"{A}|{H}", queue=queue)
+
+    waiting = decided(full).waiting
+
+    for queue in ("one", "two"):
+        assert f'a card of which queue "{queue}" has no quota left' in waiting[f"in-{queue}-0"]
+
+
 def test_a_gang_that_fails_gives_both_cards_back_in_the_same_session() -> None:
     cluster = cards().cards("a1", A, 2).cards("h1", H).quota("q", {A: 2, H: 1})
     cluster.gang("gang", 4, card=f"{A}|{H}", minimum=4, created=0).gang("late", card=H, created=1)

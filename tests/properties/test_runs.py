@@ -1,0 +1,177 @@
+"""Equal tasks that are placed in one go end where they would have been placed one by one, whatever limits them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.stories import (
+    GROUP,
+    HAPPENINGS,
+    HOST,
+    VOLCANO,
+    Draws,
+    Manifest,
+    Reader,
+    Story,
+    difference,
+    live,
+    stamp,
+)
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+from volsched.testing.checked import CheckedEngine
+from volsched.testing.naive import NaiveEngine
+
+GPU: Final = "nvidia.com/gpu"
+MODELS: Final = ("NVIDIA-A100", "NVIDIA-H100")
+QUEUES: Final = ("q1", "q2")
+WORDS: Final = ("nothing", "finish", "delete", "go", "fail binds", "drop node", "ask for less")
+BEFORE: Final = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+"""
+QUOTAS: Final = {
+    "capacity-card": ("capacity-card", "predicates", "nodeorder", "binpack"),
+    "cards of ancestors": ("capacity-card: {arguments: {checkAncestors: true}}", "predicates", "binpack"),
+    "proportion": ("drf", "proportion", "predicates", "nodeorder"),
+    "capacity": ("capacity", "predicates", "binpack"),
+    "a hierarchy": ("capacity: {enableHierarchy: true}", "predicates", "nodeorder"),
+    "devices and cards": (
+        "drf",
+        "capacity-dra",
+        "mgpu: {arguments: {predicate.MGPUEnable: true}}",
+        "crossquota",
+        "predicates",
+        "nodeorder",
+        "binpack",
+    ),
+}
+
+
+def configuration(plugins: tuple[str, ...]) -> str:
+    lines = []
+    for plugin in plugins:
+        name, _, more = plugin.partition(": ")
+        lines.append("  - {name: " + name + (", " + more[1:] if more else "}"))
+    return BEFORE + "\n".join(lines) + "\n"
+
+
+@st.composite
+def crowds(draw: st.DrawFn, plugins: tuple[str, ...]) -> Story:
+    """Gangs of equal pods, some of them with labels of their own, in queues that may not hold all of them."""
+    drawn = Draws(draw, frozenset())
+    nodes = [_node(draw, number) for number in range(draw(st.integers(1, 4)))]
+    queues = [_queue(draw, name) for name in QUEUES]
+    jobs = [item for number in range(draw(st.integers(1, 4))) for item in _gang(draw, number)]
+    told = [[(draw(st.sampled_from(WORDS)), draw(st.integers(0, 20))) for _ in range(2)] for _ in range(2)]
+    chapters = [[HAPPENINGS[word](drawn, number) for word, number in chapter] for chapter in told]
+    words = [[f"{word} {number}" for word, number in chapter] for chapter in told]
+    return Story(configuration(plugins), [*nodes, *queues, *jobs], chapters, words)
+
+
+def _node(draw: st.DrawFn, number: int) -> Manifest:
+    name, model = f"n{number}", draw(st.sampled_from(MODELS))
+    cards = draw(st.integers(0, 8))
+    labels = {HOST: name, f"{GPU}.product": model, f"{GPU}.count": str(cards), f"{GPU}.memory": "81920"}
+    amounts = {"cpu": str(draw(st.integers(2, 16))), "memory": "64Gi", "pods": draw(st.sampled_from(["3", "110"]))}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"node-{name}", "labels": labels},
+        "spec": {},
+        "status": {key: {**amounts, GPU: str(cards)} for key in ("allocatable", "capacity")},
+    }
+
+
+def _queue(draw: st.DrawFn, name: str) -> Manifest:
+    quota = {model: draw(st.integers(0, 6)) for model in MODELS}
+    limit = {"cpu": str(draw(st.integers(1, 20))), "memory": "99Gi", GPU: str(draw(st.integers(0, 8)))}
+    meta = {"name": name, "uid": f"queue-{name}", "annotations": {"volcano.sh/card.quota": json.dumps(quota)}}
+    spec: Manifest = {"weight": draw(st.integers(1, 3)), "capability": limit}
+    return {"apiVersion": VOLCANO, "kind": "Queue", "metadata": meta, "spec": spec}
+
+
+def _gang(draw: st.DrawFn, number: int) -> list[Manifest]:
+    name, tasks = f"j{number}", draw(st.integers(2, 7))
+    meta = {"name": name, "namespace": "default", "uid": f"pg-{name}", "creationTimestamp": stamp(number)}
+    spec = {"queue": draw(st.sampled_from(QUEUES)), "minMember": draw(st.integers(1, tasks))}
+    group = {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": meta, "spec": spec, "status": {"phase": "Inqueue"}}
+    cards, cpu = draw(st.integers(0, 2)), draw(st.sampled_from(["500m", "1", "2"]))
+    notes = {GROUP: name}
+    if cards:
+        notes["volcano.sh/card.name"] = draw(st.sampled_from([*MODELS, "|".join(MODELS), "|".join(MODELS[::-1])]))
+    numbered = draw(st.booleans())
+    amounts = {"cpu": cpu, "memory": "1Gi", **({GPU: str(cards)} if cards else {})}
+    pods = []
+    for index in range(tasks):
+        labels = {"app": "x", **({"index": str(index)} if numbered else {})}
+        pods.append(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": f"{name}-w-{index}",
+                    "namespace": "default",
+                    "uid": f"pod-{name}-{index}",
+                    "labels": labels,
+                    "annotations": notes,
+                    "creationTimestamp": stamp(100),
+                },
+                "spec": {
+                    "schedulerName": "volsched",
+                    "containers": [
+                        {"name": "c", "image": "img:1", "resources": {"requests": amounts, "limits": amounts}}
+                    ],
+                },
+                "status": {"phase": "Pending"},
+            }
+        )
+    return [group, *pods]
+
+
+@pytest.mark.parametrize("plugins", QUOTAS.values(), ids=QUOTAS)
+def test_what_is_placed_in_one_go_is_placed_as_one_by_one(
+    plugins: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All steps, their order and every message; the naive engine knows no runs."""
+    runs: list[int] = []
+    allocate_run = Cluster.allocate_run
+
+    def noted(cluster: Cluster, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
+        runs.append(allocate_run(cluster, tasks, nodes))
+        return runs[-1]
+
+    monkeypatch.setattr(Cluster, "allocate_run", noted)
+
+    @given(crowds(plugins))
+    def agree(story: Story) -> None:
+        fast, naive = Reader(story.configuration), Reader(story.configuration, NaiveEngine)
+        live(story, fast, naive)
+        assert difference(fast.steps, naive.steps) == ""
+
+    agree()
+
+    assert sum(run > 1 for run in runs) > 25, "so many runs have been compared"
+    assert any(run > 3 for run in runs)
+
+
+@pytest.mark.parametrize("plugins", QUOTAS.values(), ids=QUOTAS)
+@given(data=st.data())
+def test_every_node_of_a_run_is_the_best_one_then(plugins: tuple[str, ...], data: st.DataObject) -> None:
+    story = data.draw(crowds(plugins))
+    checked, fast = Reader(story.configuration, CheckedEngine), Reader(story.configuration)
+
+    live(story, checked, fast)
+
+    assert difference(checked.steps, fast.steps) == ""
