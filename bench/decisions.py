@@ -2,8 +2,8 @@
 
 One session places a backlog of gangs of 16 on empty nodes of eight cards each: four card models, 20 queues, every node
 considered for every pod. Nodes and queues are known from an idle session before it; a start is measured in `sessions`.
-Counted are pods that got a node, over the CPU time of the whole session (enqueue, allocate, backfill, closing, statuses
-and Events made; nothing is sent).
+Counted are pods that got a node, and beside it (decided) those too that were refused and told why, over the CPU time of
+the whole session (enqueue, allocate, backfill, closing, statuses and Events made; nothing is sent).
 
   base      the base plugins (priority, gang, overcommit, predicates, nodeorder, binpack), 60 different pod templates
   own       as base, but every job has its own request, so nothing is shared between jobs
@@ -86,8 +86,10 @@ def decide(nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dic
         cpu, wall = watch.cpu(), watch.wall()
     used = scheduler.engine
     placed = {step.name: step.node for step in recorder.steps if isinstance(step, Bind)}
+    refused = sum(task.refusal is not None for task in scheduler.mirror.cluster.tasks.values())
     return {
         "placed": placed,
+        "decided": len(placed) + refused,
         "cpu": cpu,
         "wall": wall,
         "callbacks": getattr(used, "callbacks_asked", 0),
@@ -155,6 +157,7 @@ def add_row(report: Report, variant: str, nodes: int, run: dict[str, Any]) -> fl
         templates=run["templates"],
         placed=placed,
         per_cpu_s=round(rate),
+        decided_per_cpu_s=round(run["decided"] / run["cpu"]),
         us_per_pod=run["cpu"] / placed * 1e6,
         per_s=round(placed / run["wall"]),
         callbacks_per_pod=run["callbacks"] / placed,
