@@ -252,6 +252,9 @@ class DeviceRules(Observer):
         if not ON_NODE[task.status]:
             self._take_back(task)
 
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Take nothing back: they have nodes."""
+
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Look again who shares a claim with whom."""
         self._needs.members_changed(job)

@@ -15,7 +15,9 @@ from volsched.framework.session import Session
 from volsched.model import api
 from volsched.model.changes import Gone, Put
 from volsched.model.cluster import RowLog
+from volsched.model.node import NodeInfo
 from volsched.model.status import TaskStatus
+from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
 from volsched.simulation.manifests import decode
 from volsched.testing.builders import ClusterBuilder, a_cluster
@@ -627,6 +629,34 @@ def test_idle_room_that_somebody_was_promised_is_not_free(make: Any) -> None:
     stage.session.statement().pipeline(stage.task("big-0"), stage.node("n"))
 
     assert stage.best("j-0") is None
+
+
+@pytest.mark.parametrize("make", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("care", [False, True], ids=["future", "pod"])
+def test_nodes_are_compared_as_they_are_after_what_was_placed_meanwhile(make: Any, care: bool) -> None:
+    """Single nodes are scored without the columns, so nothing else has brought those up to date."""
+    world = a_cluster().node("a", cpu="9").node("b", cpu="9")
+    if not care:
+        world.add(leaving("l", "a", cpu="5")).add(leaving("m", "b", cpu="5"))
+    world.job("one", cpu="3").job("two", cpu="5")
+
+    def emptier(task: TaskInfo, node: NodeInfo) -> float:
+        return float(node.allocatable_of("cpu") - node.used_of("cpu"))
+
+    def of_rows(task: TaskInfo, engine: FastEngine, rows: Any) -> Any:
+        column = engine.cluster.columns.find("cpu")
+        return (engine.columns.allocatable[column][rows] - engine.columns.used[column][rows]).astype(float)
+
+    def register(session: Session) -> None:
+        session.add_node_order_fn("empty", emptier, vector=of_rows, reads="amounts")
+        if care:
+            session.add_predicate_fn("care", lambda task, node: None, scope="pod")
+
+    stage = Stage(world, register, engine=make)
+    assert stage.best("two-0") == "a"
+    assert stage.place("one-0") == "a"
+
+    assert stage.best("two-0") == "b"
 
 
 @pytest.mark.parametrize("make", [FastEngine, NaiveEngine])

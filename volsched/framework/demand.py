@@ -13,7 +13,7 @@ counts in every queue above theirs, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from volsched.model.cluster import Cluster, Observer
@@ -75,6 +75,10 @@ class Demand(Observer):
         """Have the job counted anew."""
         if task.job is not None:
             self._changed[task.job.key] = task.job
+
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Have their job counted anew."""
+        super().run_allocated(tasks[:1])
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Have the job counted anew, or no longer."""

@@ -15,7 +15,7 @@ change for a domain of a single node, because that node's row is asked again any
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -312,8 +312,7 @@ class Domains(Observer):
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Follow one task."""
-        claims = _claims_anything(task.template)
-        if not (claims or self._censuses or self._index):
+        if not self._minds(task):
             return
         self._follow_namespaces()
         status, node = task.status, task.node
@@ -332,6 +331,15 @@ class Domains(Observer):
             for census in self._matching(task):
                 if census.selection.live:
                     self._add(census, was.facts, 1 if now_live else -1)
+
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Follow equal tasks."""
+        if self._minds(tasks[0]):
+            super().run_allocated(tasks)
+
+    def _minds(self, task: TaskInfo) -> bool:
+        """Whether the task's moves matter: its template has terms of its own, or somebody counts pods."""
+        return bool(self._censuses or self._index or _claims_anything(task.template))
 
     def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
         """Follow what a node says of itself: its tasks may be in other domains now."""

@@ -364,6 +364,7 @@ class FastEngine:
         self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder], known: bool = False
     ) -> Floats:
         totals = entry.total[rows] if known else np.zeros(len(rows))
+        self.columns.refresh()
         for part in () if known else entry.parts:
             totals = totals + (
                 part.fixed[rows] if part.fixed is not None else self._order_vector(task, part.order, rows)
@@ -374,7 +375,6 @@ class FastEngine:
 
     def _batch_vector(self, task: TaskInfo, batch: BatchNodeOrder, rows: Rows) -> Floats:
         if batch.vector is not None:
-            self.columns.refresh()
             return batch.vector(task, self, rows)
         nodes = self.cluster.rows
         return np.array(batch.fn(task, [nodes[row] for row in rows]), dtype=np.float64)
@@ -698,8 +698,8 @@ class FastEngine:
             rows, left = rows[~are_left], rows[are_left]
         kinds = self._kinds_of(entry, kinds)
         numbers = self.kinds.numbers[rows]
-        unknown = np.isnan(kinds[0].take(numbers))
-        if unknown.any():
+        unknown = np.flatnonzero(np.isnan(kinds[0].take(numbers)))
+        if len(unknown):
             self._ask_kinds(entry, kinds, dict(zip(numbers[unknown].tolist(), rows[unknown].tolist(), strict=True)))
         totals, line = np.zeros(len(rows)), 0
         for _, fixed in entry.adds:
