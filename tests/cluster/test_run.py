@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIGMAP, CONFIGURATION, LEASE, Installed, eventually, moment, still
+from tests.cluster.scheduling import CONFIGMAP, CONFIGURATION, GROUPS, LEASE, Installed, eventually, moment, still
 from volsched.runner import DRAIN_SECONDS
 from volsched.testing.controlplane import a_node
 
@@ -200,3 +200,34 @@ def test_a_pod_evicted_by_its_node_going_away_is_no_trouble(
     installed.control_plane.create_nodes([a_node(gone, cpu="4")])
 
     installed.wait_bound(namespace, 5)
+
+
+def test_a_queue_that_goes_under_running_pods_leaves_them_alone_and_takes_no_more_until_it_is_back(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, tmp_path: Path
+) -> None:
+    make_nodes(1, cpu="4")
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": f"q-{namespace}"}}
+    name = installed.api.create(f"{GROUPS}/queues", queue)["metadata"]["name"]
+    path = tmp_path / "shares.conf"
+    path.write_text(CONFIGURATION.replace("- name: gang", "- name: gang\n  - name: proportion"))
+    scheduler = installed.start("--scheduler-conf", str(path)).wait_leading()
+    installed.make_gang(namespace, "before", 2, queue=name, cpu="1")
+    installed.wait_bound(namespace, 2)
+
+    installed.api.delete(f"{GROUPS}/queues/{name}")
+    eventually(lambda: scheduler.metric(f'volcano_queue_weight{{queue_name="{name}"}}') == 0, what="the queue is gone")
+    installed.make_gang(namespace, "after", 2, queue=name, cpu="1")
+    why = f'queue "{name}" of PodGroup "{namespace}/after" does not exist'
+    eventually(lambda: installed.condition(namespace, "after-0").get("message") == why, what=why)
+    installed.make_gang(namespace, "beside", 2, cpu="1")
+    assert installed.wait_bound(namespace, 4).keys() == {"before-0", "before-1", "beside-0", "beside-1"}
+    installed.make_gang(namespace, "late", 1, cpu="1")
+    assert "Insufficient cpu" in installed.wait_event(namespace, "late-0", "FailedScheduling")["message"]
+
+    installed.api.create(f"{GROUPS}/queues", queue)
+    for gone in ("late-0", "before-0", "before-1"):
+        installed.api.delete(f"/api/v1/namespaces/{namespace}/pods/{gone}", grace_seconds=0)
+
+    assert {"after-0", "after-1"} < installed.wait_bound(namespace, 4).keys()
+    assert scheduler.process.poll() is None
+    installed.api.delete(f"{GROUPS}/queues/{name}")

@@ -175,6 +175,38 @@ def test_whatever_happens_on_the_way_the_same_pods_are_bound_in_the_end(
     assert not scheduler.said("unforeseen")
 
 
+LISTING: dict[str, Fault] = {
+    "lists end": EndWatch(after_events=15),
+    "lists are reset": ResetWatch(after_events=15),
+    "lists stall": StallWatch(after_events=15),
+    "lists break off within a line": Truncate(30_000),
+    "lists are refused with 410": gone(),
+    "server errors": server_error(),
+}
+
+
+@pytest.mark.parametrize("fault", LISTING.values(), ids=LISTING.keys())
+def test_whatever_happens_while_pods_are_listed_for_the_first_time_all_of_them_count(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy, fault: Fault
+) -> None:
+    """Two nodes and a half are full of pods that a list cut short does not show; the others need all the rest."""
+    nodes = make_nodes(5, cpu="8")
+    old = [installed.pod(f"old-{i}", cpu="1", spec={"nodeName": nodes[i // 8]}) for i in range(20)]
+    installed.make_pods(namespace, old)
+    installed.make_pods(namespace, [installed.pod(f"first-{i:02}", cpu="1") for i in range(12)])
+    installed.make_gang(namespace, "gang", 8, cpu="1")
+    rule = fault_proxy.inject(fault, path="^/api/v1/pods$", times=3)
+
+    scheduler = installed.start(*DIRECT, "--watch-silence", "3s", proxy=fault_proxy)
+    rule.wait(3)
+
+    assert len(installed.wait_bound(namespace, 40)) == 40
+    assert not overcommitted(installed, namespace, 8)
+    installed.wait_group(namespace, "gang", "Running")
+    assert scheduler.process.poll() is None
+    assert not scheduler.said("unforeseen")
+
+
 def test_what_was_deleted_while_a_watch_stalled_gives_its_room_back(
     installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
