@@ -223,20 +223,23 @@ class Demands:
 
     def _wanted_cards(self, job: JobInfo, held: Account, pending: Mapping[Names, int]) -> Mapping[Names, int]:
         said = self.request(job).wants
+        if (pending or held.cards) and len(job.tasks) >= job.min_available:
+            return pending
         asked = Counter(pending)
         asked.update({(card,): amount for card, amount in held.cards.items()})
-        if asked.total() and len(job.tasks) >= job.min_available:
-            return pending
         return Counter(_less(said, asked)) + Counter(pending)
 
     def _pending(self, job: JobInfo) -> Mapping[Names, int]:
         """What pods without a node want, those aside that count as holding it."""
-        found: Counter[Names] = Counter()
-        templates = Counter(task.template for task in job.waiting.values() if not task.ungated)
+        templates: dict[TaskTemplate, int] = {}
+        for task in job.waiting.values():
+            if not task.ungated:
+                templates[task.template] = templates.get(task.template, 0) + 1
+        found: dict[Names, int] = {}
         for template, count in templates.items():
             wish = self._wish(template)
             if wish is not None:
-                found[wish.names] += count * wish.amount
+                found[wish.names] = found.get(wish.names, 0) + count * wish.amount
         return found
 
     def _wish(self, template: TaskTemplate) -> Wish | None:

@@ -147,6 +147,8 @@ class IdleCards:
             for node in changed.values():
                 self._put(node.name, {card.name: idle_of(node, card) for card in self._ledger.catalogue.of(node).cards})
             changed.clear()
+            there = self._ledger.catalogue.totals
+            self._sums = {name: amount for name, amount in self._sums.items() if name in there}
             if before != self._sums:
                 self._numbers = _in_cards(self._sums)
         return self._numbers
@@ -157,9 +159,6 @@ class IdleCards:
                 self._sums[name] = self._sums.get(name, 0) + by * amount
         if idle:
             self._of[node] = idle
-        there = self._ledger.catalogue.totals
-        for name in [name for name in self._sums if name not in there]:
-            del self._sums[name]
 
 
 def by_list(amounts: Mapping[Names, int]) -> dict[str, int]:

@@ -304,6 +304,26 @@ def test_who_objects_to_a_run_sends_all_of_it_back_and_leaves_no_trace() -> None
     stage.check()
 
 
+def test_who_had_accepted_a_run_that_another_objects_to_hears_that_it_leaves() -> None:
+    accepting, refusing, later = Handler(), Handler(refuses=True), Handler()
+
+    def follow(name: str, handler: Handler) -> Register:
+        def add(session: Session) -> None:
+            session.add_event_handler(name, handler)
+            session.add_run_fn(name, lambda queue, task: ANY_RUN, handler.placed)
+
+        return add
+
+    stage = Stage(a_world(tasks=2), register, follow("x", accepting), follow("y", refusing), follow("z", later))
+    tasks = members(stage, 2)
+
+    assert stage.session.statement().allocate_run(tasks, stage.engine.run(tasks)) == 0
+
+    assert accepting.heard == ["gang-0@b", "gang-1@a", "-gang-1", "-gang-0"]
+    assert refusing.heard == ["gang-0@b", "gang-1@a"]
+    assert later.heard == []
+
+
 def test_an_event_handler_hears_of_a_run_only_when_it_leaves_again() -> None:
     handler = Handler()
 

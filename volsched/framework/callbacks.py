@@ -118,7 +118,7 @@ would refuse none of them (before nodes are asked, for the queue, as a handler),
 and its answers about nodes change with the nodes' amounts only. ``ANY_RUN``: no limit; 0: one by one."""
 RunPlacedFn: TypeAlias = Callable[[Sequence[TaskInfo]], Verdict | None]
 """These tasks, of one job and template, have just been put on their nodes in one go; a verdict takes them all back, and
-they are tried one by one. Event handlers are not told of them when they are placed, only if they leave again."""
+they are tried one by one. Event handlers are not told of them when they are placed, only when they leave again."""
 PreemptiveFn: TypeAlias = Callable[[QueueInfo, Sequence[TaskInfo]], bool]
 """May the queue take room from others for these tasks? AND."""
 JobValidFn: TypeAlias = Callable[[JobInfo], Verdict | None]

@@ -184,7 +184,8 @@ class Session:
         self.queue_amounts: list[QueueAmountsFn] = []
         self._device_limits: list[DeviceLimitsFn] = []
         self._runs: dict[str, RunFn] = {}
-        self._run_placed: list[RunPlacedFn] = []
+        self._run_placed: list[tuple[str, RunPlacedFn]] = []
+        self._handler_of: dict[str, EventHandler] = {}
         self._break_runs: set[str] = set()
 
     # -- registration -------------------------------------------------------------------------------------------------
@@ -328,6 +329,7 @@ class Session:
     def add_event_handler(self, plugin: str, handler: EventHandler, *, first: bool = False) -> None:
         """Follow what statements do with tasks; ``first``: before all others, which read what it decides."""
         self._break_runs.add(plugin)
+        self._handler_of[plugin] = handler
         self._handlers.insert(0 if first else len(self._handlers), handler)
 
     def add_run_fn(self, plugin: str, fn: RunFn, placed: RunPlacedFn | None = None) -> None:
@@ -338,7 +340,7 @@ class Session:
         """
         self._runs[plugin] = fn
         if placed is not None:
-            self._run_placed.append(placed)
+            self._run_placed.append((plugin, placed))
 
     def add_close_fn(self, plugin: str, fn: CloseFn) -> None:
         """Be called when the session closes."""
@@ -537,8 +539,16 @@ class Session:
         return None
 
     def told_run(self, tasks: Sequence[TaskInfo]) -> bool:
-        """Tell of tasks that were placed in one go; whether nobody has anything against it."""
-        return all(fn(tasks) is None for fn in self._run_placed)
+        """Tell of tasks that were placed in one go; when one refuses, handlers of those that had accepted undo it."""
+        for index, (_, fn) in enumerate(self._run_placed):
+            if fn(tasks) is None:
+                continue
+            accepted = (self._handler_of.get(plugin) for plugin, _ in reversed(self._run_placed[:index]))
+            for handler in filter(None, accepted):
+                for task in reversed(tasks):
+                    handler.deallocate(task)
+            return False
+        return True
 
     def told_deallocated(self, task: TaskInfo) -> None:
         """Tell the handlers, last registered first."""

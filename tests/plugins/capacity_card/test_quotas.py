@@ -589,6 +589,13 @@ def test_mistakes_are_told_once_on_the_object_that_has_them() -> None:
     assert (events(second, "Queue"), events(second, "Node"), events(second, "Pod")) == ([], [], [])
 
 
+def test_a_mistake_in_a_request_is_told_although_all_its_pods_are_there() -> None:
+    """They are asked in its place, and nobody reads it."""
+    decision = decided(farm().quota("q", {H: 9}).gang("j", 2, card=H, minimum=2, request='{"NVIDIA-H100": "2"}'))
+
+    assert [name for name, _, reason, _ in events(decision, "PodGroup") if reason == "InvalidCardRequest"] == ["j"]
+
+
 def test_another_mistake_is_told_again() -> None:
     scheduling = rig(farm().quota("q", "{"))
     scheduling.cycle()
