@@ -166,6 +166,21 @@ def test_a_deployment_has_as_many_replicas_as_its_queue_may_hold_devices_and_giv
     eventually(lambda: scheduler.metric(held) == 2, what=scheduler.page("/metrics")[1])
 
 
+def test_a_scheduler_that_takes_over_counts_the_devices_that_are_held(shop: Shop) -> None:
+    queue = shop.queue("q", 2)
+    first = shop.open()
+    shop.deploy("train", queue, 2)
+    shop.wait_placed(train=2)
+    assert first.terminate() == 0
+
+    shop.scale("train", 4)
+    shop.start()
+
+    shop.wait_waiting(beyond(queue, shop.fleet.name, 2), train=2)
+    shop.wait_placed(train=2)
+    shop.wait_given(2)
+
+
 def test_the_quota_of_a_queue_above_bounds_the_deployments_of_those_below_together(shop: Shop) -> None:
     above = shop.queue("above", 3)
     left, right = (shop.queue(name, 2, parent=above) for name in ("left", "right"))

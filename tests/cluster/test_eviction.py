@@ -167,6 +167,7 @@ def test_a_gang_of_high_priority_takes_the_place_of_the_fewest_low_ones(town: To
     still(lambda: len(town.running("low")) == 5, 2.0)
     labels = f'{{action="preempt",queue="a-{town.suffix}"}}'
     eventually(lambda: scheduler.metric(f"volsched_preemption_victims_total{labels}") == 3)
+    assert scheduler.metric(f"volsched_preemption_attempts_total{labels}") >= 1
 
 
 def test_a_nomination_is_cleared_when_room_is_found_elsewhere(town: Town, make_nodes: MakeNodes) -> None:
