@@ -1,0 +1,49 @@
+"""The examples of manifests/examples/capacity-dra become what their heads say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from volsched.framework.reporter import refusal_of
+from volsched.registry import load_profile
+from volsched.simulation.manifests import read_documents, take_stock
+from volsched.simulation.runner import Simulation, simulate
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "capacity-dra"
+
+
+def played(name: str) -> Simulation:
+    inventory = take_stock(read_documents((str(EXAMPLES / f"{name}.yaml"),)))
+    assert inventory.configuration is not None
+    profile, warnings = load_profile(inventory.configuration)
+    assert warnings == ()
+    return simulate(inventory, profile)
+
+
+def workload(pod: str) -> str:
+    return pod.split("-", maxsplit=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "placed", "waiting", "why"),
+    [
+        ("devices", {"training": 2, "notebook": 1}, {"training": 1}, 'queue "research" has insufficient DRA quota'),
+        ("hierarchy", {"speech": 3}, {"text": 4}, 'queue "department" has insufficient DRA quota'),
+    ],
+)
+def test_an_example_becomes_what_it_says(name: str, placed: dict[str, int], waiting: dict[str, int], why: str) -> None:
+    simulation = played(name)
+    tasks = simulation.mirror.cluster.tasks.values()
+    refusals = {task.name: refusal_of(task) for task in tasks if task.node is None}
+    said = {name: refusal.message for name, refusal in refusals.items() if refusal is not None}
+
+    assert Counter(workload(task.name) for task in tasks if task.node is not None) == placed
+    assert Counter(map(workload, said)) == waiting
+    assert all(why in message for message in said.values())
+
+
+def test_every_example_is_tried() -> None:
+    assert sorted(path.stem for path in EXAMPLES.glob("*.yaml")) == ["devices", "hierarchy"]
