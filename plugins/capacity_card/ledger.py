@@ -165,10 +165,11 @@ class Ledger(Observer):
         job, want = tasks[0].job, self.wants.of(tasks[0].template)
         if job is None:
             return
-        self.changed_nodes.update((task.node.name, task.node) for task in tasks if task.node is not None)
         self.changed_jobs[job.key] = job
         by_kind: dict[int, list[TaskInfo]] = {}
         for task in tasks:
+            if task.node is not None:
+                self.changed_nodes[task.node.name] = task.node
             by_kind.setdefault(self._kind(task), []).append(task)
         for kind, alike in by_kind.items():
             seat = self.wants.seat(alike[0].template, kind)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.framework.stage import Stage
 from volsched.framework import kinds
 from volsched.framework.kinds import NodeKinds
+from volsched.model.status import TaskStatus
 from volsched.testing.builders import a_cluster
 
 
@@ -31,6 +34,30 @@ def test_nodes_of_equal_offer_and_equal_use_are_of_one_kind() -> None:
     known.refresh()
     assert known.numbers.tolist() == [2, 0, 1]
     assert (len(known), known.epoch) == (3, 1)
+
+
+NODES = st.sampled_from(["a", "b", "c", ""])
+MOVES = st.lists(st.tuples(st.integers(0, 3), NODES, NODES, st.booleans()), max_size=12)
+
+
+@given(MOVES)
+def test_whoever_follows_single_nodes_leaves_nothing_out(moves: list[tuple[int, str, str, bool]]) -> None:
+    """Tasks come and go; a node that is followed may be the one that changed last, or any other."""
+    stage = a_stage()
+    known = NodeKinds(stage.cluster)
+    known.refresh()
+    tasks = sorted(stage.cluster.tasks.values(), key=lambda task: task.name)
+    for number, name, followed, refreshes in moves:
+        node = stage.node(name) if name else None
+        stage.cluster.move(tasks[number], TaskStatus.RUNNING if node else TaskStatus.PENDING, node)
+        if followed:
+            assert known.follow(stage.node(followed)) == known.of(stage.node(followed))
+        if refreshes:
+            known.refresh()
+
+    known.refresh()
+
+    assert known.numbers.tolist() == [known.of(node) for node in stage.cluster.rows]
 
 
 def test_numbers_are_given_anew_when_nodes_or_resources_come_and_when_there_are_too_many(

@@ -216,6 +216,7 @@ class FastEngine:
         self._with_care = False
         self._kind_keys: tuple[KeyFn, ...] | None = ()
         self._view = StaticNode()
+        self._starts: Rows = np.arange(0)
         self._reads: dict[int, tuple[Path, ...]] = {}
 
     # -- opening ------------------------------------------------------------------------------------------------------
@@ -617,13 +618,12 @@ class FastEngine:
         entry.kinds = kinds
         return kinds
 
-    def _ask_kinds(self, entry: Entry, kinds: Floats, examples: dict[int, int]) -> None:
-        """Ask about kinds, each by the row of one of its nodes; about many at once."""
-        if len(examples) <= _FEW:
-            for kind, row in examples.items():
+    def _ask_kinds(self, entry: Entry, kinds: Floats, numbers: Rows, rows: Rows) -> None:
+        """Ask about kinds of these numbers, each by the row of one of its nodes; about many at once."""
+        if len(numbers) <= _FEW:
+            for kind, row in zip(numbers.tolist(), rows.tolist(), strict=True):
                 self._ask_kind(entry, kinds, kind, self.cluster.rows[row])
             return
-        numbers, rows = np.array(list(examples)), np.array(list(examples.values()))
         kinds[:, numbers] = _NEVER
         self.columns.refresh()
         ok = self.columns.fits_idle(entry.charge, rows)
@@ -700,7 +700,10 @@ class FastEngine:
         numbers = self.kinds.numbers[rows]
         unknown = np.flatnonzero(np.isnan(kinds[0].take(numbers)))
         if len(unknown):
-            self._ask_kinds(entry, kinds, dict(zip(numbers[unknown].tolist(), rows[unknown].tolist(), strict=True)))
+            examples = np.full(kinds.shape[1], _UNKNOWN)
+            examples[numbers[unknown]] = rows[unknown]
+            asked = np.flatnonzero(examples != _UNKNOWN)
+            self._ask_kinds(entry, kinds, asked, examples[asked])
         totals, line = np.zeros(len(rows)), 0
         for _, fixed in entry.adds:
             if fixed is None:
@@ -758,7 +761,9 @@ class FastEngine:
 
     def _renew_blocks(self, entry: Entry) -> None:
         count = len(entry.total)
-        entry.blocks = np.maximum.reduceat(entry.total, np.arange(0, count, _BLOCK)) if count else entry.total
+        if len(self._starts) != -(-count // _BLOCK):
+            self._starts = np.arange(0, count, _BLOCK)
+        entry.blocks = np.maximum.reduceat(entry.total, self._starts) if count else entry.total
         entry.best = _UNKNOWN
 
     def _predicate_vector(self, task: TaskInfo, predicate: Predicate, rows: Rows, undecided: Mask) -> Mask:

@@ -45,11 +45,10 @@ def in_order(keys: Iterable[Callable[[TaskInfo], Any]], tasks: Iterable[TaskInfo
     chosen = list(keys)
     for task in listed:
         if not task.order:
-            task.order = (index_in_name(task.name),)
-    if all(task.order[0] is not None for task in listed):
-        listed.sort(key=lambda t: (*[key(t) for key in chosen], t.order[0], t.created, t.uid))
-    elif all(task.order[0] is None for task in listed):
-        listed.sort(key=lambda t: (*[key(t) for key in chosen], t.created, t.uid))
+            task.order = (index_in_name(task.name), task.created, task.uid)
+    numbered = sum(task.order[0] is not None for task in listed)
+    if numbered in (0, len(listed)):
+        listed.sort(key=lambda t: (*[key(t) for key in chosen], t.order))
     else:
         fallback = cmp_to_key(_compare)
         listed.sort(key=_by_age)

@@ -46,6 +46,7 @@ class TaskInfo:
     that were made from templates: (entry of the pod, name or None for none).
     ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
+    ``order`` is what tasks of a job are ordered by after plugins' keys (see ``framework.ordering``), once it was asked.
     """
 
     __slots__ = (
