@@ -49,6 +49,13 @@ class NodeColumns:
         self._facts_position = cluster.facts_log.end
         self._settled = not cluster.unsettled
 
+    def refresh_offers(self) -> None:
+        """Catch up with what nodes offer, for who reads no more than that; what of it is used may be older."""
+        cluster = self.cluster
+        offered = self._layout == cluster.layout and self._width == len(cluster.columns)
+        if not offered or self._facts_position != cluster.facts_log.end:
+            self.refresh()
+
     def _rebuild(self) -> None:
         nodes = self.cluster.rows
         width = len(self.cluster.columns)

@@ -473,6 +473,7 @@ class FastEngine:
     def _take_facts(self, entry: Entry) -> None:
         """Ask everything that only depends on what nodes say of themselves."""
         self.facts.refresh()
+        self.columns.refresh_offers()
         entry.facts_position = self.cluster.facts_log.end
         count = len(self.cluster.rows)
         ok = np.ones(count, dtype=np.bool_)
@@ -482,21 +483,18 @@ class FastEngine:
                 ok = self._static_mask(task, predicate, ok)
         entry.static_ok = entry.facts_ok = ok
         for _, predicate in entry.facts_predicates:
-            self.columns.refresh()
             every = np.ones(count, dtype=np.bool_)
             entry.facts_ok = entry.facts_ok & self._predicate_vector(task, predicate, self.columns.all_rows, every)
         for part in entry.parts:
             if part.order.scope == "static":
                 part.fixed = self._static_scores(task, part.order)
             elif part.order.reads == "facts" and part.order.scope != "pod":
-                self.columns.refresh()
                 part.fixed = self._order_vector(task, part.order, self.columns.all_rows)
         self._gather(entry)
 
     def _static_mask(self, task: TaskInfo, predicate: Predicate, ok: Mask) -> Mask:
         """Those of the nodes so far that a static predicate lets pass."""
         if predicate.vector is not None:
-            self.columns.refresh()
             return ok & predicate.vector(task, self, self.columns.all_rows)
         answers, classes = self._by_class(predicate, task)
         if all(answer is None for answer in answers):
@@ -505,7 +503,6 @@ class FastEngine:
 
     def _static_scores(self, task: TaskInfo, order: NodeOrder) -> Floats:
         if order.vector is not None:
-            self.columns.refresh()
             return order.vector(task, self, self.columns.all_rows)
         answers, classes = self._by_class(order, task)
         return np.array(answers, dtype=np.float64)[classes]
