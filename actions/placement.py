@@ -98,17 +98,15 @@ def _place_run(session: Session, queue: QueueInfo, statement: Statement, attempt
 def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
     """The next tasks, last first, that differ in nothing but who they are."""
     first = tasks[-1]
+    template, role, pending = first.template, first.role, TaskStatus.PENDING
     run: list[TaskInfo] = []
     for task in islice(reversed(tasks), max(0, most)):
-        if task.template is not first.template or task.role != first.role or not _is_plain(task):
+        if task.template is not template or task.role != role or task.status is not pending:
+            break
+        if task.nominated or task.admission_gate or task.ungated:  # a history that has to be looked at
             break
         run.append(task)
     return run
-
-
-def _is_plain(task: TaskInfo) -> bool:
-    """Whether a task waits without any history that has to be looked at."""
-    return task.status is TaskStatus.PENDING and not task.nominated and not task.admission_gate and not task.ungated
 
 
 def _queue_refusal(session: Session, queue: QueueInfo, task: TaskInfo) -> Verdict | None:

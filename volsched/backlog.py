@@ -33,9 +33,9 @@ class _Share:
     """What one job adds."""
 
     queue: str
-    pods: Counter[Labels]
+    pods: Mapping[Labels, int]
     job: Labels
-    request: Counter[str]
+    request: Mapping[str, int]
 
 
 class _Ages:
@@ -134,12 +134,12 @@ class Backlog(Observer):
 
 
 def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _Share:
-    whys = Counter(_why(task) for task in waiting)
-    pods: Counter[Labels] = Counter({(job.queue, str(step), reason): count for (step, reason), count in whys.items()})
-    request: Counter[str] = Counter()
+    whys = Counter(map(_why, waiting))
+    pods: dict[Labels, int] = {(job.queue, str(step), reason): count for (step, reason), count in whys.items()}
+    request: dict[str, int] = {}
     for template, count in Counter(map(_template, waiting)).items():
         for resource, amount in template.request.items():
-            request[resource] += count * amount
+            request[resource] = request.get(resource, 0) + count * amount
     return _Share(job.queue, pods, _origin(pods), request)
 
 

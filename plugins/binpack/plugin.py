@@ -32,5 +32,5 @@ class BinpackPlugin:
         if self._arguments.weight:
             packing = session.account("binpack", lambda cluster: BinpackScore(self._arguments, cluster.columns))
             session.add_node_order_fn(
-                NAME, packing.score, vector=packing.scores, applies=packing.applies, reads="amounts"
+                NAME, packing.score, vector=packing.scores, applies=packing.applies, reads="amounts", heeds="requests"
             )

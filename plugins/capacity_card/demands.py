@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.requests import JobRequest, Names, Wish, job_request_of
@@ -30,13 +31,12 @@ from volsched.model.status import IS_ALLOCATED
 from volsched.model.template import TaskTemplate
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """Milli-cores, bytes, and milli-cards by list of names."""
 
     cpu: int = 0
     memory: int = 0
-    cards: Mapping[Names, int] = field(default_factory=dict)
+    cards: Mapping[Names, int] = MappingProxyType({})
 
     @property
     def is_empty(self) -> bool:
@@ -77,8 +77,7 @@ class Sums:
         _count(self.pending, share.pending, by)
 
 
-@dataclass(frozen=True, slots=True)
-class _Share:
+class _Share(NamedTuple):
     """What one job adds to its queue."""
 
     queue: str
@@ -145,6 +144,7 @@ class Demands:
         for key, job in changed.items():
             self._forget(key)
             if key in self._cluster.jobs:
+                self.request(job)  # whatever becomes of the job, it is told what is wrong there
                 self._count(job)
             else:
                 self._requests.pop(key, None)
@@ -159,12 +159,11 @@ class Demands:
 
     def _count(self, job: JobInfo) -> None:
         pending = self._pending(job)
-        wanted = self._wanted(job, pending)
         least_cpu, least_memory = self._minimum(job)
         held = self._ledger.held(job)
         share = _Share(
             job.queue,
-            self._without_gated(job, wanted) if _is_admitted(job) else NOTHING,
+            self._without_gated(job, self._wanted(job, pending)) if _is_admitted(job) else NOTHING,
             max(0, held.cpu - least_cpu),
             max(0, held.memory - least_memory),
             pending,
@@ -222,19 +221,16 @@ class Demands:
         return any(least.get(resource, 0) for resource in self._ledger.catalogue.resources.values())
 
     def _wanted_cards(self, job: JobInfo, held: Account, pending: Mapping[Names, int]) -> Mapping[Names, int]:
-        said = self.request(job).wants
         if (pending or held.cards) and len(job.tasks) >= job.min_available:
             return pending
+        said = self.request(job).wants
         asked = Counter(pending)
         asked.update({(card,): amount for card, amount in held.cards.items()})
         return Counter(_less(said, asked)) + Counter(pending)
 
     def _pending(self, job: JobInfo) -> Mapping[Names, int]:
         """What pods without a node want, those aside that count as holding it."""
-        templates: dict[TaskTemplate, int] = {}
-        for task in job.waiting.values():
-            if not task.ungated:
-                templates[task.template] = templates.get(task.template, 0) + 1
+        templates = Counter([task.template for task in job.waiting.values() if not task.ungated])
         found: dict[Names, int] = {}
         for template, count in templates.items():
             wish = self._wish(template)

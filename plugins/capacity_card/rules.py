@@ -96,12 +96,20 @@ class Rules:
     # -- placing ------------------------------------------------------------------------------------------------------
 
     def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Why a queue may not take a task on."""
-        wish = self._ledger.wants.wish(task.template)
-        chain = self._ledger.limits.chain(queue.name)
-        if not isinstance(wish, FieldError) and self._has_room(chain, self._ledger.wants.of(task.template), wish):
-            return None
-        return self._counted(task, self._worded(queue.name, chain, task))
+        """Why a queue may not take a task on; kept for tasks that are alike while no account has moved."""
+        limits, catalogue = self._ledger.limits, self._ledger.catalogue
+        chain = limits.chain(queue.name)
+        state = (limits.version, catalogue.version, *[self._ledger.account(limit.queue).version for limit in chain])
+        key = (queue.name, task.template.id)
+        known = self._known.get(key)
+        if known is None or known[0] != state:
+            wish = self._ledger.wants.wish(task.template)
+            if not isinstance(wish, FieldError) and self._has_room(chain, self._ledger.wants.of(task.template), wish):
+                return None
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[key] = state, self._say(queue.name, chain, task)
+        return self._counted(task, known[1])
 
     def _has_room(self, chain: Sequence[Limit], want: Want, wish: Wish | None) -> bool:
         for limit in chain:
@@ -135,20 +143,6 @@ class Rules:
     def _run_of_cards(self, chain: Sequence[Limit], wish: Wish) -> int:
         runs = [self._ledger.left(chain, name) // wish.amount for name in wish.candidates]
         return min((run for run in runs if run > 0), default=0)
-
-    def _worded(self, queue: str, chain: Sequence[Limit], task: TaskInfo) -> Verdict:
-        """The refusal of a task, kept for tasks that are alike while no account has moved."""
-        limits, catalogue = self._ledger.limits, self._ledger.catalogue
-        state = (limits.version, catalogue.version, *(self._ledger.account(limit.queue).version for limit in chain))
-        key = (queue, task.template.id)
-        known = self._known.get(key)
-        if known is not None and known[0] == state:
-            return known[1]
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        verdict = self._say(queue, chain, task)
-        self._known[key] = state, verdict
-        return verdict
 
     def _say(self, queue: str, chain: Sequence[Limit], task: TaskInfo) -> Verdict:
         wants = self._ledger.wants
@@ -241,7 +235,7 @@ class Rules:
 
     def _rows_of(self, task: TaskInfo, passes: Callable[[Seat | None], bool], rows: Rows) -> Mask:
         by_kind = np.fromiter(map(passes, self._ledger.offered_by_kinds(task)), np.bool_)
-        found: Mask = by_kind[self._ledger.catalogue.kind_rows()[rows]]
+        found: Mask = by_kind.take(self._ledger.catalogue.kind_rows().take(rows))
         return found
 
     def open_cards(self, task: TaskInfo) -> Names:
@@ -312,7 +306,8 @@ class Rules:
 
     def allocate_run(self, tasks: Sequence[TaskInfo]) -> Verdict | None:
         """Look at the charges of equal tasks, once for each card: all of them have been made."""
-        examples = {id(self._ledger.seat(task)): task for task in tasks}
+        on_nodes = {id(task.node): task for task in tasks}.values()
+        examples = {id(self._ledger.seat(task)): task for task in on_nodes}
         return next(filter(None, map(self.allocate, examples.values())), None)
 
     def deallocate(self, task: TaskInfo) -> None:

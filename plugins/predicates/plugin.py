@@ -111,22 +111,25 @@ class PredicatesPlugin:
         session.add_pre_predicate_fn(NAME, invalid.refusal)
         if not wanted.dynamic_resource_allocation:
             session.add_pre_predicate_fn(NAME, invalid.refuse_claims)
-        session.add_predicate_fn(NAME, nodes.is_schedulable, scope="static")
+        session.add_predicate_fn(NAME, nodes.is_schedulable, scope="static", heeds="constraints")
         if wanted.taint_toleration:
-            session.add_predicate_fn(NAME, nodes.tolerates_taints, scope="static")
+            session.add_predicate_fn(NAME, nodes.tolerates_taints, scope="static", heeds="constraints")
         if wanted.node_affinity:
             session.add_predicate_fn(
                 NAME,
                 nodes.matches_node_affinity,
                 scope="static",
+                heeds="constraints",
                 vector=nodes.node_affinity_rows,
                 applies=nodes.has_node_terms,
             )
-        session.add_predicate_fn(NAME, nodes.declares_features, scope="static", applies=nodes.needs_features)
+        session.add_predicate_fn(
+            NAME, nodes.declares_features, scope="static", heeds="constraints", applies=nodes.needs_features
+        )
         if wanted.node_ports:
             ports = session.account("predicates.ports", HostPorts)
             session.add_predicate_fn(NAME, ports.are_free, vector=ports.free_rows, applies=ports.applies)
-        session.add_predicate_fn(NAME, slots.has_slot, vector=slots.slot_rows, reads="amounts")
+        session.add_predicate_fn(NAME, slots.has_slot, vector=slots.slot_rows, reads="amounts", heeds="requests")
         disks = session.account("predicates.disks", LegacyDisks)
         session.add_predicate_fn(NAME, disks.are_free, vector=disks.free_rows, applies=disks.applies)
         self._register_claims(session)

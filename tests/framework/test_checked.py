@@ -20,7 +20,8 @@ def a_world() -> ClusterBuilder:
     world = a_cluster().queue("q").queue("r")
     for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "b")):
         world.node(name, cpu="8", labels={"zone": zone})
-    return world.job("j", tasks=4, queue="q", cpu="1").job("k", tasks=2, queue="r", cpu="2")
+    world.job("j", tasks=4, queue="q", cpu="1").job("k", tasks=2, queue="r", cpu="2")
+    return world.job("l", queue="q", cpu="1", spec={"nodeSelector": {"zone": "a"}})
 
 
 def play(register: Register, engine: Any = CheckedEngine) -> Stage:
@@ -33,6 +34,14 @@ def play(register: Register, engine: Any = CheckedEngine) -> Stage:
     stage.place("j-3")
     stage.place("k-1")
     return stage
+
+
+def named_zone(task: Any, node: Any) -> Any:
+    return no() if task.template.required_nodes and node.labels["zone"] != "a" else None
+
+
+def asks_for(task: Any, node: Any) -> float:
+    return float(task.template.request["cpu"])
 
 
 def ones(task: Any, engine: FastEngine, rows: Any) -> Any:
@@ -113,6 +122,16 @@ MISDECLARED: dict[str, tuple[Register, str, str]] = {
         lambda s: s.add_predicate_fn("test", rich, reads="amounts"),
         "rich",
         "reads amounts and tells n2 from n1, which has the same",
+    ),
+    "requests: reads constraints": (
+        lambda s: s.add_predicate_fn("test", named_zone, heeds="requests"),
+        "named_zone",
+        "heeds requests and tells default/j-0 from default/l-0, which has the same",
+    ),
+    "constraints: reads amounts": (
+        lambda s: s.add_node_order_fn("test", asks_for, scope="static", heeds="constraints"),
+        "asks_for",
+        "heeds constraints and tells default/j-0 from default/k-0, which has the same",
     ),
     "facts: reads usage": (
         lambda s: s.add_predicate_fn(
@@ -267,7 +286,7 @@ def test_the_base_plugins_keep_their_promises_on_a_small_cluster() -> None:
 
     decision = rig.cycle()
 
-    assert len(decision.bindings) == 6
+    assert len(decision.bindings) == 7
 
 
 @pytest.mark.parametrize("broken", ["_score_row", "_score_changed", "_take_facts"])

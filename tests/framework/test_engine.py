@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -233,6 +234,92 @@ def test_scores_of_amounts_are_asked_again_when_the_version_of_their_domain_chan
 
     sign[0] = -1.0
     assert [stage.place(f"j-{number}") for number in range(2, 4)] == ["n0001", "n0002"]
+
+
+IN_A: dict[str, Any] = {"spec": {"nodeSelector": {"zone": "a"}}}
+
+
+def test_templates_of_equal_requests_share_what_is_asked_about_kinds_of_nodes() -> None:
+    def register(session: Session) -> None:
+        session.add_node_order_fn(
+            "test", lambda task, node: float(node.used_of("cpu")), reads="amounts", heeds="requests"
+        )
+
+    world = nodes(4, cpu="4").job("j", tasks=2, cpu="1").job("k", cpu="1", **IN_A).job("l", cpu="2")
+    stage = Stage(world, register)
+    asked = []
+    for name in ("j-0", "k-0", "l-0"):
+        stage.best(name)
+        asked.append(stage.engine.callbacks_asked)
+    assert asked == [1, 1, 2], "one kind of node, two sizes of pods"
+
+    assert stage.place("j-0") == "n0000"
+    assert stage.best("j-1") == "n0000"
+    assert stage.best("k-0") == "n0000"
+    assert stage.engine.callbacks_asked == 3, "the kind of the node that has a pod now is new to both"
+
+
+def test_one_who_heeds_more_than_requests_is_asked_for_each_template_and_so_are_those_beside_it() -> None:
+    def fill(task: Any, node: Any) -> float:
+        used = float(node.used_of("cpu"))
+        return used if task.template.required_nodes else -used
+
+    def register(session: Session) -> None:
+        session.add_node_order_fn("test", lambda task, node: 0.0, reads="amounts", heeds="requests")
+        session.add_node_order_fn("test", fill, reads="amounts")
+
+    world = nodes(3).job("j", cpu="1").job("k", cpu="1", **IN_A).pod("p", on="n0001", cpu="1")
+    stage = Stage(world, register)
+
+    assert stage.best("k-0") == "n0001"
+    assert stage.best("j-0") == "n0000"
+
+
+def test_templates_that_differ_in_amounts_alone_share_what_static_callbacks_say() -> None:
+    def register(session: Session) -> None:
+        session.add_predicate_fn(
+            "test", lambda task, node: no() if node.labels["zone"] == "b" else None, scope="static", heeds="constraints"
+        )
+        session.add_node_order_fn(
+            "test", lambda task, node: len(node.labels.get("disk", "")), scope="static", heeds="constraints"
+        )
+
+    world = nodes(4).job("j", cpu="1").job("k", cpu="2").job("l", cpu="2", **IN_A)
+    stage = Stage(world, register)
+    asked = []
+    for name in ("j-0", "k-0", "l-0"):
+        assert stage.best(name) == "n0000"
+        asked.append(stage.engine.callbacks_asked)
+    assert asked[0] == asked[1] < asked[2]
+    stage.engine.refusals(stage.task("k-0"))
+    before = stage.engine.callbacks_asked
+
+    stage.apply(*a_cluster().node("n0000", labels={"zone": "b"}).node("n0002", labels={"zone": "a"}).changes())
+    assert stage.best("k-0") == "n0002"
+    stage.apply(*a_cluster().node("n0003", labels={"zone": "a", "disk": "ssd"}).changes())
+    assert stage.best("j-0") == "n0003"
+    assert stage.engine.callbacks_asked > before, "nodes say something else of themselves"
+
+
+@pytest.mark.parametrize("order", list(permutations(["least", "static", "most", "facts"])))
+def test_the_sum_of_scores_is_made_in_the_order_of_registration_whatever_they_are_made_of(order: Any) -> None:
+    """A tenth, two tenths and three make one sum or another as they are added up; nodes differ by that alone."""
+    orders: dict[str, Any] = {
+        "least": ((lambda task, node: 0.1 + 0.1 * (node.used_of("cpu") == 0)), {"reads": "amounts"}),
+        "most": ((lambda task, node: 0.3 - 0.2 * (node.used_of("cpu") == 0)), {"reads": "amounts"}),
+        "static": ((lambda task, node: 0.2 + 0.1 * (node.labels["zone"] == "a")), {"scope": "static"}),
+        "facts": ((lambda task, node: 0.7 - 0.1 * (node.labels["zone"] == "a")), {"reads": "facts"}),
+    }
+
+    def register(session: Session) -> None:
+        for name in order:
+            fn, declared = orders[name]
+            session.add_node_order_fn("test", fn, **declared)
+
+    stages = [Stage(nodes(4).job("j", tasks=9, cpu="1"), register, engine=e) for e in (CheckedEngine, NaiveEngine)]
+
+    for number in range(9):
+        assert len({stage.place(f"j-{number}") for stage in stages}) == 1
 
 
 def test_a_device_class_that_changes_nothing_for_resources_has_nothing_asked_again() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.stage import Stage
 from volsched.framework import kinds
-from volsched.framework.kinds import NodeKinds
+from volsched.framework.kinds import KindScores, NodeKinds
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import a_cluster
 
@@ -95,3 +96,39 @@ def test_offers_that_no_node_makes_any_more_are_forgotten_as_nodes_come() -> Non
 
     assert offers["c"] == offers["e"] != offers["a"] == offers["b"]
     assert max(offers.values()) < 5
+
+
+def test_scores_of_kinds_are_the_same_noted_one_by_one_or_together() -> None:
+    stage = a_stage()
+    known = NodeKinds(stage.cluster)
+    known.refresh()
+    single, many = KindScores(3), KindScores(3)
+    for scores in (single, many):
+        scores.make_room(known)
+    single.put(0, (0.1, 0.2, 0.3))
+    single.put(1, (0.4, 0.0, 0.5))
+    single.close(3)
+    many.close(np.array([0, 1, 3]))
+    many.put_all(np.array([0, 1]), [np.array([0.1, 0.4]), np.array([0.2, 0.0]), np.array([0.3, 0.5])])
+
+    np.testing.assert_array_equal(single.sums[:, :4], many.sums[:, :4])
+    np.testing.assert_array_equal(single.lines[:, :4], many.lines[:, :4])
+    assert single.sums[:, 0].tolist() == [0.1, 0.1 + 0.2, 0.1 + 0.2 + 0.3]
+    assert single.sums[:, 3].tolist() == [-np.inf] * 3
+    assert np.isnan(single.sums[:, 2]).all()
+
+
+def test_what_numbers_meant_before_is_forgotten_when_they_are_given_anew() -> None:
+    stage = a_stage()
+    known = NodeKinds(stage.cluster)
+    known.refresh()
+    scores = KindScores(0)
+    scores.make_room(known)
+    scores.put(0, ())
+    scores.make_room(known)
+    assert scores.sums[0, 0] == 0.0
+
+    stage.apply(*a_cluster().node("0", cpu="8").changes())
+    known.refresh()
+    scores.make_room(known)
+    assert np.isnan(scores.sums[0, 0])

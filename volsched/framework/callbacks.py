@@ -50,6 +50,16 @@ Reads: TypeAlias = Literal["facts", "amounts", "tasks"]
 """
 
 
+Heeds: TypeAlias = Literal["template", "requests", "constraints"]
+"""What of a task's template an answer was made from:
+
+``template``     anything.
+``requests``     what it requests, with the amounts that scores assume, and nothing else: templates that are equal in
+                 that share the answers about kinds of nodes.
+``constraints``  anything but amounts: templates that differ in nothing else share the answers of scope ``static``.
+"""
+
+
 class Vote(IntEnum):
     """A plugin's say in a vote: a reject ends it, a permit ends it at the end of its tier, an abstention passes on."""
 
@@ -191,6 +201,7 @@ class Predicate:
     version: VersionFn | None = None
     wordings: WordingsFn | None = None
     reads: Reads = "tasks"
+    heeds: Heeds = "template"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +216,7 @@ class NodeOrder:
     key: KeyFn | None = None
     version: VersionFn | None = None
     reads: Reads = "tasks"
+    heeds: Heeds = "template"
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,8 +102,9 @@ class NodeColumns:
     def future_idle(self, column: int, rows: Rows) -> Amounts:
         """What will be free of one resource: idle + releasing - pipelined."""
         future: Amounts = self.allocatable[column][rows] - self.used[column][rows]
-        future += self.releasing[column][rows]
-        future -= self.pipelined[column][rows]
+        if self.cluster.unsettled:
+            future += self.releasing[column][rows]
+            future -= self.pipelined[column][rows]
         return future
 
 
@@ -167,20 +168,17 @@ class FactColumns:
         self._position = cluster.facts_log.end
 
     def _intern(self, path: Path, node: NodeInfo) -> int:
-        value = _READERS[path[0]](node, path[1])
         names = self._names[path]
-        found = names.get(value)
-        if found is None:
-            found = names[value] = len(names)
-        return found
+        return names.setdefault(_READERS[path[0]](node, path[1]), len(names))
 
     def ids(self, path: Path) -> Ids:
         """For each row a small integer that stands for what the node says about ``path``."""
         found = self._ids.get(path)
         if found is None:
-            self._names[path] = {}
-            nodes = self.cluster.rows
-            found = self._ids[path] = np.fromiter((self._intern(path, node) for node in nodes), np.int32, len(nodes))
+            names = self._names[path] = {}
+            nodes, reader, name = self.cluster.rows, _READERS[path[0]], path[1]
+            numbers = (names.setdefault(reader(node, name), len(names)) for node in nodes)
+            found = self._ids[path] = np.fromiter(numbers, np.int32, len(nodes))
         return found
 
     def names(self, path: Path) -> dict[Hashable, int]:

@@ -13,7 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from itertools import takewhile
+from typing import Protocol, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -30,8 +32,9 @@ from volsched.framework.callbacks import (
     Rows,
     WordingsFn,
 )
-from volsched.framework.columns import FactColumns, NodeColumns, Path, StaticNode
-from volsched.framework.kinds import NodeKinds
+from volsched.framework.columns import FactColumns, NodeColumns
+from volsched.framework.kinds import KindScores, NodeKinds
+from volsched.framework.static import StaticAnswers
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
@@ -133,9 +136,9 @@ class Entry:
     or some day soon, and where the predicates let the task in. ``static_ok`` is what the ``static`` predicates say,
     ``facts_ok`` what all say that read facts only. ``checks`` and ``adds`` are what to ask about single
     nodes, of the session of that number: predicates, and node orders or the vectors that stand for them.
-    ``kinds`` has the scores of nodes of each kind (see ``NodeKinds``) when they are made of amounts and facts alone:
-    a line for each order that is asked, minus infinity where nodes of the kind will not do, not a number where that was
-    not asked yet.
+    ``kinds`` has the scores of nodes of each kind when they are made of amounts and facts alone; the sum of the first
+    ``leading`` of its lines comes first in the score of a node, then ``others``, in order: the number of another line,
+    or a vector.
     """
 
     __slots__ = (
@@ -149,8 +152,9 @@ class Entry:
         "facts_position",
         "facts_predicates",
         "kinds",
-        "kinds_epoch",
+        "leading",
         "ok",
+        "others",
         "parts",
         "position",
         "row_predicates",
@@ -178,8 +182,9 @@ class Entry:
         self.facts_predicates: list[tuple[int, Predicate]] = []
         self.row_predicates: list[tuple[int, Predicate]] = []
         self.parts: list[_Part] = []
-        self.kinds: Floats | None = None
-        self.kinds_epoch = -1
+        self.kinds: KindScores | None = None
+        self.leading = 0
+        self.others: list[int | Floats] = []
         self.checks: list[PredicateFn] = []
         self.adds: list[tuple[NodeOrderFn, Floats | None]] = []
         self.scoped: list[_Scoped] = []
@@ -215,9 +220,9 @@ class FastEngine:
         self._pod_predicates: list[Predicate] = []
         self._with_care = False
         self._kind_keys: tuple[KeyFn, ...] | None = ()
-        self._view = StaticNode()
         self._starts: Rows = np.arange(0)
-        self._reads: dict[int, tuple[Path, ...]] = {}
+        self._kind_scores: WeakValueDictionary[Hashable, KindScores] = WeakValueDictionary()
+        self._static = StaticAnswers(self)
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
@@ -225,7 +230,7 @@ class FastEngine:
         """Use these callbacks; answers of the last session stay when the callbacks are the same in kind."""
         shape = callbacks.shape()
         if shape != self._shape:
-            self._entries.clear()
+            self._forget()
             self._shape = shape
         self.callbacks = callbacks
         self._session += 1
@@ -237,7 +242,15 @@ class FastEngine:
         pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
         self._with_care = bool(self._pod_predicates or pod_orders or callbacks.best_nodes)
         self._kind_keys = kind_keys(callbacks)
-        self._reads.clear()
+        self._static.open()
+        self.columns.refresh_offers()
+        self.kinds.refresh()
+
+    def _forget(self) -> None:
+        """Start with nothing."""
+        self._entries.clear()
+        self._kind_scores = WeakValueDictionary()
+        self._static.forget()
 
     def _renew(self, entry: Entry) -> None:
         """Let an entry of an earlier session ask this session's functions, which stand in the same places."""
@@ -255,12 +268,26 @@ class FastEngine:
         entry.session = self._session
         entry.checks = [predicate.fn for _, predicate in entry.row_predicates]
         entry.adds = [(part.order.fn, part.fixed) for part in entry.parts if part.fixed is None or part.fixed.any()]
-        scored = [part.order for part in entry.parts if part.fixed is None]
-        reads = {predicate.reads for _, predicate in entry.row_predicates} | {order.reads for order in scored}
-        if "tasks" in reads:
+        asked = _asked(entry)
+        if any(callback.reads == "tasks" for _, callback in asked):
             entry.kinds = None
-        elif entry.kinds is None or len(entry.kinds) != max(1, len(scored)):
-            entry.kinds = np.full((max(1, len(scored)), 0), np.nan)
+            return
+        if entry.kinds is None:
+            entry.kinds = self._kind_scores_of(entry)
+        _arrange(entry)
+
+    def _kind_scores_of(self, entry: Entry) -> KindScores:
+        """The scores by kind for an entry; templates of equal requests share them where these are all that counts."""
+        asked = _asked(entry)
+        scored = sum(isinstance(callback, NodeOrder) for _, callback in asked)
+        if any(callback.heeds != "requests" or callback.scope != "node" for _, callback in asked):
+            return KindScores(scored)
+        charge = self.cluster.columns.charge(entry.task.template)
+        key = (charge, *[(place, isinstance(callback, NodeOrder)) for place, callback in asked])
+        found = self._kind_scores.get(key)
+        if found is None:
+            found = self._kind_scores[key] = KindScores(scored)
+        return found
 
     # -- the question -------------------------------------------------------------------------------------------------
 
@@ -284,18 +311,27 @@ class FastEngine:
         entry = self._entry(first)
         if entry.kinds is None or self._with_care or self._batches(first):
             return
-        rows, log, labels = self.cluster.rows, self.cluster.usage_log, first.labels
+        log, labels, position = self.cluster.usage_log, first.labels, entry.position
+        node: NodeInfo | None = None
         for task in tasks:
             if task.labels is not labels and task.labels != labels and not self._is_alike(task, entry):
                 return
-            row = entry.best if entry.best != _UNKNOWN else self._first_best(entry)
-            if row < 0:
+            if node is None:
+                row = self._first_best(entry)
+                if row < 0:
+                    return
+                node, top = self.cluster.rows[row], entry.top
+            yield node
+            position += 1
+            if log.end != position:
                 return
-            yield rows[row]
-            if log.end != entry.position + 1:
-                return
-            entry.position += 1
-            self._score_row(entry, row)
+            total = self._total(entry, row)
+            if total >= top:  # none of the other nodes has changed, so this one is the best still
+                top = total
+            else:
+                entry.position = position
+                _put(entry, row, total)
+                node = None
 
     def _is_alike(self, task: TaskInfo, entry: Entry) -> bool:
         """Whether an entry's answers hold for a task of its template that has other labels."""
@@ -417,7 +453,7 @@ class FastEngine:
 
     def _entry(self, task: TaskInfo) -> Entry:
         if self._layout != self.cluster.layout or self._left_to_devices is not self.cluster.columns.left_to_devices:
-            self._entries.clear()
+            self._forget()
             self._layout = self.cluster.layout
             self._left_to_devices = self.cluster.columns.left_to_devices
             bytes_each = 20 * max(1, len(self.cluster.rows))
@@ -477,55 +513,22 @@ class FastEngine:
         entry.facts_position = self.cluster.facts_log.end
         count = len(self.cluster.rows)
         ok = np.ones(count, dtype=np.bool_)
+        self._static.refresh()
         task = entry.task
-        for predicate in self.callbacks.predicates:
+        constraints = task.template.constraints
+        for place, predicate in enumerate(self.callbacks.predicates):
             if predicate.scope == "static" and self._speaks(predicate, task):
-                ok = self._static_mask(task, predicate, ok)
+                ok = ok & self._static.mask(task, place, predicate, constraints)
         entry.static_ok = entry.facts_ok = ok
         for _, predicate in entry.facts_predicates:
             every = np.ones(count, dtype=np.bool_)
             entry.facts_ok = entry.facts_ok & self._predicate_vector(task, predicate, self.columns.all_rows, every)
         for part in entry.parts:
             if part.order.scope == "static":
-                part.fixed = self._static_scores(task, part.order)
+                part.fixed = self._static.scores(task, part.place, part.order, constraints)
             elif part.order.reads == "facts" and part.order.scope != "pod":
                 part.fixed = self._order_vector(task, part.order, self.columns.all_rows)
         self._gather(entry)
-
-    def _static_mask(self, task: TaskInfo, predicate: Predicate, ok: Mask) -> Mask:
-        """Those of the nodes so far that a static predicate lets pass."""
-        if predicate.vector is not None:
-            return ok & predicate.vector(task, self, self.columns.all_rows)
-        answers, classes = self._by_class(predicate, task)
-        if all(answer is None for answer in answers):
-            return ok
-        return ok & np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
-
-    def _static_scores(self, task: TaskInfo, order: NodeOrder) -> Floats:
-        if order.vector is not None:
-            return order.vector(task, self, self.columns.all_rows)
-        answers, classes = self._by_class(order, task)
-        return np.array(answers, dtype=np.float64)[classes]
-
-    def _by_class(self, callback: Predicate | NodeOrder, task: TaskInfo) -> tuple[list[Any], Rows]:
-        """Ask a static function once per class of nodes; the classes are found by watching what it reads."""
-        rows = self.cluster.rows
-        reads = self._reads.get(id(callback), ())
-        while True:
-            classes, firsts = self.facts.classes(reads)
-            answers: list[Any] = []
-            known = set(reads)
-            for row in firsts:
-                view = self._view.show(rows[row])
-                answers.append(callback.fn(task, view))
-                self.callbacks_asked += 1
-                if not view.reads <= known:
-                    known |= view.reads
-                    break
-            else:
-                self._reads[id(callback)] = reads
-                return answers, classes
-            reads = tuple(sorted(known))
 
     def _catch_up(self, entry: Entry) -> None:
         cluster = self.cluster
@@ -537,7 +540,8 @@ class FastEngine:
             if scoped.version != self._scope_version(scoped.callback, entry.task):
                 for other in entry.scoped:
                     other.version = self._scope_version(other.callback, entry.task)
-                entry.kinds_epoch = -1
+                if entry.kinds is not None:
+                    entry.kinds.forget()
                 if any(other.callback.reads == "facts" for other in entry.scoped):
                     self._take_facts(entry)
                 self._score_all(entry)
@@ -558,92 +562,53 @@ class FastEngine:
             self._score_changed(entry, np.frombuffer(log.rows[-behind:], dtype=np.int64))
 
     def _score_row(self, entry: Entry, row: int) -> None:
-        """Ask the plain functions about one node, and keep the blocks and the best row right."""
-        before = entry.total.item(row)
-        total = self._total(entry, row) if entry.facts_ok[row] else _NEVER
-        if before == total:
-            return
-        entry.total[row] = total
-        block = row // _BLOCK
-        highest = entry.blocks.item(block)
-        if total >= highest:
-            entry.blocks[block] = total
-        elif before == highest:
-            start = block * _BLOCK
-            rest = entry.total[start : start + _BLOCK]
-            place = int(rest.argmax())
-            entry.blocks[block] = highest = rest.item(place)
-            if entry.best == row and highest == before:  # the next of several that are as good
-                entry.best = start + place
-                return
-        if entry.best == row:
-            entry.best, entry.top = (row, total) if total > before else (_UNKNOWN, _NEVER)
-        elif entry.best != _UNKNOWN and (total > entry.top or (total == entry.top and row < entry.best)):
-            entry.best, entry.top = row, total
+        """Ask the plain functions about one node."""
+        _put(entry, row, self._total(entry, row) if entry.facts_ok[row] else _NEVER)
 
     def _total(self, entry: Entry, row: int) -> float:
         """The score of one node that says the right things of itself; minus infinity when it will not do now."""
         node = self.cluster.rows[row]
         if entry.kinds is None or node.unsettled:
             return self._ask_total(entry, row, node)
-        kind, kinds = self.kinds.follow(node), entry.kinds
-        if entry.kinds_epoch != self.kinds.epoch or kind >= kinds.shape[1]:
-            kinds = self._kinds_of(entry, kinds)
-        if math.isnan(kinds.item(0, kind)):
+        kinds = entry.kinds
+        kind = self.kinds.follow(node)
+        if kind >= kinds.size or kinds.epoch != self.kinds.epoch:
+            kinds.make_room(self.kinds)
+        if math.isnan(kinds.sums.item(0, kind)):
             self._ask_kind(entry, kinds, kind, node)
-        total, place = 0.0, 0
-        for _, fixed in entry.adds:
-            if fixed is None:
-                total += kinds.item(place, kind)
-                place += 1
-            else:
-                total += fixed.item(row)
-        if not place:
-            total += kinds.item(0, kind)
+        total = kinds.sums.item(entry.leading - 1, kind) if entry.leading else 0.0
+        for other in entry.others:
+            total += kinds.lines.item(other, kind) if isinstance(other, int) else other.item(row)
         entry.ok[row] = total > _NEVER
         return total
 
-    def _kinds_of(self, entry: Entry, kinds: Floats) -> Floats:
-        """The table of an entry, with a place for every kind that there is now."""
-        if entry.kinds_epoch != self.kinds.epoch:
-            entry.kinds_epoch = self.kinds.epoch
-            kinds = kinds[:, :0]
-        missing = len(self.kinds) - kinds.shape[1]
-        if missing > 0:
-            more = np.full((len(kinds), missing + kinds.shape[1] + _FEW), np.nan)
-            kinds = np.concatenate((kinds, more), axis=1)
-        entry.kinds = kinds
-        return kinds
-
-    def _ask_kinds(self, entry: Entry, kinds: Floats, numbers: Rows, rows: Rows) -> None:
+    def _ask_kinds(self, entry: Entry, kinds: KindScores, numbers: Rows, rows: Rows) -> None:
         """Ask about kinds of these numbers, each by the row of one of its nodes; about many at once."""
         if len(numbers) <= _FEW:
             for kind, row in zip(numbers.tolist(), rows.tolist(), strict=True):
                 self._ask_kind(entry, kinds, kind, self.cluster.rows[row])
             return
-        kinds[:, numbers] = _NEVER
+        kinds.close(numbers)
         self.columns.refresh()
         ok = self.columns.fits_idle(entry.charge, rows)
         for _, predicate in entry.row_predicates:
             ok = ok & self._predicate_vector(entry.task, predicate, rows, ok)
         numbers, rows = numbers[ok], rows[ok]
         self.rows_scored += len(rows)
-        kinds[:, numbers] = 0.0
         scored = [part.order for part in entry.parts if part.fixed is None]
-        for line, order in enumerate(scored):
-            kinds[line, numbers] = self._order_vector(entry.task, order, rows)
+        kinds.put_all(numbers, [self._order_vector(entry.task, order, rows) for order in scored])
 
-    def _ask_kind(self, entry: Entry, kinds: Floats, kind: int, node: NodeInfo) -> None:
+    def _ask_kind(self, entry: Entry, kinds: KindScores, kind: int, node: NodeInfo) -> None:
         """Ask about one node for all of its kind."""
         self.rows_scored += 1
         self.callbacks_asked += len(entry.checks)
         task = entry.task
         if not node.fits_idle(entry.charge) or any(check(task, node) is not None for check in entry.checks):
-            kinds[:, kind] = _NEVER
+            kinds.close(kind)
             return
         scores = [score(task, node) for score, fixed in entry.adds if fixed is None]
         self.callbacks_asked += len(scores)
-        kinds[:, kind] = scores or 0.0
+        kinds.put(kind, scores)
 
     def _ask_total(self, entry: Entry, row: int, node: NodeInfo) -> float:
         charge = entry.charge
@@ -685,7 +650,7 @@ class FastEngine:
                 entry.total[row] = self._total(entry, row)
         self._renew_blocks(entry)
 
-    def _score_by_kind(self, entry: Entry, kinds: Floats, rows: Rows) -> Rows:
+    def _score_by_kind(self, entry: Entry, kinds: KindScores, rows: Rows) -> Rows:
         """Score nodes by their kinds; return those where room is being freed, of which that does not tell all."""
         unsettled = self.cluster.unsettled
         self.kinds.refresh()
@@ -693,23 +658,17 @@ class FastEngine:
         if unsettled:
             are_left = np.isin(rows, [node.row for node in unsettled.values()])
             rows, left = rows[~are_left], rows[are_left]
-        kinds = self._kinds_of(entry, kinds)
+        kinds.make_room(self.kinds)
         numbers = self.kinds.numbers[rows]
-        unknown = np.flatnonzero(np.isnan(kinds[0].take(numbers)))
+        unknown = np.isnan(kinds.sums[0].take(numbers)).nonzero()[0]
         if len(unknown):
-            examples = np.full(kinds.shape[1], _UNKNOWN)
+            examples = np.full(kinds.size, _UNKNOWN)
             examples[numbers[unknown]] = rows[unknown]
-            asked = np.flatnonzero(examples != _UNKNOWN)
+            asked = (examples != _UNKNOWN).nonzero()[0]
             self._ask_kinds(entry, kinds, asked, examples[asked])
-        totals, line = np.zeros(len(rows)), 0
-        for _, fixed in entry.adds:
-            if fixed is None:
-                totals += kinds[line].take(numbers)
-                line += 1
-            else:
-                totals += fixed.take(rows)
-        if not line:
-            totals += kinds[0].take(numbers)
+        totals = kinds.sums[entry.leading - 1].take(numbers) if entry.leading else np.zeros(len(rows))
+        for other in entry.others:
+            totals += kinds.lines[other].take(numbers) if isinstance(other, int) else other.take(rows)
         entry.total[rows] = totals
         entry.ok[rows] = totals > _NEVER
         return left
@@ -809,10 +768,18 @@ class FastEngine:
         self.columns.refresh()
         found = NodeRefusals()
         undecided = np.ones(len(self.cluster.rows), dtype=np.bool_)
-        for predicate in self.callbacks.predicates:
-            if self._speaks(predicate, task):
-                count = self._count_by_class if predicate.scope == "static" else self._count_by_row
-                count(task, predicate, undecided, found)
+        self._static.refresh()
+        constraints = task.template.constraints
+        for place, predicate in enumerate(self.callbacks.predicates):
+            if not self._speaks(predicate, task):
+                continue
+            if predicate.scope != "static":
+                self._count_by_row(task, predicate, undecided, found)
+                continue
+            refused = undecided & ~self._static.mask(task, place, predicate, constraints)
+            if refused.any():
+                self._count_by_class(task, predicate, refused, found)
+                undecided &= ~refused
         rows = np.flatnonzero(undecided)
         for column, amount in self.cluster.columns.request(task.template):
             lacks = self.columns.future_idle(column, rows) < amount
@@ -821,23 +788,17 @@ class FastEngine:
                 found.add(f"Insufficient {self.cluster.columns.names[column]}", short)
         return found
 
-    def _count_by_class(self, task: TaskInfo, predicate: Predicate, undecided: Mask, found: NodeRefusals) -> None:
+    def _count_by_class(self, task: TaskInfo, predicate: Predicate, refused: Mask, found: NodeRefusals) -> None:
         """Count a static predicate's refusals: one message for each class, or for all when it answers by vector."""
         if predicate.vector is not None:
-            refused = undecided & ~predicate.vector(task, self, self.columns.all_rows)
-            if refused.any():
-                verdict = predicate.fn(task, self.cluster.rows[int(refused.argmax())])
-                said, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
-                found.add(said, int(np.count_nonzero(refused)), plugin)
-                undecided &= ~refused
+            verdict = predicate.fn(task, self.cluster.rows[int(refused.argmax())])
+            said, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
+            found.add(said, int(np.count_nonzero(refused)), plugin)
             return
-        answers, classes = self._by_class(predicate, task)
-        if all(answer is None for answer in answers):
-            return
-        for answer, count in zip(answers, np.bincount(classes[undecided], minlength=len(answers)), strict=True):
+        answers, classes = self._static.by_class(predicate, task)
+        for answer, count in zip(answers, np.bincount(classes[refused], minlength=len(answers)), strict=True):
             if answer is not None and count:
                 found.add(answer.message, int(count), answer.plugin)
-        undecided &= np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
 
     def _count_by_row(self, task: TaskInfo, predicate: Predicate, undecided: Mask, found: NodeRefusals) -> None:
         rows = np.flatnonzero(undecided)
@@ -877,14 +838,54 @@ class FastEngine:
         return scores_of(self.cluster, self.callbacks, task)
 
 
+def _asked(entry: Entry) -> list[tuple[int, Predicate | NodeOrder]]:
+    """What an entry asks about single nodes, each with its place among those of its sort."""
+    orders = [(part.place, part.order) for part in entry.parts if part.fixed is None]
+    return [*entry.row_predicates, *orders]
+
+
+def _arrange(entry: Entry) -> None:
+    """Lay out the sum of an entry's scores by kind and its vectors; without a score that is asked, of zeros."""
+    lines = iter(range(len(entry.adds)))
+    summed: list[int | Floats] = [next(lines) if fixed is None else fixed for _, fixed in entry.adds]
+    if not any(isinstance(other, int) for other in summed):
+        summed.insert(0, 0)
+    entry.leading = sum(1 for _ in takewhile(lambda other: isinstance(other, int), summed))
+    entry.others = summed[entry.leading :]
+
+
+def _put(entry: Entry, row: int, total: float) -> None:
+    """Note a node's score, and keep the blocks and the best row right."""
+    before = entry.total.item(row)
+    if before == total:
+        return
+    entry.total[row] = total
+    block = row // _BLOCK
+    highest = entry.blocks.item(block)
+    if total >= highest:
+        entry.blocks[block] = total
+    elif before == highest:
+        start = block * _BLOCK
+        rest = entry.total[start : start + _BLOCK]
+        place = int(rest.argmax())
+        entry.blocks[block] = highest = rest.item(place)
+        if entry.best == row and highest == before:  # the next of several that are as good
+            entry.best = start + place
+            return
+    if entry.best == row:
+        entry.best, entry.top = (row, total) if total > before else (_UNKNOWN, _NEVER)
+    elif entry.best != _UNKNOWN and (total > entry.top or (total == entry.top and row < entry.best)):
+        entry.best, entry.top = row, total
+
+
 def _possible(rows: Rows, ok: Mask) -> Rows:
     """Those of some rows that are ok; of long lists, in which most are named many times, each once."""
     if len(rows) * _REPEATS < len(ok):
         return rows[ok[rows]]
     named = np.zeros(len(ok), dtype=np.bool_)
     named[rows] = True
-    found: Rows = np.flatnonzero(named & ok)
-    return found
+    named &= ok
+    return named.nonzero()[0]
 
 
 def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...] | None:

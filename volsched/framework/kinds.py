@@ -6,17 +6,20 @@ machine, and pods of few templates fill these in few ways.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from volsched.framework.callbacks import Rows
+from volsched.framework.callbacks import Floats, Rows
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 
 _PER_NODE: Final = 2
 _FEWEST: Final = 1 << 12
 """So many kinds are numbered before the numbers are given anew: two for each node, and this many on a small cluster."""
+_SPARE: Final = 24
+"""Places that are made at once for kinds to come."""
 
 
 class NodeKinds:
@@ -69,3 +72,55 @@ class NodeKinds:
         self.epoch += 1
         self.numbers = np.fromiter((self.of(node) for node in cluster.rows), np.intp, len(cluster.rows))
         self._layout, self._width = cluster.layout, len(cluster.columns)
+
+
+class KindScores:
+    """What nodes of each kind are worth to all templates that ask the same of the same callbacks.
+
+    ``lines`` has a line for each node order that is asked, ``sums`` the same with the lines above added up; without any
+    there is one line of zeros. Minus infinity: nodes of the kind will not do; not a number: that was not asked yet.
+    ``size`` is how many kinds there is a place for, whose numbers are those of the kinds' ``epoch``.
+    """
+
+    __slots__ = ("__weakref__", "epoch", "lines", "size", "sums")
+
+    def __init__(self, orders: int) -> None:
+        self.epoch = -1
+        self.size = 0
+        self.lines: Floats = np.empty((max(1, orders), 0))
+        self.sums: Floats = self.lines
+
+    def forget(self) -> None:
+        """Ask everything again."""
+        self.epoch = -1
+
+    def make_room(self, kinds: NodeKinds) -> None:
+        """Have a place for every kind that there is now; numbers that mean something else are not known."""
+        if self.epoch != kinds.epoch:
+            self.epoch, self.size = kinds.epoch, 0
+            self.lines = self.sums = self.lines[:, :0]
+        missing = len(kinds) - self.size
+        if missing > 0:
+            more = np.full((len(self.lines), missing + self.size + _SPARE), np.nan)
+            self.lines = np.concatenate((self.lines, more), axis=1)
+            self.sums = np.concatenate((self.sums, more), axis=1)
+            self.size = self.lines.shape[1]
+
+    def put(self, kind: int, scores: Sequence[float]) -> None:
+        """Note what one kind is worth."""
+        total = 0.0
+        for line, score in enumerate(scores or (0.0,)):
+            total += score
+            self.lines[line, kind] = score
+            self.sums[line, kind] = total
+
+    def put_all(self, kinds: Rows, scores: Sequence[Floats]) -> None:
+        """Note what some kinds are worth: for each order, the scores of these kinds."""
+        self.lines[:, kinds] = 0.0
+        for line, found in enumerate(scores):
+            self.lines[line, kinds] = found
+        self.sums[:, kinds] = np.add.accumulate(self.lines[:, kinds])
+
+    def close(self, kinds: int | Rows) -> None:
+        """Note that nodes of some kinds will not do."""
+        self.lines[:, kinds] = self.sums[:, kinds] = -np.inf

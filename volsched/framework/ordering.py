@@ -9,13 +9,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from functools import cmp_to_key
-from typing import Any, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
 
 from volsched.model.job import JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.task import TaskInfo, index_in_name
 
 T = TypeVar("T")
+_ORDER: Final = attrgetter("order")
 
 
 def by_comparison(compare: Callable[[T, T], int]) -> Callable[[T], Any]:
@@ -42,13 +44,15 @@ def in_order(keys: Iterable[Callable[[TaskInfo], Any]], tasks: Iterable[TaskInfo
     listed = list(tasks)
     if len(listed) < 2:
         return listed
-    chosen = list(keys)
     for task in listed:
         if not task.order:
             task.order = (index_in_name(task.name), task.created, task.uid)
     numbered = sum(task.order[0] is not None for task in listed)
+    chosen = list(keys)
     if numbered in (0, len(listed)):
-        listed.sort(key=lambda t: (*[key(t) for key in chosen], t.order))
+        listed.sort(key=_ORDER)
+        for key in reversed(chosen):  # each sort leaves equal ones as they were
+            listed.sort(key=key)
     else:
         fallback = cmp_to_key(_compare)
         listed.sort(key=_by_age)

@@ -23,6 +23,7 @@ from volsched.framework.callbacks import (
     CloseFn,
     DeviceLimitsFn,
     EventHandler,
+    Heeds,
     JobEnqueuedFn,
     JobKeyFn,
     JobReadyFn,
@@ -236,14 +237,15 @@ class Session:
         version: VersionFn | None = None,
         wordings: WordingsFn | None = None,
         reads: Reads = "tasks",
+        heeds: Heeds = "template",
     ) -> None:
-        """Refuse nodes for a task. ``applies`` may read the task's template only; see ``Scope`` and ``Reads``."""
+        """Refuse nodes for a task. ``applies`` may read the task's template only; see ``Scope``."""
         if scope in ("queue", "domain"):
             self._break_runs.add(plugin)
-        predicate = Predicate(plugin, fn, scope, vector, applies, key, version, wordings, reads)
+        predicate = Predicate(plugin, fn, scope, vector, applies, key, version, wordings, reads, heeds)
         self._add("enablePredicate", self.nodes.predicates, predicate)
 
-    def add_node_order_fn(
+    def add_node_order_fn(  # noqa: PLR0913 - as for predicates
         self,
         plugin: str,
         fn: NodeOrderFn,
@@ -254,11 +256,12 @@ class Session:
         key: KeyFn | None = None,
         version: VersionFn | None = None,
         reads: Reads = "tasks",
+        heeds: Heeds = "template",
     ) -> None:
         """Score nodes for a task."""
         if scope in ("queue", "domain"):
             self._break_runs.add(plugin)
-        order = NodeOrder(plugin, fn, scope, vector, applies, key, version, reads)
+        order = NodeOrder(plugin, fn, scope, vector, applies, key, version, reads, heeds)
         self._add("enableNodeOrder", self.nodes.node_orders, order)
 
     def add_batch_node_order_fn(

@@ -8,7 +8,9 @@ session ends, for a gang that waits for room being freed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from volsched.framework import reporter
 from volsched.model.job import JobInfo
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from volsched.framework.session import Session
 
 
-class Operation(NamedTuple):
+class Operation(msgspec.Struct, frozen=True):
     """One recorded change: where the task stood before, and why it was evicted if it was.
 
     ``relief`` is the cluster's relief before the change: what is undone has helped nobody.
@@ -151,15 +153,16 @@ class Statement:
         steps: list[Step] = []
         cluster = self._session.cluster
         for place, operation in enumerate(self.operations):
-            task = operation.task
-            if operation.kind == "evict":
+            task, kind = operation.task, operation.kind
+            if kind == "allocate":
+                if task.status is TaskStatus.ALLOCATED and task.node is not None:
+                    steps.append(bind_step(task, task.node))
+                    cluster.move_quietly(task, TaskStatus.BINDING)
+            elif kind == "evict":
                 steps.append(self._eviction(place))
                 cluster.changes += 1
-            elif operation.kind == "displace":
+            elif kind == "displace":
                 self._session.forget_promise(task)
-            elif operation.kind == "allocate" and task.status is TaskStatus.ALLOCATED and task.node is not None:
-                steps.append(bind_step(task, task.node))
-                cluster.move_quietly(task, TaskStatus.BINDING)
         if job is not None:
             steps.extend(self._session.release_waiting(job))
         self._hold_promises()

@@ -93,8 +93,7 @@ class RowLog:
     def append(self, row: int) -> None:
         """Note that a row changed."""
         self.rows.append(row)
-        if len(self.rows) > self.KEPT:
-            self._trim()
+        self.trim()
 
     def since(self, position: int) -> list[int] | None:
         """The rows that changed since a position, each once, ascending; None when that was forgotten."""
@@ -102,11 +101,12 @@ class RowLog:
             return None
         return sorted(set(self.rows[position - self.start :]))
 
-    def _trim(self) -> None:
-        """Forget the older half of a long log."""
-        cut = len(self.rows) // 2
-        del self.rows[:cut]
-        self.start += cut
+    def trim(self) -> None:
+        """Forget the older half of a log that has grown too long."""
+        if len(self.rows) > self.KEPT:
+            cut = len(self.rows) // 2
+            del self.rows[:cut]
+            self.start += cut
 
 
 class Cluster:
@@ -363,15 +363,16 @@ class Cluster:
         job, charge, count = tasks[0].job, tasks[0].charge, 0
         if job is None:
             return 0
-        append = self.usage_log.append
+        note, allocated = self.usage_log.rows.append, TaskStatus.ALLOCATED
         for task, node in zip(tasks, nodes, strict=False):
             used = node.used
             for column, amount in charge:
                 used[column] += amount
             node.tasks[task.uid] = task
-            task.status, task.node = TaskStatus.ALLOCATED, node
-            append(node.row)
+            task.status, task.node = allocated, node
+            note(node.row)
             count += 1
+        self.usage_log.trim()
         if count:
             self._count_run(job, tasks[:count])
         return count

@@ -11,7 +11,7 @@ Whether other pods' terms match this pod depends on all its labels and is no bus
 ResourceClaims it has (`TaskInfo.resource_claims`): what these ask for and were given decides, not what they are called.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -310,6 +310,13 @@ class TaskTemplate:
         self.annotations: Mapping[str, str] = dict(rules.annotations)
         self.labels: Mapping[str, str] = dict(rules.labels)
         self.namespace: str = rules.namespace
+
+    @property
+    def constraints(self) -> Hashable:
+        """All that it says but how much it asks for: equal for templates that differ in amounts alone."""
+        return msgspec.structs.replace(
+            self.rules, request=Resources.EMPTY, nonzero_cpu=0, nonzero_memory=0, container_amounts=()
+        )
 
     @property
     def minds_pods(self) -> bool:

@@ -86,6 +86,7 @@ class CheckedEngine(FastEngine):
             self._check_silence(callback, task, answered)
             self._check_static(callback, task, answered)
             self._check_amounts(callback, answered)
+            self._check_heeds(callback, task, answered)
             self._check_twin(callback, task, answered)
         self._check_batches(task)
         entry = super()._entry(task)
@@ -205,6 +206,25 @@ class CheckedEngine(FastEngine):
                 other, other_answer = seen.setdefault((node.offer, *node.used), (node.name, answer))
                 if other_answer != answer:
                     raise _fault(callback, f"reads amounts and tells {node.name} from {other}, which has the same")
+
+    def _check_heeds(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
+        """Templates that are equal in all that is heeded have the same answers."""
+        if callback.heeds == "template" or not self._speaks(callback, task):
+            return
+        said = self._heeded(callback, task)
+        others: dict[int, TaskInfo] = {task.template.id: task}
+        for other in self.cluster.tasks.values():
+            others.setdefault(other.template.id, other)
+        for other in list(others.values())[1:]:
+            if self._speaks(callback, other) and self._heeded(callback, other) == said:
+                if self._ask(callback, other) != answers:
+                    what = f"heeds {callback.heeds} and tells {task.key} from {other.key}, which has the same"
+                    raise _fault(callback, what)
+                return
+
+    def _heeded(self, callback: Callback, task: TaskInfo) -> Hashable:
+        template = task.template
+        return self.cluster.columns.charge(template) if callback.heeds == "requests" else template.constraints
 
     def _check_reuse(self, before: _Witness, now: _Witness) -> None:
         """An answer that changed must have been asked for again."""

@@ -1,0 +1,110 @@
+"""What callbacks of scope ``static`` say of all nodes, asked once for nodes that agree in what was read.
+
+Whoever heeds constraints alone is asked once for all templates that differ in amounts only: a team's jobs ask for the
+same models and zones in many sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from volsched.framework.callbacks import Floats, Mask, NodeOrder, Predicate, Rows
+from volsched.framework.columns import Path, StaticNode
+from volsched.model.task import TaskInfo
+
+if TYPE_CHECKING:
+    from volsched.framework.engine import FastEngine
+
+_BYTES: Final = 32 << 20
+_FEWEST: Final = 32
+"""So many vectors are kept however large they are."""
+
+
+class StaticAnswers:
+    """The answers of an engine's static callbacks, by node. What is returned is shared: nobody may write into it."""
+
+    def __init__(self, engine: FastEngine) -> None:
+        self._engine = engine
+        self._view = StaticNode()
+        self._reads: dict[int, tuple[Path, ...]] = {}
+        self._masks: dict[Hashable, Mask] = {}
+        self._scores: dict[Hashable, Floats] = {}
+        self._position = 0
+
+    def forget(self) -> None:
+        """Ask everything again."""
+        self._masks.clear()
+        self._scores.clear()
+
+    def open(self) -> None:
+        """Forget by which callbacks what was read: those of another session are other functions."""
+        self._reads.clear()
+
+    def refresh(self) -> None:
+        """Forget what was said before nodes said something else of themselves."""
+        end = self._engine.cluster.facts_log.end
+        if self._position != end or self._is_full():
+            self._position = end
+            self.forget()
+
+    def _is_full(self) -> bool:
+        kept = len(self._masks) + 8 * len(self._scores)
+        return kept * len(self._engine.cluster.rows) > _BYTES and len(self._masks) + len(self._scores) > _FEWEST
+
+    def mask(self, task: TaskInfo, place: int, predicate: Predicate, constraints: Hashable) -> Mask:
+        """Which nodes the predicate in this place lets pass."""
+        if predicate.heeds != "constraints":
+            return self._ask_mask(task, predicate)
+        found = self._masks.get((place, constraints))
+        if found is None:
+            found = self._masks[place, constraints] = self._ask_mask(task, predicate)
+        return found
+
+    def _ask_mask(self, task: TaskInfo, predicate: Predicate) -> Mask:
+        if predicate.vector is not None:
+            return predicate.vector(task, self._engine, self._engine.columns.all_rows)
+        answers, classes = self.by_class(predicate, task)
+        found: Mask = np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
+        return found
+
+    def scores(self, task: TaskInfo, place: int, order: NodeOrder, constraints: Hashable) -> Floats:
+        """What the node order in this place gives all nodes."""
+        if order.heeds != "constraints":
+            return self._ask_scores(task, order)
+        found = self._scores.get((place, constraints))
+        if found is None:
+            found = self._scores[place, constraints] = self._ask_scores(task, order)
+        return found
+
+    def _ask_scores(self, task: TaskInfo, order: NodeOrder) -> Floats:
+        if order.vector is not None:
+            return order.vector(task, self._engine, self._engine.columns.all_rows)
+        answers, classes = self.by_class(order, task)
+        found: Floats = np.array(answers, dtype=np.float64)[classes]
+        return found
+
+    def by_class(self, callback: Predicate | NodeOrder, task: TaskInfo) -> tuple[list[Any], Rows]:
+        """Ask once per class of nodes; the classes are found by watching what the function reads.
+
+        The answer for each class, and each row's class.
+        """
+        rows = self._engine.cluster.rows
+        reads = self._reads.get(id(callback), ())
+        while True:
+            classes, firsts = self._engine.facts.classes(reads)
+            answers: list[Any] = []
+            known = set(reads)
+            for row in firsts:
+                view = self._view.show(rows[row])
+                answers.append(callback.fn(task, view))
+                self._engine.callbacks_asked += 1
+                if not view.reads <= known:
+                    known |= view.reads
+                    break
+            else:
+                self._reads[id(callback)] = reads
+                return answers, classes
+            reads = tuple(sorted(known))
