@@ -230,7 +230,10 @@ class Demands:
 
     def _pending(self, job: JobInfo) -> Mapping[Names, int]:
         """What pods without a node want, those aside that count as holding it."""
-        templates = Counter([task.template for task in job.waiting.values() if not task.ungated])
+        templates: dict[TaskTemplate, int] = {}
+        for task in job.waiting.values():
+            if not task.ungated:
+                templates[task.template] = templates.get(task.template, 0) + 1
         found: dict[Names, int] = {}
         for template, count in templates.items():
             wish = self._wish(template)

@@ -8,10 +8,8 @@ counts without a node, of its list for the first card that has quota left then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter
 from typing import Final
 
 from plugins.capacity_card.catalogue import NO_KIND, Catalogue
@@ -73,7 +71,6 @@ class Holding:
 
 
 _NOTHING: Final = Account()
-_NODE: Final[Callable[[TaskInfo], NodeInfo]] = attrgetter("node")
 
 
 class Ledger(Observer):
@@ -170,9 +167,13 @@ class Ledger(Observer):
             return
         self.changed_jobs[job.key] = job
         by_kind: dict[int, list[TaskInfo]] = {}
-        for node, there in groupby(tasks, _NODE):
-            self.changed_nodes[node.name] = node
-            by_kind.setdefault(self.catalogue.kind_of(node), []).extend(there)
+        node, alike = None, list[TaskInfo]()
+        for task in tasks:
+            if task.node is not node and task.node is not None:
+                node = task.node
+                self.changed_nodes[node.name] = node
+                alike = by_kind.setdefault(self.catalogue.kind_of(node), [])
+            alike.append(task)
         for kind, alike in by_kind.items():
             seat = self.wants.seat(alike[0].template, kind)
             self._sit(alike, seat)
