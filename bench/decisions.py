@@ -25,9 +25,9 @@ from typing import Any, TypeVar
 from bench import cards, worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from bench.plain import PlainPlugin
-from volsched.framework.callbacks import NodeOrder, Predicate
+from volsched.framework.callbacks import NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.configuration import PluginOption
-from volsched.framework.engine import Engine, FastEngine, NodeCallbacks
+from volsched.framework.engine import Engine, FastEngine
 from volsched.framework.loading import DEFAULT_CONFIGURATION
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind
@@ -149,7 +149,7 @@ def main() -> None:
 def add_row(report: Report, variant: str, nodes: int, run: dict[str, Any]) -> float:
     """Add a run's row; its rate."""
     placed = len(run["placed"])
-    rate = placed / run["cpu"]
+    rate: float = placed / run["cpu"]
     report.add(
         variant=variant,
         nodes=nodes,

@@ -111,8 +111,9 @@ def control_plane() -> Iterator[ControlPlane]:
 
 def make_nodes(cluster: ControlPlane, count: int) -> None:
     """Create nodes with eight cards each."""
+    cards: dict[str, Any] = {CARDS: 8}
     cluster.create_nodes(
-        [a_node(f"node-{index:05}", cpu="64", memory="512Gi", **{CARDS: 8}) for index in range(count)], timeout=600
+        [a_node(f"node-{index:05}", cpu="64", memory="512Gi", **cards) for index in range(count)], timeout=600
     )
 
 
@@ -125,11 +126,12 @@ def make_namespace(cluster: ControlPlane, name: str) -> None:
 def pods_of(scheduler: str, count: int, gang: int) -> list[dict[str, Any]]:
     """Return plain pods, or pods of gangs with one card each."""
     made = []
+    card: dict[str, Any] = {CARDS: "1"}
     for index in range(count):
         name = f"pod-{index:05}"
         if gang:
             annotations = {GROUP_NAME: f"gang-{index // gang:04}"}
-            pod = a_pod(name, scheduler=scheduler, annotations=annotations, cpu="1", memory="4Gi", **{CARDS: "1"})
+            pod = a_pod(name, scheduler=scheduler, annotations=annotations, cpu="1", memory="4Gi", **card)
         else:
             pod = a_pod(name, scheduler=scheduler, cpu="100m", memory="200Mi")
         pod["spec"]["automountServiceAccountToken"] = False

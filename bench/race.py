@@ -39,7 +39,7 @@ LARGE = [Workload(20_000, 5_000, 50)]
 SMALL = [Workload(1_000, 200), Workload(1_000, 200, 50)]
 
 
-def run(cluster: ControlPlane, contestant: str, workload: Workload, turn: int) -> dict[str, Any]:
+def run(cluster: ControlPlane, contestant: str, workload: Workload, turn: str) -> dict[str, Any]:
     """Let one contestant empty one backlog; what it took."""
     namespace = f"race-{turn}"
     live.make_namespace(cluster, namespace)

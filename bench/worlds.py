@@ -243,7 +243,7 @@ def as_stored(pod: Json) -> Json:
 
 
 def _managed(manager: str) -> Json:
-    fields = {
+    fields: Json = {
         f"f:{part}": {f"f:{key}-{number}": {} for number in range(8)} for part in ("metadata", "spec") for key in "ab"
     }
     return {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from fractions import Fraction
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -227,3 +227,32 @@ class BatchNodeOrder:
     fn: BatchNodeOrderFn
     uniform: UniformFn | None = None
     vector: BatchVectorFn | None = None
+
+
+@dataclass(slots=True)
+class NodeCallbacks:
+    """What the plugins of one session registered about nodes, in order."""
+
+    predicates: list[Predicate] = field(default_factory=list)
+    node_orders: list[NodeOrder] = field(default_factory=list)
+    batch_orders: list[BatchNodeOrder] = field(default_factory=list)
+    best_nodes: list[BestNodeFn] = field(default_factory=list)
+
+    def shape(self) -> tuple[object, ...]:
+        """What must be the same for answers of an earlier session to hold."""
+        return (
+            tuple((p.plugin, p.scope, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
+            tuple((s.plugin, s.scope, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),
+        )
+
+
+def applies(callback: Predicate | NodeOrder, task: TaskInfo) -> bool:
+    """Whether a callback is there for tasks of this template."""
+    return callback.applies is None or callback.applies(task)
+
+
+def speaks(callback: Predicate | NodeOrder, task: TaskInfo) -> bool:
+    """Whether a callback has anything to say about this task."""
+    if not applies(callback, task):
+        return False
+    return callback.scope != "domain" or callback.key is None or callback.key(task) is not None

@@ -11,64 +11,40 @@ Sums are made in the order of registration, row by row, so that the naive engine
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import takewhile
-from typing import Protocol, TypeAlias
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from volsched.framework.callbacks import (
     BatchNodeOrder,
-    BestNodeFn,
     Floats,
     KeyFn,
     Mask,
+    NodeCallbacks,
     NodeOrder,
-    NodeOrderFn,
     Predicate,
-    PredicateFn,
     Rows,
-    WordingsFn,
+    applies,
+    speaks,
 )
 from volsched.framework.columns import FactColumns, NodeColumns
+from volsched.framework.diagnosis import Diagnosis
+from volsched.framework.entry import BLOCK, NEVER, UNKNOWN, Entry, Part, Scoped
 from volsched.framework.kinds import KindScores, NodeKinds
+from volsched.framework.plain import kind_keys, kind_of, scores_of
 from volsched.framework.static import StaticAnswers
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import DETAILED, NodeRefusals, Verdict
+from volsched.model.verdict import NodeRefusals
 
-_NEVER = -np.inf
 _FEW = 24
 """Up to so many changed rows the plain functions are quicker than NumPy."""
 _REPEATS = 8
 """A list of changed rows longer than the nodes through this names most of them many times."""
-_BLOCK = 256
-_UNKNOWN = -2
 _ENTRY_BYTES = 192 << 20
-
-
-@dataclass(slots=True)
-class NodeCallbacks:
-    """What the plugins of one session registered about nodes, in order."""
-
-    predicates: list[Predicate] = field(default_factory=list)
-    node_orders: list[NodeOrder] = field(default_factory=list)
-    batch_orders: list[BatchNodeOrder] = field(default_factory=list)
-    best_nodes: list[BestNodeFn] = field(default_factory=list)
-
-    def shape(self) -> tuple[object, ...]:
-        """What must be the same for answers of an earlier session to hold."""
-        return (
-            tuple((p.plugin, p.scope, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
-            tuple((s.plugin, s.scope, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),
-        )
-
-
-Totals: TypeAlias = Callable[[TaskInfo, list[NodeInfo]], list[float]]
-"""The sums of all scores of some nodes."""
 
 
 class Engine(Protocol):
@@ -107,90 +83,6 @@ class Engine(Protocol):
         """For each node the task could go on (of the group that is chosen from): each plugin's score."""
 
 
-@dataclass(slots=True)
-class _Part:
-    """One node order's share of an entry: a vector that holds for the entry, or a function to ask.
-
-    ``place`` is where the order stands among those of the session, here and in other sessions.
-    """
-
-    place: int
-    order: NodeOrder
-    fixed: Floats | None
-
-
-@dataclass(slots=True)
-class _Scoped:
-    """A ``domain`` or ``queue`` callback of an entry, and the version at which its answers were taken."""
-
-    place: int
-    callback: Predicate | NodeOrder
-    version: Hashable
-
-
-class Entry:
-    """The answers about one template (see the module).
-
-    ``total`` has the scores, ``blocks`` the highest of each block of rows, ``best`` the row that is to be chosen (-1:
-    none, ``_UNKNOWN``: look it up) and ``top`` its score. ``ok`` marks the nodes that have room now,
-    or some day soon, and where the predicates let the task in. ``static_ok`` is what the ``static`` predicates say,
-    ``facts_ok`` what all say that read facts only. ``checks`` and ``adds`` are what to ask about single
-    nodes, of the session of that number: predicates, and node orders or the vectors that stand for them.
-    ``kinds`` has the scores of nodes of each kind when they are made of amounts and facts alone; the sum of the first
-    ``leading`` of its lines comes first in the score of a node, then ``others``, in order: the number of another line,
-    or a vector.
-    """
-
-    __slots__ = (
-        "adds",
-        "best",
-        "blocks",
-        "charge",
-        "checks",
-        "explained",
-        "facts_ok",
-        "facts_position",
-        "facts_predicates",
-        "kinds",
-        "leading",
-        "ok",
-        "others",
-        "parts",
-        "position",
-        "row_predicates",
-        "scoped",
-        "session",
-        "static_ok",
-        "task",
-        "top",
-        "total",
-    )
-
-    def __init__(self, task: TaskInfo, charge: tuple[tuple[int, int], ...]) -> None:
-        self.task = task
-        self.charge = charge[::-1]  # cards come after cpu and memory, and are what nodes run out of
-        self.position = 0
-        self.facts_position = 0
-        self.static_ok: Mask
-        self.facts_ok: Mask
-        self.ok: Mask
-        self.total: Floats
-        self.blocks: Floats
-        self.best = _UNKNOWN
-        self.top = _NEVER
-        self.session = 0
-        self.facts_predicates: list[tuple[int, Predicate]] = []
-        self.row_predicates: list[tuple[int, Predicate]] = []
-        self.parts: list[_Part] = []
-        self.kinds: KindScores | None = None
-        self.leading = 0
-        self.others: list[int | Floats] = []
-        self.checks: list[PredicateFn] = []
-        self.adds: list[tuple[NodeOrderFn, Floats | None]] = []
-        self.scoped: list[_Scoped] = []
-        self.explained: tuple[tuple[int, int, list[Hashable]], dict[str, NodeRefusals]] | None = None
-
-
 class FastEngine:
     """The engine of ``volsched run`` and ``simulate``.
 
@@ -222,7 +114,8 @@ class FastEngine:
         self._kind_keys: tuple[KeyFn, ...] | None = ()
         self._starts: Rows = np.arange(0)
         self._kind_scores: WeakValueDictionary[Hashable, KindScores] = WeakValueDictionary()
-        self._static = StaticAnswers(self)
+        self.static = StaticAnswers(self)
+        self._diagnosis = Diagnosis(self)
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
@@ -242,7 +135,7 @@ class FastEngine:
         pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
         self._with_care = bool(self._pod_predicates or pod_orders or callbacks.best_nodes)
         self._kind_keys = kind_keys(callbacks)
-        self._static.open()
+        self.static.open()
         self.columns.refresh_offers()
         self.kinds.refresh()
 
@@ -250,7 +143,7 @@ class FastEngine:
         """Start with nothing."""
         self._entries.clear()
         self._kind_scores = WeakValueDictionary()
-        self._static.forget()
+        self.static.forget()
 
     def _renew(self, entry: Entry) -> None:
         """Let an entry of an earlier session ask this session's functions, which stand in the same places."""
@@ -268,17 +161,17 @@ class FastEngine:
         entry.session = self._session
         entry.checks = [predicate.fn for _, predicate in entry.row_predicates]
         entry.adds = [(part.order.fn, part.fixed) for part in entry.parts if part.fixed is None or part.fixed.any()]
-        asked = _asked(entry)
+        asked = entry.asked()
         if any(callback.reads == "tasks" for _, callback in asked):
             entry.kinds = None
             return
         if entry.kinds is None:
             entry.kinds = self._kind_scores_of(entry)
-        _arrange(entry)
+        entry.arrange()
 
     def _kind_scores_of(self, entry: Entry) -> KindScores:
         """The scores by kind for an entry; templates of equal requests share them where these are all that counts."""
-        asked = _asked(entry)
+        asked = entry.asked()
         scored = sum(isinstance(callback, NodeOrder) for _, callback in asked)
         if any(callback.heeds != "requests" or callback.scope != "node" for _, callback in asked):
             return KindScores(scored)
@@ -298,9 +191,9 @@ class FastEngine:
             return self._best_with_care(task, entry)
         batches = self._batches(task)
         if not batches:
-            row = entry.best if entry.best != _UNKNOWN else self._first_best(entry)
+            row = entry.best if entry.best != UNKNOWN else entry.first_best()
             return self.cluster.rows[row] if row >= 0 else self._best_of(task, entry, self._future_rows(entry), [])
-        rows = np.flatnonzero(entry.total > _NEVER)
+        rows = np.flatnonzero(entry.total > NEVER)
         if len(rows):
             return self._best_of(task, entry, rows, batches, known=True)
         return self._best_of(task, entry, self._future_rows(entry), batches)
@@ -317,7 +210,7 @@ class FastEngine:
             if task.labels is not labels and task.labels != labels and not self._is_alike(task, entry):
                 return
             if node is None:
-                row = self._first_best(entry)
+                row = entry.first_best()
                 if row < 0:
                     return
                 node, top = self.cluster.rows[row], entry.top
@@ -330,24 +223,12 @@ class FastEngine:
                 top = total
             else:
                 entry.position = position
-                _put(entry, row, total)
+                entry.put(row, total)
                 node = None
 
     def _is_alike(self, task: TaskInfo, entry: Entry) -> bool:
         """Whether an entry's answers hold for a task of its template that has other labels."""
         return self._entries.get(self._entry_key(task)) is entry and not self._batches(task)
-
-    def _first_best(self, entry: Entry) -> int:
-        """The row of the highest total, the first of equal ones; -1 when every node refuses."""
-        if entry.best == _UNKNOWN:
-            entry.best, entry.top = -1, _NEVER
-            if len(entry.blocks):
-                block = int(entry.blocks.argmax())
-                entry.top = float(entry.blocks[block])
-                if entry.top > _NEVER:
-                    start = block * _BLOCK
-                    entry.best = start + int(entry.total[start : start + _BLOCK].argmax())
-        return entry.best
 
     def _best_of(
         self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder], known: bool = False
@@ -368,7 +249,7 @@ class FastEngine:
 
     def _best_with_care(self, task: TaskInfo, entry: Entry) -> NodeInfo | None:
         """As ``best`` where some callbacks must be asked for this very task."""
-        rows = self._asked(task, np.flatnonzero(entry.total > _NEVER))
+        rows = self._asked(task, np.flatnonzero(entry.total > NEVER))
         if not len(rows):
             rows = self._asked(task, self._future_rows(entry))
         return self._best_of(task, entry, rows, self._batches(task))
@@ -476,7 +357,7 @@ class FastEngine:
         key = task.template.id
         keys = self._keys_of.get(key)
         if keys is None:
-            keys = self._keys_of[key] = [of for callback, of in self._keys if _applies(callback, task)]
+            keys = self._keys_of[key] = [of for callback, of in self._keys if applies(callback, task)]
         return (key, *[of(task) for of in keys]) if keys else key
 
     def _scope_version(self, callback: Predicate | NodeOrder, task: TaskInfo) -> Hashable:
@@ -485,23 +366,18 @@ class FastEngine:
             return queue.version if queue is not None else -1
         return callback.version(task) if callback.version is not None else self.cluster.standing
 
-    def _speaks(self, callback: Predicate | NodeOrder, task: TaskInfo) -> bool:
-        if not _applies(callback, task):
-            return False
-        return callback.scope != "domain" or callback.key is None or callback.key(task) is not None
-
     def _build(self, task: TaskInfo) -> Entry:
         cluster = self.cluster
         entry = Entry(task, cluster.columns.request(task.template))
-        predicates = [(place, p) for place, p in enumerate(self.callbacks.predicates) if self._speaks(p, task)]
+        predicates = [(place, p) for place, p in enumerate(self.callbacks.predicates) if speaks(p, task)]
         lasting = [(place, p) for place, p in predicates if p.scope not in ("static", "pod")]
         entry.facts_predicates = [(place, p) for place, p in lasting if p.reads == "facts"]
         entry.row_predicates = [(place, p) for place, p in lasting if p.reads != "facts"]
         orders = enumerate(self.callbacks.node_orders)
-        entry.parts = [_Part(place, order, None) for place, order in orders if self._speaks(order, task)]
+        entry.parts = [Part(place, order, None) for place, order in orders if speaks(order, task)]
         for place, callback in enumerate(self._all):
-            if callback.scope in ("domain", "queue") and self._speaks(callback, task):
-                entry.scoped.append(_Scoped(place, callback, self._scope_version(callback, task)))
+            if callback.scope in ("domain", "queue") and speaks(callback, task):
+                entry.scoped.append(Scoped(place, callback, self._scope_version(callback, task)))
         self._take_facts(entry)
         self._score_all(entry)
         return entry
@@ -513,19 +389,19 @@ class FastEngine:
         entry.facts_position = self.cluster.facts_log.end
         count = len(self.cluster.rows)
         ok = np.ones(count, dtype=np.bool_)
-        self._static.refresh()
+        self.static.refresh()
         task = entry.task
         constraints = task.template.constraints
         for place, predicate in enumerate(self.callbacks.predicates):
-            if predicate.scope == "static" and self._speaks(predicate, task):
-                ok = ok & self._static.mask(task, place, predicate, constraints)
+            if predicate.scope == "static" and speaks(predicate, task):
+                ok = ok & self.static.mask(task, place, predicate, constraints)
         entry.static_ok = entry.facts_ok = ok
         for _, predicate in entry.facts_predicates:
             every = np.ones(count, dtype=np.bool_)
             entry.facts_ok = entry.facts_ok & self._predicate_vector(task, predicate, self.columns.all_rows, every)
         for part in entry.parts:
             if part.order.scope == "static":
-                part.fixed = self._static.scores(task, part.place, part.order, constraints)
+                part.fixed = self.static.scores(task, part.place, part.order, constraints)
             elif part.order.reads == "facts" and part.order.scope != "pod":
                 part.fixed = self._order_vector(task, part.order, self.columns.all_rows)
         self._gather(entry)
@@ -563,7 +439,7 @@ class FastEngine:
 
     def _score_row(self, entry: Entry, row: int) -> None:
         """Ask the plain functions about one node."""
-        _put(entry, row, self._total(entry, row) if entry.facts_ok[row] else _NEVER)
+        entry.put(row, self._total(entry, row) if entry.facts_ok[row] else NEVER)
 
     def _total(self, entry: Entry, row: int) -> float:
         """The score of one node that says the right things of itself; minus infinity when it will not do now."""
@@ -579,7 +455,7 @@ class FastEngine:
         total = kinds.sums.item(entry.leading - 1, kind) if entry.leading else 0.0
         for other in entry.others:
             total += kinds.lines.item(other, kind) if isinstance(other, int) else other.item(row)
-        entry.ok[row] = total > _NEVER
+        entry.ok[row] = total > NEVER
         return total
 
     def _ask_kinds(self, entry: Entry, kinds: KindScores, numbers: Rows, rows: Rows) -> None:
@@ -615,17 +491,17 @@ class FastEngine:
         fits = node.fits_idle(charge)
         if not (fits or node.unsettled):
             entry.ok[row] = False
-            return _NEVER
+            return NEVER
         self.rows_scored += 1
         task = entry.task
         for check in entry.checks:
             self.callbacks_asked += 1
             if check(task, node) is not None:
                 entry.ok[row] = False
-                return _NEVER
+                return NEVER
         entry.ok[row] = True
         if not fits or (node.unsettled and not node.fits_future(charge)):
-            return _NEVER
+            return NEVER
         total = 0.0
         for score, fixed in entry.adds:
             if fixed is None:
@@ -640,7 +516,7 @@ class FastEngine:
         rows = _possible(rows, entry.facts_ok)
         if entry.kinds is not None:
             rows = self._score_by_kind(entry, entry.kinds, rows)
-        entry.total[rows] = _NEVER
+        entry.total[rows] = NEVER
         entry.ok[rows] = False
         worth = list(dict.fromkeys(self._worth_asking(entry, rows).tolist())) if len(rows) else []
         if len(worth) > _FEW:
@@ -648,7 +524,7 @@ class FastEngine:
         else:
             for row in worth:
                 entry.total[row] = self._total(entry, row)
-        self._renew_blocks(entry)
+        entry.renew_blocks(self._block_starts(entry))
 
     def _score_by_kind(self, entry: Entry, kinds: KindScores, rows: Rows) -> Rows:
         """Score nodes by their kinds; return those where room is being freed, of which that does not tell all."""
@@ -662,15 +538,15 @@ class FastEngine:
         numbers = self.kinds.numbers[rows]
         unknown = np.isnan(kinds.sums[0].take(numbers)).nonzero()[0]
         if len(unknown):
-            examples = np.full(kinds.size, _UNKNOWN)
+            examples = np.full(kinds.size, UNKNOWN)
             examples[numbers[unknown]] = rows[unknown]
-            asked = (examples != _UNKNOWN).nonzero()[0]
+            asked = (examples != UNKNOWN).nonzero()[0]
             self._ask_kinds(entry, kinds, asked, examples[asked])
         totals = kinds.sums[entry.leading - 1].take(numbers) if entry.leading else np.zeros(len(rows))
         for other in entry.others:
             totals += kinds.lines[other].take(numbers) if isinstance(other, int) else other.take(rows)
         entry.total[rows] = totals
-        entry.ok[rows] = totals > _NEVER
+        entry.ok[rows] = totals > NEVER
         return left
 
     def _worth_asking(self, entry: Entry, rows: Rows) -> Rows:
@@ -689,14 +565,14 @@ class FastEngine:
     def _score_all(self, entry: Entry) -> None:
         self.sweeps += 1
         count = len(self.cluster.rows)
-        entry.total = np.full(count, _NEVER)
+        entry.total = np.full(count, NEVER)
         entry.ok = np.zeros(count, dtype=np.bool_)
         rows = np.flatnonzero(entry.facts_ok)
         if entry.kinds is not None:
             rows = self._score_by_kind(entry, entry.kinds, rows)
         if len(rows):
             self._score_rows(entry, rows)
-        self._renew_blocks(entry)
+        entry.renew_blocks(self._block_starts(entry))
         entry.position = self.cluster.usage_log.end
 
     def _score_rows(self, entry: Entry, rows: Rows) -> None:
@@ -715,12 +591,11 @@ class FastEngine:
         if len(rows):
             entry.total[rows] = self._sums(task, entry, rows, ())
 
-    def _renew_blocks(self, entry: Entry) -> None:
+    def _block_starts(self, entry: Entry) -> Rows:
         count = len(entry.total)
-        if len(self._starts) != -(-count // _BLOCK):
-            self._starts = np.arange(0, count, _BLOCK)
-        entry.blocks = np.maximum.reduceat(entry.total, self._starts) if count else entry.total
-        entry.best = _UNKNOWN
+        if len(self._starts) != -(-count // BLOCK):
+            self._starts = np.arange(0, count, BLOCK)
+        return self._starts
 
     def _predicate_vector(self, task: TaskInfo, predicate: Predicate, rows: Rows, undecided: Mask) -> Mask:
         if predicate.vector is not None:
@@ -750,7 +625,7 @@ class FastEngine:
         if self.kind(task) is None:
             return False
         entry = self._entry(task)
-        return self._first_best(entry) < 0 and not len(self._future_rows(entry))
+        return entry.first_best() < 0 and not len(self._future_rows(entry))
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
         """Why nodes refuse the task, counted; a node counts once for each of its reasons, which may name the queue."""
@@ -760,122 +635,12 @@ class FastEngine:
             entry.explained = (state, {})
         known = entry.explained[1]
         if queue not in known:
-            known[queue] = self._count_refusals(task)
+            known[queue] = self._diagnosis.count(task)
         return known[queue]
-
-    def _count_refusals(self, task: TaskInfo) -> NodeRefusals:
-        self.facts.refresh()
-        self.columns.refresh()
-        found = NodeRefusals()
-        undecided = np.ones(len(self.cluster.rows), dtype=np.bool_)
-        self._static.refresh()
-        constraints = task.template.constraints
-        for place, predicate in enumerate(self.callbacks.predicates):
-            if not self._speaks(predicate, task):
-                continue
-            if predicate.scope != "static":
-                self._count_by_row(task, predicate, undecided, found)
-                continue
-            refused = undecided & ~self._static.mask(task, place, predicate, constraints)
-            if refused.any():
-                self._count_by_class(task, predicate, refused, found)
-                undecided &= ~refused
-        rows = np.flatnonzero(undecided)
-        for column, amount in self.cluster.columns.request(task.template):
-            lacks = self.columns.future_idle(column, rows) < amount
-            short = int(np.count_nonzero(lacks & ~self.columns.left_to_devices(column, rows)))
-            if short:
-                found.add(f"Insufficient {self.cluster.columns.names[column]}", short)
-        return found
-
-    def _count_by_class(self, task: TaskInfo, predicate: Predicate, refused: Mask, found: NodeRefusals) -> None:
-        """Count a static predicate's refusals: one message for each class, or for all when it answers by vector."""
-        if predicate.vector is not None:
-            verdict = predicate.fn(task, self.cluster.rows[int(refused.argmax())])
-            said, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
-            found.add(said, int(np.count_nonzero(refused)), plugin)
-            return
-        answers, classes = self._static.by_class(predicate, task)
-        for answer, count in zip(answers, np.bincount(classes[refused], minlength=len(answers)), strict=True):
-            if answer is not None and count:
-                found.add(answer.message, int(count), answer.plugin)
-
-    def _count_by_row(self, task: TaskInfo, predicate: Predicate, undecided: Mask, found: NodeRefusals) -> None:
-        rows = np.flatnonzero(undecided)
-        if predicate.vector is not None:
-            rows = rows[~predicate.vector(task, self, rows)]
-        if predicate.vector is not None and predicate.wordings is not None and len(rows):
-            rows = self._count_by_wording(task, predicate, predicate.wordings, rows, undecided, found)
-        nodes = self.cluster.rows
-        for row in rows:
-            verdict = predicate.fn(task, nodes[row])
-            if verdict is not None:
-                found.add_verdict(verdict, nodes[row].name)
-                undecided[row] = False
-
-    def _count_by_wording(
-        self,
-        task: TaskInfo,
-        predicate: Predicate,
-        wordings: WordingsFn,
-        rows: Rows,
-        undecided: Mask,
-        found: NodeRefusals,
-    ) -> Rows:
-        """Count refusals that many of the rows share; the other rows, each of which is worth its own words."""
-        numbers = wordings(task, self, rows)
-        _, first, of_row, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
-        for place, count in zip(first, counts, strict=True):
-            verdict = predicate.fn(task, self.cluster.rows[rows[place]])
-            if count > DETAILED and verdict is not None:
-                found.add(verdict.message, int(count), verdict.plugin)
-        told = counts[of_row] > DETAILED
-        undecided[rows[told]] = False
-        return rows[~told]
 
     def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
         """For each node the task could go on (of the group that is chosen from): each plugin's score."""
         return scores_of(self.cluster, self.callbacks, task)
-
-
-def _asked(entry: Entry) -> list[tuple[int, Predicate | NodeOrder]]:
-    """What an entry asks about single nodes, each with its place among those of its sort."""
-    orders = [(part.place, part.order) for part in entry.parts if part.fixed is None]
-    return [*entry.row_predicates, *orders]
-
-
-def _arrange(entry: Entry) -> None:
-    """Lay out the sum of an entry's scores by kind and its vectors; without a score that is asked, of zeros."""
-    lines = iter(range(len(entry.adds)))
-    summed: list[int | Floats] = [next(lines) if fixed is None else fixed for _, fixed in entry.adds]
-    if not any(isinstance(other, int) for other in summed):
-        summed.insert(0, 0)
-    entry.leading = sum(1 for _ in takewhile(lambda other: isinstance(other, int), summed))
-    entry.others = summed[entry.leading :]
-
-
-def _put(entry: Entry, row: int, total: float) -> None:
-    """Note a node's score, and keep the blocks and the best row right."""
-    before = entry.total.item(row)
-    if before == total:
-        return
-    entry.total[row] = total
-    block = row // _BLOCK
-    highest = entry.blocks.item(block)
-    if total >= highest:
-        entry.blocks[block] = total
-    elif before == highest:
-        start = block * _BLOCK
-        rest = entry.total[start : start + _BLOCK]
-        place = int(rest.argmax())
-        entry.blocks[block] = highest = rest.item(place)
-        if entry.best == row and highest == before:  # the next of several that are as good
-            entry.best = start + place
-            return
-    if entry.best == row:
-        entry.best, entry.top = (row, total) if total > before else (_UNKNOWN, _NEVER)
-    elif entry.best != _UNKNOWN and (total > entry.top or (total == entry.top and row < entry.best)):
-        entry.best, entry.top = row, total
 
 
 def _possible(rows: Rows, ok: Mask) -> Rows:
@@ -888,110 +653,9 @@ def _possible(rows: Rows, ok: Mask) -> Rows:
     return named.nonzero()[0]
 
 
-def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...] | None:
-    """The keys of all predicates; None when one of these answers for a queue, or for one task alone."""
-    if any(p.scope == "queue" or (p.scope == "domain" and p.key is None) for p in callbacks.predicates):
-        return None
-    return tuple(p.key for p in callbacks.predicates if p.key is not None)
-
-
-def kind_of(keys: tuple[KeyFn, ...] | None, task: TaskInfo) -> Hashable | None:
-    """What decides, beside the nodes, to which of them a task can go: its template's id, and what predicates key it by.
-
-    The id alone when no predicate has a key for the task; None when that cannot be told. No score closes a node.
-    """
-    if keys is None:
-        return None
-    found = [key(task) for key in keys]
-    number = task.template.id
-    return number if found.count(None) == len(found) else (number, *found)
-
-
-def _applies(callback: Predicate | NodeOrder, task: TaskInfo) -> bool:
-    return callback.applies is None or callback.applies(task)
-
-
 def _queue_of(task: TaskInfo) -> str:
     return task.job.queue if task.job is not None else ""
 
 
 def _uid_of(task: TaskInfo) -> str:
     return task.uid
-
-
-def refusal_of(
-    cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo
-) -> tuple[Verdict | None, list[str]]:
-    """Why one node refuses a task: the first predicate's verdict, or the resources that it lacks."""
-    for predicate in callbacks.predicates:
-        if predicate.applies is None or predicate.applies(task):
-            verdict = predicate.fn(task, node)
-            if verdict is not None:
-                return verdict, [verdict.message]
-    lacking = [
-        f"Insufficient {cluster.columns.names[column]}"
-        for column, amount in cluster.columns.request(task.template)
-        if not node.fits_future(((column, amount),))
-    ]
-    return None, lacking
-
-
-def refusals_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
-    """Count the reasons of all nodes, as kube-scheduler words them."""
-    refusals = NodeRefusals()
-    for node in cluster.rows:
-        verdict, reasons = refusal_of(cluster, callbacks, task, node)
-        if verdict is not None:
-            refusals.add_verdict(verdict, node.name)
-        else:
-            refusals.add_all(reasons)
-    return refusals
-
-
-def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> list[NodeInfo]:
-    """The nodes that are chosen from, in order of names: those with room now, else those that will have it."""
-    request = cluster.columns.request(task.template)
-    possible = [n for n in cluster.rows if refusal_of(cluster, callbacks, task, n) == (None, [])]
-    return [node for node in possible if node.fits_idle(request)] or possible
-
-
-def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> list[NodeInfo]:
-    """Nodes where the task could go if others left, best first; ``totals`` gives the score of each."""
-    request = cluster.columns.request(task.template)
-    nodes = [
-        node
-        for node in cluster.rows
-        if all(node.allocatable[c] >= amount or node.leaves_to_devices(c) for c, amount in request)
-        and all(_leaves_hope(predicate, task, node) for predicate in callbacks.predicates)
-    ]
-    scored = sorted(zip(totals(task, nodes), range(len(nodes)), strict=True), key=lambda pair: (-pair[0], pair[1]))
-    return [nodes[place] for _, place in scored]
-
-
-def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:
-    if predicate.applies is not None and not predicate.applies(task):
-        return True
-    verdict = predicate.fn(task, node)
-    return verdict is None or (predicate.scope != "static" and verdict.resolvable)
-
-
-def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dict[str, dict[str, float]]:
-    """Each plugin's score of each candidate."""
-    nodes = candidates_of(cluster, callbacks, task)
-    found: dict[str, dict[str, float]] = {node.name: {} for node in nodes}
-
-    def add(node: NodeInfo, plugin: str, score: float) -> None:
-        found[node.name][plugin] = found[node.name].get(plugin, 0.0) + score
-
-    for order in callbacks.node_orders:
-        if (order.applies is None or order.applies(task)) and (
-            order.scope != "domain" or order.key is None or order.key(task) is not None
-        ):
-            for node in nodes:
-                add(node, order.plugin, order.fn(task, node))
-    for batch in callbacks.batch_orders:
-        uniform = batch.uniform(task) if batch.uniform is not None else None
-        answers: Sequence[float] = batch.fn(task, nodes) if uniform is None else [uniform] * len(nodes)
-        for node, score in zip(nodes, answers, strict=True):
-            add(node, batch.plugin, float(score))
-    return found

@@ -15,7 +15,9 @@ class Plugin(Protocol):
     observers of the cluster, obtained with ``session.account``.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What configurations call it."""
 
     def on_session_open(self, session: Session) -> None:
         """Register this plugin's callbacks with a session."""
@@ -25,7 +27,9 @@ class Plugin(Protocol):
 class Action(Protocol):
     """One step of a session: enqueue, allocate, backfill and so on."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What configurations call it."""
 
     def execute(self, session: Session) -> None:
         """Do the action's work on the session."""

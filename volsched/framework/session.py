@@ -31,6 +31,7 @@ from volsched.framework.callbacks import (
     JobValidFn,
     JobVoteFn,
     KeyFn,
+    NodeCallbacks,
     NodeOrder,
     NodeOrderFn,
     NodeOrderVectorFn,
@@ -56,7 +57,7 @@ from volsched.framework.callbacks import (
     WordingsFn,
 )
 from volsched.framework.configuration import Configuration, PluginOption
-from volsched.framework.engine import Engine, NodeCallbacks
+from volsched.framework.engine import Engine
 from volsched.framework.groups import with_condition
 from volsched.framework.leaving import all_left, leavers
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reverse

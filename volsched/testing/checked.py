@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from volsched.framework.callbacks import NodeOrder, Predicate, Rows
+from volsched.framework.callbacks import NodeCallbacks, NodeOrder, Predicate, Rows, speaks
 from volsched.framework.columns import StaticNode
-from volsched.framework.engine import Entry, FastEngine, NodeCallbacks
+from volsched.framework.engine import FastEngine
+from volsched.framework.entry import Entry
 from volsched.model.cluster import Cluster
 from volsched.model.errors import VolschedError
 from volsched.model.node import NodeInfo
@@ -109,7 +110,7 @@ class CheckedEngine(FastEngine):
             cluster.layout,
             cluster.usage_log.end,
             cluster.facts_log.end,
-            [self._speaks(callback, task) for callback in callbacks],
+            [speaks(callback, task) for callback in callbacks],
             [self._scope_version(c, task) if c.scope in ("queue", "domain") else None for c in callbacks],
             answers,
         )
@@ -134,7 +135,7 @@ class CheckedEngine(FastEngine):
 
     def _check_twin(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
         """The vector twin gives the plain function's answers, for all rows and for some."""
-        if callback.vector is None or not self._speaks(callback, task):
+        if callback.vector is None or not speaks(callback, task):
             return
         self.columns.refresh()
         self.facts.refresh()
@@ -178,7 +179,7 @@ class CheckedEngine(FastEngine):
 
     def _check_static(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
         """Scope ``static`` reads what the view shows, and nodes that agree in it have one answer."""
-        if callback.scope != "static" or not self._speaks(callback, task):
+        if callback.scope != "static" or not speaks(callback, task):
             return
         view = StaticNode()
         seen: dict[Hashable, tuple[str, Answer]] = {}
@@ -209,14 +210,14 @@ class CheckedEngine(FastEngine):
 
     def _check_heeds(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
         """Templates that are equal in all that is heeded have the same answers."""
-        if callback.heeds == "template" or not self._speaks(callback, task):
+        if callback.heeds == "template" or not speaks(callback, task):
             return
         said = self._heeded(callback, task)
         others: dict[int, TaskInfo] = {task.template.id: task}
         for other in self.cluster.tasks.values():
             others.setdefault(other.template.id, other)
         for other in list(others.values())[1:]:
-            if self._speaks(callback, other) and self._heeded(callback, other) == said:
+            if speaks(callback, other) and self._heeded(callback, other) == said:
                 if self._ask(callback, other) != answers:
                     what = f"heeds {callback.heeds} and tells {task.key} from {other.key}, which has the same"
                     raise _fault(callback, what)

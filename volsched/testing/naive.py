@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from volsched.framework.engine import (
-    NodeCallbacks,
+from volsched.framework.callbacks import NodeCallbacks
+from volsched.framework.plain import (
     candidates_of,
     kind_keys,
     kind_of,

@@ -1,0 +1,113 @@
+"""The answers about nodes, asked plainly: every callback about every node, nothing kept.
+
+What the naive engine does for each question, and the fast one for those that are seldom asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeAlias
+
+from volsched.framework.callbacks import KeyFn, NodeCallbacks, Predicate, applies, speaks
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import NodeRefusals, Verdict
+
+Totals: TypeAlias = Callable[[TaskInfo, list[NodeInfo]], list[float]]
+"""The sums of all scores of some nodes."""
+
+
+def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...] | None:
+    """The keys of all predicates; None when one of these answers for a queue, or for one task alone."""
+    if any(p.scope == "queue" or (p.scope == "domain" and p.key is None) for p in callbacks.predicates):
+        return None
+    return tuple(p.key for p in callbacks.predicates if p.key is not None)
+
+
+def kind_of(keys: tuple[KeyFn, ...] | None, task: TaskInfo) -> Hashable | None:
+    """What decides, beside the nodes, to which of them a task can go: its template's id, and what predicates key it by.
+
+    The id alone when no predicate has a key for the task; None when that cannot be told. No score closes a node.
+    """
+    if keys is None:
+        return None
+    found = [key(task) for key in keys]
+    number = task.template.id
+    return number if found.count(None) == len(found) else (number, *found)
+
+
+def refusal_of(
+    cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo
+) -> tuple[Verdict | None, list[str]]:
+    """Why one node refuses a task: the first predicate's verdict, or the resources that it lacks."""
+    for predicate in callbacks.predicates:
+        if applies(predicate, task):
+            verdict = predicate.fn(task, node)
+            if verdict is not None:
+                return verdict, [verdict.message]
+    lacking = [
+        f"Insufficient {cluster.columns.names[column]}"
+        for column, amount in cluster.columns.request(task.template)
+        if not node.fits_future(((column, amount),))
+    ]
+    return None, lacking
+
+
+def refusals_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
+    """Count the reasons of all nodes, as kube-scheduler words them."""
+    refusals = NodeRefusals()
+    for node in cluster.rows:
+        verdict, reasons = refusal_of(cluster, callbacks, task, node)
+        if verdict is not None:
+            refusals.add_verdict(verdict, node.name)
+        else:
+            refusals.add_all(reasons)
+    return refusals
+
+
+def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> list[NodeInfo]:
+    """The nodes that are chosen from, in order of names: those with room now, else those that will have it."""
+    request = cluster.columns.request(task.template)
+    possible = [n for n in cluster.rows if refusal_of(cluster, callbacks, task, n) == (None, [])]
+    return [node for node in possible if node.fits_idle(request)] or possible
+
+
+def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> list[NodeInfo]:
+    """Nodes where the task could go if others left, best first; ``totals`` gives the score of each."""
+    request = cluster.columns.request(task.template)
+    nodes = [
+        node
+        for node in cluster.rows
+        if all(node.allocatable[c] >= amount or node.leaves_to_devices(c) for c, amount in request)
+        and all(_leaves_hope(predicate, task, node) for predicate in callbacks.predicates)
+    ]
+    scored = sorted(zip(totals(task, nodes), range(len(nodes)), strict=True), key=lambda pair: (-pair[0], pair[1]))
+    return [nodes[place] for _, place in scored]
+
+
+def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:
+    if not applies(predicate, task):
+        return True
+    verdict = predicate.fn(task, node)
+    return verdict is None or (predicate.scope != "static" and verdict.resolvable)
+
+
+def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dict[str, dict[str, float]]:
+    """Each plugin's score of each candidate."""
+    nodes = candidates_of(cluster, callbacks, task)
+    found: dict[str, dict[str, float]] = {node.name: {} for node in nodes}
+
+    def add(node: NodeInfo, plugin: str, score: float) -> None:
+        found[node.name][plugin] = found[node.name].get(plugin, 0.0) + score
+
+    for order in callbacks.node_orders:
+        if speaks(order, task):
+            for node in nodes:
+                add(node, order.plugin, order.fn(task, node))
+    for batch in callbacks.batch_orders:
+        uniform = batch.uniform(task) if batch.uniform is not None else None
+        answers: Sequence[float] = batch.fn(task, nodes) if uniform is None else [uniform] * len(nodes)
+        for node, score in zip(nodes, answers, strict=True):
+            add(node, batch.plugin, float(score))
+    return found
