@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.actions.rigs import (
     phases,
     rig,
 )
+from volsched.framework.loading import IN_KUBE_SCHEDULERS_PLACE
 from volsched.framework.session import Session
 from volsched.model.plan import Tell, WritePodCondition
 from volsched.model.status import TaskStatus
@@ -49,6 +51,18 @@ def test_a_slot_that_is_being_freed_is_not_free() -> None:
     given = world(pods=1).add(leaving("old", "n1")).job("j")
 
     assert decide(given, BACKFILL).bindings == {}
+
+
+def test_in_kube_schedulers_place_pods_that_come_at_once_are_spread_by_their_scores() -> None:
+    given = a_cluster()
+    for number in range(4):
+        given.node(f"n{number}", cpu=8, memory="32Gi")
+    for number in range(12):
+        given.job(f"j{number}")
+
+    nodes = Counter(decide(given, IN_KUBE_SCHEDULERS_PLACE).bindings.values())
+
+    assert sorted(nodes.values()) == [3, 3, 3, 3]
 
 
 def test_pods_that_ask_for_something_are_not_touched() -> None:

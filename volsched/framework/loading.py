@@ -53,7 +53,7 @@ tiers:
 So a pod that no node can take is told so, and not that its queue deserves no more."""
 
 IN_KUBE_SCHEDULERS_PLACE: Final = """\
-actions: "allocate, preempt, backfill"
+actions: "allocate, backfill, preempt"
 tiers:
 - plugins:
   - name: priority
