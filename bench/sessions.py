@@ -24,6 +24,7 @@ from bench.common import Report, Stopwatch, memory_mib, parser, quantile
 from volsched.cache.mirror import Mirror
 from volsched.framework.engine import FastEngine
 from volsched.framework.loading import DEFAULT_CONFIGURATION
+from volsched.loop import GC_THRESHOLDS
 from volsched.model import api
 from volsched.model.changes import Gone, Put
 from volsched.model.plan import Bind
@@ -100,6 +101,7 @@ def waiting(count: int) -> tuple[Iterator[worlds.Json], Iterator[worlds.Json]]:
 
 def start(nodes: int, running: int, gangs: int) -> tuple[Restart, float]:
     """Fill a mirror; bytes of memory for each pod."""
+    gc.set_threshold(*GC_THRESHOLDS)  # as volsched run does from its start
     restart = Restart()
     groups, pods = waiting(gangs)
     restart.take((worlds.a_queue(index) for index in range(20)), api.Queue)

@@ -40,6 +40,7 @@ ORPHAN_GRACE_SECONDS: Final = 2.0
 """A pod may be without its PodGroup this long before that is told: a controller may be about to make it."""
 
 GC_THRESHOLDS: Final = (50_000, 50, 100)
+"""From the start on, as listing a large cluster makes many objects that stay and next to no garbage."""
 
 _log = structlog.get_logger(__name__)
 
@@ -99,6 +100,7 @@ class SchedulingThread:
     def start(self, executor: Executor) -> None:
         """Begin; steps go to this executor."""
         self._executor = executor
+        gc.set_threshold(*GC_THRESHOLDS)
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
@@ -202,7 +204,6 @@ class SchedulingThread:
             self._frozen = True
             gc.collect()
             gc.freeze()
-            gc.set_threshold(*GC_THRESHOLDS)
 
 
 def write_dump(cluster: Cluster, folder: str) -> None:
