@@ -165,7 +165,7 @@ class FastEngine:
         if any(callback.reads == "tasks" for _, callback in asked):
             entry.kinds = None
             return
-        if entry.kinds is None:
+        if entry.kinds is None or len(entry.kinds.lines) != max(1, sum(fixed is None for _, fixed in entry.adds)):
             entry.kinds = self._kind_scores_of(entry)
         entry.arrange()
 
@@ -256,7 +256,7 @@ class FastEngine:
 
     def _asked(self, task: TaskInfo, rows: Rows) -> Rows:
         for predicate in self._pod_predicates:
-            if predicate.applies is not None and not predicate.applies(task):
+            if not applies(predicate, task):
                 continue
             if predicate.vector is not None:
                 self.columns.refresh()
@@ -302,9 +302,7 @@ class FastEngine:
         if not node.fits_future(self.cluster.columns.request(task.template)):
             return False
         return all(
-            predicate.fn(task, node) is None
-            for predicate in self.callbacks.predicates
-            if predicate.applies is None or predicate.applies(task)
+            predicate.fn(task, node) is None for predicate in self.callbacks.predicates if applies(predicate, task)
         )
 
     def ranked(self, task: TaskInfo) -> list[NodeInfo]:
@@ -416,7 +414,7 @@ class FastEngine:
             if scoped.version != self._scope_version(scoped.callback, entry.task):
                 for other in entry.scoped:
                     other.version = self._scope_version(other.callback, entry.task)
-                if entry.kinds is not None:
+                if entry.kinds is not None and any(other.callback.reads == "amounts" for other in entry.scoped):
                     entry.kinds.forget()
                 if any(other.callback.reads == "facts" for other in entry.scoped):
                     self._take_facts(entry)
