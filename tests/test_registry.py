@@ -61,12 +61,12 @@ def test_the_built_in_configuration_can_be_built() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", set(ABSENT_PLUGINS) - set(plugins.BUILDERS))
+@pytest.mark.parametrize("name", sorted(set(ABSENT_PLUGINS) - set(plugins.BUILDERS)))
 def test_a_plugin_of_a_later_version_or_of_volcano_is_known_and_refused(name: str) -> None:
     assert f"plugin {name} {ABSENT_PLUGINS[name]}" in said(text(name))
 
 
-@pytest.mark.parametrize("name", set(ABSENT_ACTIONS) - set(actions.BUILDERS))
+@pytest.mark.parametrize("name", sorted(set(ABSENT_ACTIONS) - set(actions.BUILDERS)))
 def test_an_action_of_a_later_version_or_of_volcano_is_known_and_refused(name: str) -> None:
     assert f"action {name} {ABSENT_ACTIONS[name]}" in said(text("gang", action=name))
 
