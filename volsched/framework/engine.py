@@ -108,7 +108,6 @@ class FastEngine:
         self._capacity = 64
         self._keys: list[tuple[Predicate | NodeOrder, KeyFn]] = []
         self._keys_of: dict[Hashable, list[KeyFn]] = {}
-        self._row_bound: list[Predicate] = []
         self._pod_predicates: list[Predicate] = []
         self._with_care = False
         self._kind_keys: tuple[KeyFn, ...] | None = ()
