@@ -59,15 +59,18 @@ class Recount:
         self.most: Taken = Counter()
         self.were_placed: set[str] = set()
 
-    def follow(self, events: Iterator[Json]) -> None:
-        """Add up until the last pod has come."""
-        for event in events:
-            name = event["object"]["metadata"]["name"]
-            if name == LAST:
-                return
-            self._take_in(name, event["object"], is_there=event["type"] != "DELETED")
-            self._add_up(f"{event['type']} {name}")
-        raise AssertionError("the watch ended before the last pod came")
+    def follow(self, watch: Callable[[str], Iterator[Json]], version: str) -> None:
+        """Add up until the last pod has come. A server ends the watch of a slow reader; it goes on where that ended."""
+        while True:
+            before = version
+            for event in watch(version):
+                meta = event["object"]["metadata"]
+                if meta["name"] == LAST:
+                    return
+                self._take_in(meta["name"], event["object"], is_there=event["type"] != "DELETED")
+                self._add_up(f"{event['type']} {meta['name']}")
+                version = meta["resourceVersion"]
+            assert version != before, "the watch ended and nothing had come"
 
     def _take_in(self, name: str, pod: Json, *, is_there: bool) -> None:
         self._given.pop(name, None)
@@ -174,9 +177,12 @@ def recounted(rack: Rack, asks: dict[str, list[Ask]]) -> Iterator[Recount]:
     path = f"/api/v1/namespaces/{rack.namespace}/pods"
     version = rack.api.get(path)["metadata"]["resourceVersion"]
     recount = Recount(asks)
-    events = rack.api.watch(path, resource_version=version, timeout_seconds=WATCHED_SECONDS)
+
+    def watch(version: str) -> Iterator[Json]:
+        return rack.api.watch(path, resource_version=version, timeout_seconds=WATCHED_SECONDS)
+
     with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(recount.follow, events)
+        following = pool.submit(recount.follow, watch, version)
         try:
             yield recount
         finally:
