@@ -39,6 +39,11 @@ def used(_: TaskInfo, node: NodeInfo) -> float:
 def register(session: Session) -> None:
     """Pack nodes, and let the gang start with all of its members."""
     session.add_node_order_fn("pack", used, reads="amounts")
+    register_ready(session)
+
+
+def register_ready(session: Session) -> None:
+    """Let the gang start with all of its members."""
     session.add_job_ready_fn("gang", lambda job: job.is_ready)
     session.add_run_fn("gang", lambda queue, task: task.job.min_available - task.job.ready_count if task.job else 0)
 
@@ -77,6 +82,16 @@ def test_a_run_goes_where_its_tasks_would_go_alone_and_ends_when_nodes_are_full(
     stage = Stage(a_world(), register, engine=engine)
 
     assert run_of(stage, members(stage)) == one_by_one(stage, members(stage)) == ["b", "a", "a", "c", "c"]
+
+
+@pytest.mark.parametrize("engine", [FastEngine, CheckedEngine])
+def test_a_run_leaves_a_node_whose_score_falls_below_anothers(engine: Any) -> None:
+    def spread(session: Session) -> None:
+        session.add_node_order_fn("spread", lambda task, node: -used(task, node), reads="amounts")
+
+    stage = Stage(a_world(), register_ready, spread, engine=engine)
+
+    assert run_of(stage, members(stage)) == ["a", "c", "a", "c", "b"]
 
 
 def test_nodes_that_are_alike_fill_up_in_order_of_names_whatever_block_they_are_in() -> None:

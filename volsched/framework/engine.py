@@ -190,7 +190,7 @@ class FastEngine:
             return self._best_with_care(task, entry)
         batches = self._batches(task)
         if not batches:
-            row = entry.best if entry.best != UNKNOWN else entry.first_best()
+            row = entry.first_best()
             return self.cluster.rows[row] if row >= 0 else self._best_of(task, entry, self._future_rows(entry), [])
         rows = np.flatnonzero(entry.total > NEVER)
         if len(rows):

@@ -6,8 +6,8 @@ same models and zones in many sizes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from volsched.model.task import TaskInfo
 
 if TYPE_CHECKING:
     from volsched.framework.engine import FastEngine
+
+Answers = TypeVar("Answers", Mask, Floats)
 
 _BYTES: Final = 32 << 20
 _FEWEST: Final = 32
@@ -56,12 +58,7 @@ class StaticAnswers:
 
     def mask(self, task: TaskInfo, place: int, predicate: Predicate, constraints: Hashable) -> Mask:
         """Which nodes the predicate in this place lets pass."""
-        if predicate.heeds != "constraints":
-            return self._ask_mask(task, predicate)
-        found = self._masks.get((place, constraints))
-        if found is None:
-            found = self._masks[place, constraints] = self._ask_mask(task, predicate)
-        return found
+        return _kept(self._masks, place, predicate, constraints, lambda: self._ask_mask(task, predicate))
 
     def _ask_mask(self, task: TaskInfo, predicate: Predicate) -> Mask:
         if predicate.vector is not None:
@@ -72,12 +69,7 @@ class StaticAnswers:
 
     def scores(self, task: TaskInfo, place: int, order: NodeOrder, constraints: Hashable) -> Floats:
         """What the node order in this place gives all nodes."""
-        if order.heeds != "constraints":
-            return self._ask_scores(task, order)
-        found = self._scores.get((place, constraints))
-        if found is None:
-            found = self._scores[place, constraints] = self._ask_scores(task, order)
-        return found
+        return _kept(self._scores, place, order, constraints, lambda: self._ask_scores(task, order))
 
     def _ask_scores(self, task: TaskInfo, order: NodeOrder) -> Floats:
         if order.vector is not None:
@@ -108,3 +100,19 @@ class StaticAnswers:
                 self._reads[id(callback)] = reads
                 return answers, classes
             reads = tuple(sorted(known))
+
+
+def _kept(
+    known: dict[Hashable, Answers],
+    place: int,
+    callback: Predicate | NodeOrder,
+    constraints: Hashable,
+    ask: Callable[[], Answers],
+) -> Answers:
+    """The answers of a callback that heeds constraints alone, asked for once; of any other, asked for each time."""
+    if callback.heeds != "constraints":
+        return ask()
+    found = known.get((place, constraints))
+    if found is None:
+        found = known[place, constraints] = ask()
+    return found
