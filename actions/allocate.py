@@ -6,16 +6,16 @@ and what it wants beyond its minimum takes turns with the others, one task at a 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import ClassVar
 
 from actions.job_order import Turns, considered, promote_all
+from actions.parking import Parking
 from actions.placement import Attempt, place
 from volsched.framework.session import Session
-from volsched.model.job import NOT_PARKED, Hopeless, JobInfo
+from volsched.model.job import JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Scope, Verdict
+from volsched.model.verdict import Verdict
 
 
 class AllocateAction:
@@ -61,8 +61,7 @@ class AllocateAction:
             statement.commit(attempt.job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(attempt.job):
-            attempt.job.parked_at = session.cluster.relief
-            attempt.job.hopeless_as = _hopeless_kind(session, attempt.job)
+            Parking.of(session).park(session, attempt.job, placed=len(attempt.job.fitting) if statement is None else 0)
         return statement is not None and bool(attempt.tasks)
 
 
@@ -70,59 +69,11 @@ def _attempts(session: Session) -> dict[str, Attempt]:
     """Jobs with tasks to place, those left out that failed when the cluster was no fuller than now."""
     attempts: dict[str, Attempt] = {}
     promised = _promised(session)
-    for job in considered(session, _worth_a_look(session), promised):
+    for job in considered(session, Parking.of(session).worth_a_look(session), promised):
         tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
         if tasks:
             attempts[job.key] = Attempt(job, session.in_order(tasks)[::-1])
     return attempts
-
-
-def _worth_a_look(session: Session) -> list[JobInfo]:
-    """Jobs that something may have helped since they failed.
-
-    When all that a job waits for is room for one kind of pod, and there still is none, nothing has: thousands of jobs
-    may wait for the same, and it is asked once. When nodes say something else of themselves, why there is none may have
-    another reason, which is told.
-    """
-    cluster, relief = session.cluster, session.cluster.relief
-    waiting = [job for job in cluster.waiting.values() if job.parked_at != relief]
-    if session.promised():  # a promise that is not taken up leaves room to others
-        return waiting
-    hopeless: dict[Hopeless, bool] = {}
-    found: list[JobInfo] = []
-    for job in waiting:
-        kind = job.hopeless_as
-        if kind is None or job.parked_at == NOT_PARKED or not _is_still_of_kind(session, job, kind[0]):
-            found.append(job)
-            continue
-        if kind not in hopeless:
-            first = next(iter(job.waiting.values()))
-            hopeless[kind] = kind == (kind[0], cluster.facts_version) and session.engine.hopeless(first)
-        if hopeless[kind]:
-            job.parked_at = relief
-        else:
-            found.append(job)
-    return found
-
-
-def _is_still_of_kind(session: Session, job: JobInfo, kind: Hashable) -> bool:
-    """Whether all that a job waits to place is what it was, as its claims may say something else by now."""
-    first = next(iter(job.waiting.values()))
-    return kind == first.template.id or all(session.engine.kind(task) == kind for task in job.waiting.values())
-
-
-def _hopeless_kind(session: Session, job: JobInfo) -> Hopeless | None:
-    """The kind of all pods that a job waits to place, if it was nodes that had no room for it."""
-    tasks = list(job.waiting.values())
-    if not tasks:
-        return None
-    first = tasks[0]
-    alike = all(task.template is first.template and task.nominated == "" for task in tasks)
-    refused_by_nodes = any(task.refusal is not None and task.refusal.scope is Scope.NODE for task in tasks)
-    if not (alike and refused_by_nodes and session.engine.hopeless(first)):
-        return None
-    kind = session.engine.kind(first)
-    return (kind, session.cluster.facts_version) if _is_still_of_kind(session, job, kind) else None
 
 
 def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:

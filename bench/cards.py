@@ -1,7 +1,7 @@
 """The clusters of the other benches with quotas by card model: product labels, quotas, pods that name their cards.
 
-Every other gang takes either of two models, and so is kept to its nodes by the names of its cards alone; the others
-keep their node selector too. Four of twenty queues run dry soon.
+Half of the pods take either of two models, and so are kept to their nodes by the names of their cards alone; the
+others keep their node selector too. Four of twenty queues run dry soon.
 """
 
 from __future__ import annotations
@@ -30,13 +30,17 @@ def with_quotas(objects: Iterable[Json]) -> Iterator[Json]:
             product = PRODUCTS[meta["labels"][CARD]]
             meta["labels"] |= {f"{CARDS}.product": product, f"{CARDS}.count": "8", f"{CARDS}.memory": "81920"}
         elif item["kind"] == "Queue":
-            runs_dry = queues % 5 == 0
-            meta["annotations"] = {"volcano.sh/card.quota": json.dumps(_quotas(FEW if runs_dry else PLENTY))}
+            meta["annotations"] = {"volcano.sh/card.quota": json.dumps(_quotas(FEW if runs_dry(queues) else PLENTY))}
             item["spec"]["capability"] = {"cpu": str(PLENTY), "memory": f"{PLENTY}Gi"}
             queues += 1
-        elif item["kind"] == "Pod":
+        elif item["kind"] == "Pod" and int(item["spec"]["containers"][0]["resources"]["requests"][CARDS]):
             meta["annotations"]["volcano.sh/card.name"] = _names(item)
         yield item
+
+
+def runs_dry(queue: int) -> bool:
+    """Say whether the queue of this number has few cards."""
+    return queue % 5 == 0
 
 
 def _quotas(each: int) -> dict[str, int]:

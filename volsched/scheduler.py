@@ -110,7 +110,7 @@ class Scheduler:
         self.profile = profile
         self.engine = self._make_engine(self.mirror.cluster)
         for job in self.mirror.cluster.jobs.values():
-            job.parked_at = -1
+            job.unpark()
 
     def cycle(self) -> CycleReport:
         """Run one session: open, act, close, tell."""

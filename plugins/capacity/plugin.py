@@ -62,7 +62,7 @@ class CapacityPlugin:
         reclaim = Reclaim(standing, session.in_order_of_victims, self._ancestors)
         session.add_queue_order_fn(NAME, rules.order)
         session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
-        session.add_allocatable_fn(NAME, rules.refusal)
+        session.add_allocatable_fn(NAME, rules.refusal, rules.leeway)
         session.add_run_fn(NAME, rules.longest_run)
         session.add_preemptive_fn(NAME, reclaim.may_take_room)
         session.add_reclaimable_fn(NAME, reclaim.victims)

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from plugins.capacity.refusals import At, Short, exceeds, no_place, not_a_leaf, not_let_in
 from plugins.capacity.standing import NO_DEMAND, Standing
-from volsched.framework.callbacks import ABSTAIN, ANY_RUN, PERMIT, Ballot, Vote
+from volsched.framework.callbacks import ABSTAIN, ANY_RUN, PERMIT, Ballot, Leeway, Vote
 from volsched.framework.demand import Demand
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -93,6 +93,10 @@ class Rules:
             for name, amount in task.template.request.items():
                 longest = min(longest, (standing.limit(level, name) - held.get(name, 0)) // amount)
         return longest
+
+    def leeway(self, queue: QueueInfo, task: TaskInfo) -> Leeway:
+        """Say the same, and why not even one."""
+        return Leeway(self.longest_run(queue, task), self.refusal(queue, task))
 
     def _barred(self, queue: str, step: At) -> Verdict | None:
         """Say that a queue takes no work at all; *ours*: others go on, where Volcano's plugin stops them all."""

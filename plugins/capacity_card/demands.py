@@ -88,6 +88,7 @@ class _Share(NamedTuple):
 
 
 _NONE: Final = Sums()
+_NO_CARDS: Final[Mapping[Names, int]] = MappingProxyType({})
 
 
 class Demands:
@@ -230,6 +231,8 @@ class Demands:
 
     def _pending(self, job: JobInfo) -> Mapping[Names, int]:
         """What pods without a node want, those aside that count as holding it."""
+        if not job.waiting:
+            return _NO_CARDS
         templates: dict[TaskTemplate, int] = {}
         for task in job.waiting.values():
             if not task.ungated:

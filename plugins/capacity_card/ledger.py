@@ -147,14 +147,12 @@ class Ledger(Observer):
         counted, counts = IS_CHOSEN[before], IS_CHOSEN[status]
         if counted and counts and node is node_before and HOLDS_ROOM[before] == HOLDS_ROOM[status]:
             return  # on its way from chosen to running
-        if node_before is not None:
-            self.changed_nodes[node_before.name] = node_before
-        if node is not None:
-            self.changed_nodes[node.name] = node
+        want = self.wants.of(task.template)
+        if want.devices:
+            self._note_nodes(node_before, node)
         if job is None:
             return
         self.changed_jobs[job.key] = job
-        want = self.wants.of(task.template)
         if counted:
             self._charge(job, want, self._leave_seat(task) if want.names else None, -1)
         if counts:
@@ -171,13 +169,17 @@ class Ledger(Observer):
         for task in tasks:
             if task.node is not node and task.node is not None:
                 node = task.node
-                self.changed_nodes[node.name] = node
+                self._note_nodes(node)
                 alike = by_kind.setdefault(self.catalogue.kind_of(node), [])
             alike.append(task)
         for kind, alike in by_kind.items():
             seat = self.wants.seat(alike[0].template, kind)
             self._sit(alike, seat)
             self._charge(job, want, seat, len(alike))
+
+    def _note_nodes(self, *nodes: NodeInfo | None) -> None:
+        """Remember nodes of which other cards may be idle now."""
+        self.changed_nodes.update((node.name, node) for node in nodes if node is not None)
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         """Charge a task whose gate was lifted, and that has no node yet, and uncharge it."""

@@ -87,7 +87,7 @@ class CapacityCardPlugin:
         rules = books.rules
         session.add_queue_order_fn(NAME, books.queues.key)
         session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
-        session.add_allocatable_fn(NAME, rules.refusal)
+        session.add_allocatable_fn(NAME, rules.refusal, rules.leeway)
         session.add_preemptive_fn(NAME, rules.may_preempt)
         session.add_pre_predicate_fn(NAME, rules.unreadable)
         session.add_predicate_fn(
@@ -102,6 +102,7 @@ class CapacityCardPlugin:
             key=rules.key,
             version=rules.version,
             reads="facts",
+            keyed_by="queue",
         )
         session.add_node_order_fn(
             NAME, books.nodes.score, scope="static", vector=books.nodes.scores, applies=rules.has_list

@@ -26,7 +26,7 @@ from plugins.capacity_card.matching import Unmet, first_unmet
 from plugins.capacity_card.refusals import NAME, Short
 from plugins.capacity_card.requests import Names, Wish
 from plugins.capacity_card.wants import Seat, Want
-from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Mask, Rows, Vote
+from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Mask, Rows, Vote
 from volsched.framework.engine import FastEngine
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
@@ -96,7 +96,23 @@ class Rules:
     # -- placing ------------------------------------------------------------------------------------------------------
 
     def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Why a queue may not take a task on; kept for tasks that are alike while no account has moved."""
+        """Why a queue may not take a task on."""
+        verdict = self._refusal(queue, task)
+        return self._counted(task, verdict) if verdict is not None else None
+
+    def leeway(self, queue: QueueInfo, task: TaskInfo) -> Leeway:
+        """Say how many such tasks a queue may take on, of all cards of their list together."""
+        wish, want = self._ledger.wants.wish(task.template), self._ledger.wants.of(task.template)
+        chain = self._ledger.limits.chain(queue.name)
+        if isinstance(wish, FieldError):
+            most = 0
+        else:
+            cards = ANY_RUN if wish is None else sum(run for run in self._runs_of_cards(chain, wish) if run > 0)
+            most = min(cards, self._run_of_cpu_and_memory(chain, want))
+        return Leeway(most, self._refusal(queue, task))
+
+    def _refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+        """Kept for tasks that are alike while no account has moved."""
         limits, catalogue = self._ledger.limits, self._ledger.catalogue
         chain = limits.chain(queue.name)
         state = (limits.version, catalogue.version, *[self._ledger.account(limit.queue).version for limit in chain])
@@ -109,7 +125,7 @@ class Rules:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             known = self._known[key] = state, self._say(queue.name, chain, task)
-        return self._counted(task, known[1])
+        return known[1]
 
     def _has_room(self, chain: Sequence[Limit], want: Want, wish: Wish | None) -> bool:
         for limit in chain:
@@ -131,7 +147,13 @@ class Rules:
         if isinstance(wish, FieldError):
             return 0
         chain = self._ledger.limits.chain(queue.name)
-        longest = self._run_of_cards(chain, wish) if wish is not None else ANY_RUN
+        cards = ANY_RUN
+        if wish is not None:
+            cards = min((run for run in self._runs_of_cards(chain, wish) if run > 0), default=0)
+        return min(cards, self._run_of_cpu_and_memory(chain, want))
+
+    def _run_of_cpu_and_memory(self, chain: Sequence[Limit], want: Want) -> int:
+        longest = ANY_RUN
         for limit in chain:
             account = self._ledger.account(limit.queue)
             if want.cpu:
@@ -140,9 +162,9 @@ class Rules:
                 longest = min(longest, (limit.memory - account.memory) // want.memory)
         return longest
 
-    def _run_of_cards(self, chain: Sequence[Limit], wish: Wish) -> int:
-        runs = [self._ledger.left(chain, name) // wish.amount for name in wish.candidates]
-        return min((run for run in runs if run > 0), default=0)
+    def _runs_of_cards(self, chain: Sequence[Limit], wish: Wish) -> list[int]:
+        """How many such tasks there are cards for, of each of their list; below zero when a limit is exceeded."""
+        return [self._ledger.left(chain, name) // wish.amount for name in wish.candidates]
 
     def _say(self, queue: str, chain: Sequence[Limit], task: TaskInfo) -> Verdict:
         wants = self._ledger.wants

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import Claim, share_out
 from volsched.framework.arguments import Argument
-from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Vote
+from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Vote
 from volsched.framework.demand import ACCOUNT, Demand, QueueDemand
 from volsched.framework.quotas import figures, guaranteed, limits, not_admitted, share, there
 from volsched.framework.session import Session
@@ -59,7 +59,7 @@ class ProportionPlugin:
         session.add_queue_order_fn(self.name, books.order)
         session.add_reclaimable_fn(self.name, books.reclaimable)
         session.add_overused_fn(self.name, books.overused)
-        session.add_allocatable_fn(self.name, books.refusal)
+        session.add_allocatable_fn(self.name, books.refusal, books.leeway)
         session.add_preemptive_fn(self.name, books.may_preempt)
         session.add_job_enqueueable_fn(self.name, books.vote)
         session.add_event_handler(self.name, books)
@@ -169,6 +169,10 @@ class Books:
         held, due = self._held_and_ungated(queue), self._whole.get(queue.name, {})
         request = task.template.request.items()
         return min(((due.get(name, 0) - held.get(name, 0)) // amount for name, amount in request), default=ANY_RUN)
+
+    def leeway(self, queue: QueueInfo, task: TaskInfo) -> Leeway:
+        """Say the same, and why not even one."""
+        return Leeway(self.longest_run(queue, task), self.refusal(queue, task))
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue would stay within its due with these tasks; for those that ask for nothing, is below it."""

@@ -16,7 +16,7 @@ from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.duration import seconds_of
-from volsched.model.job import NOT_PARKED, JobInfo
+from volsched.model.job import JobInfo
 
 WAITING_TIME: Final = "sla-waiting-time"
 """The argument, and the annotation of a PodGroup or Job; a duration as Go writes it (`1h30m`)."""
@@ -98,7 +98,7 @@ class Deadlines(Observer):
         while (due := self.next()) is not None and due <= now:
             _, key = heapq.heappop(self._ahead)
             del self._known[key]
-            self._cluster.jobs[key].parked_at = NOT_PARKED
+            self._cluster.jobs[key].unpark()
 
     def next(self) -> float | None:
         """When the next time is over, in seconds since the epoch; None when nobody's will be."""

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.actions.rigs import Tries, conf, cycle, echo, finished, gone, leaving, no, quota, rig
+from tests.actions.rigs import Tries, conf, cycle, echo, events, finished, gone, leaving, no, quota, rig
+from volsched.framework.callbacks import Leeway
 from volsched.framework.session import Session
 from volsched.model.changes import BindFailed, Change, Gone
+from volsched.model.queue import QueueInfo
+from volsched.model.task import TaskInfo
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster
 
 ALLOCATE = conf("allocate")
@@ -188,3 +191,170 @@ def test_a_pod_whose_binding_failed_is_tried_again_and_its_gang_with_it() -> Non
 
     on.clock.time += 5
     assert cycle(on).bindings == {"j-0": "n1"}
+
+
+# -- jobs that wait for the same --------------------------------------------------------------------------------------
+
+
+class Slots:
+    """A queue may hold so many pods: a plugin that says how many more, and in which words it refuses."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.words = "no slot"
+        self.asked: list[str] = []
+
+    def __call__(self, session: Session) -> None:
+        session.add_allocatable_fn("test", self.refusal, self.leeway)
+
+    def left(self, queue: QueueInfo) -> int:
+        return self.most - queue.placed
+
+    def refusal(self, queue: QueueInfo, task: TaskInfo) -> Any:
+        self.asked.append(task.name)
+        return no(self.words) if self.left(queue) < 1 else None
+
+    def leeway(self, queue: QueueInfo, task: TaskInfo) -> Leeway:
+        return Leeway(self.left(queue), no(self.words) if self.left(queue) < 1 else None)
+
+    def take(self) -> list[str]:
+        asked, self.asked = self.asked, []
+        return asked
+
+
+def with_slots(most: int, *sizes: int) -> tuple[Rig, Slots]:
+    """Room for all, and a queue that lets in so many of some gangs; pod "r" of another queue can make relief."""
+    given = a_cluster().node("n1", cpu=99).queue("q").queue("other").group("run", "other", phase="Running")
+    given.pod("r", "run", on="n1", cpu=2)
+    for number, size in enumerate(sizes):
+        given.job(f"j{number}", size, size, "q", cpu=1)
+    slots = Slots(most)
+    on = rig(given, ALLOCATE, slots)
+    cycle(on)
+    slots.take()
+    return on, slots
+
+
+def test_while_a_queue_has_no_more_than_before_its_jobs_are_not_asked_one_by_one() -> None:
+    on, slots = with_slots(0, 1, 1, 1)
+
+    cycle(on, finished(on, "r"))
+    assert slots.take() == [], "room on nodes does not help them"
+
+    slots.most = 2
+    decision = cycle(on, *a_cluster().node("n2").changes())
+    assert sorted(decision.bindings) == ["j0-0", "j1-0"]
+
+
+def test_a_gang_that_took_all_that_its_queue_had_and_needs_more_waits_for_the_queue() -> None:
+    on, slots = with_slots(2, 3, 4)
+
+    cycle(on, finished(on, "r"))
+    assert slots.take() == []
+
+    slots.most = 3
+    assert sorted(cycle(on, *a_cluster().node("n2").changes()).bindings) == ["j0-0", "j0-1", "j0-2"]
+
+
+def test_a_gang_that_nodes_had_no_room_for_is_not_said_to_wait_for_its_queue() -> None:
+    given = a_cluster().node("n1", cpu=2).queue("q").job("j", 4, 4, "q", cpu=1)
+    slots = Slots(3)
+    on = rig(given, ALLOCATE, slots)
+    cycle(on)
+    slots.take()
+
+    cycle(on, *a_cluster().node("n2", cpu=1).changes())
+
+    assert "j-0" in slots.take()
+
+
+def test_a_job_that_was_refused_although_its_queue_had_room_for_it_is_tried_at_every_relief() -> None:
+    given = a_cluster().node("n1", cpu=9).queue("q").job("j", 1, 1, "q", cpu=1)
+    given.group("run", phase="Running").pod("r", "run", on="n1", cpu=1)
+    charges = [no("beyond the quota of its card")]
+    handler = type("Charges", (), {"allocate": lambda _, task: charges[0], "deallocate": lambda _, task: None})()
+    on = rig(given, ALLOCATE, Slots(5), lambda session: session.add_event_handler("cards", handler))
+    assert cycle(on).waiting == {"j-0": "beyond the quota of its card"}
+
+    charges[0] = None
+
+    assert cycle(on, finished(on, "r")).bindings == {"j-0": "n1"}
+
+
+def test_other_words_of_a_queue_are_told() -> None:
+    on, slots = with_slots(0, 1, 1)
+    slots.words = "still no slot"
+
+    decision = cycle(on, finished(on, "r"))
+
+    assert decision.waiting == {"j0-0": "still no slot", "j1-0": "still no slot"}
+
+
+def test_jobs_that_wait_for_quota_are_told_when_their_queue_is_closed() -> None:
+    on, _ = with_slots(0, 1)
+
+    closed = a_cluster().queue("q")
+    closed.objects[0]["status"] = {"state": "Closed"}
+    decision = cycle(on, *closed.changes())
+
+    assert [reason for name, reason, _ in events(decision) if name == "PodGroup/j0"] == ["QueueClosed"]
+
+
+def test_a_queue_that_goes_leaves_none_of_its_jobs_behind() -> None:
+    on, slots = with_slots(0, 1)
+    cycle(on, Gone("Queue", "", "q", ""))
+    slots.most = 1
+
+    assert cycle(on, *a_cluster().queue("q").changes()).bindings == {"j0-0": "n1"}
+
+
+def test_of_jobs_that_wait_for_the_same_the_one_that_changed_is_tried() -> None:
+    given = a_cluster().node("n1", cpu=2).job("a", 1, cpu=9).job("b", 1, cpu=9).job("c", 1, cpu=9)
+    on, tries = started(given)
+    assert tries.take() == ["a-0", "b-0", "c-0"]
+
+    cycle(on, *a_cluster().pod("b-0", "b", cpu=8).changes())
+    assert tries.take() == ["b-0"]
+
+    assert sorted(cycle(on, *a_cluster().node("n2", cpu=18).changes()).bindings) == ["a-0", "b-0"]
+
+
+def test_a_job_that_moves_to_another_queue_leaves_those_that_wait_in_the_first() -> None:
+    on, _ = with_slots(0, 1, 1)
+
+    decision = cycle(on, *a_cluster().group("j1", "q2", minimum=1).queue("q2").changes())
+
+    assert decision.bindings == {}, "the limit holds for that queue, too"
+    assert on.cluster.jobs["default/j1"].parked_with is not on.cluster.jobs["default/j0"].parked_with
+
+
+@pytest.mark.parametrize("key", ["task", None])
+def test_a_plugin_that_tells_equal_pods_apart_is_asked_about_each(key: Any) -> None:
+    open_to = set[str]()
+
+    def admits(session: Session) -> None:
+        session.add_predicate_fn(
+            "test",
+            lambda task, node: None if task.name in open_to else no(),
+            scope="domain",
+            key=lambda task: task.name in open_to,
+            version=lambda task: 0,
+            **({"keyed_by": key} if key else {}),
+        )
+
+    given = a_cluster().node("n1", cpu=4).job("a", 1, cpu=1).job("b", 1, cpu=1)
+    given.group("run", phase="Running").pod("r", "run", on="n1", cpu=1)
+    on, _ = started(given, admits)
+
+    open_to.add("b-0")
+
+    assert cycle(on, finished(on, "r")).bindings == {"b-0": "n1"}
+
+
+def test_another_configuration_looks_at_all_jobs_again() -> None:
+    on, slots = with_slots(0, 1, 1)
+    slots.most = 9
+
+    on.scheduler.reconfigure(on.scheduler.profile)
+
+    assert sorted(cycle(on).bindings) == ["j0-0", "j1-0"]

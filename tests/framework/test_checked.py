@@ -40,6 +40,10 @@ def named_zone(task: Any, node: Any) -> Any:
     return no() if task.template.required_nodes and node.labels["zone"] != "a" else None
 
 
+def says_nothing(task: Any, node: Any) -> None:
+    """Pass."""
+
+
 def asks_for(task: Any, node: Any) -> float:
     return float(task.template.request["cpu"])
 
@@ -132,6 +136,13 @@ MISDECLARED: dict[str, tuple[Register, str, str]] = {
         lambda s: s.add_node_order_fn("test", asks_for, scope="static", heeds="constraints"),
         "asks_for",
         "heeds constraints and tells default/j-0 from default/k-0, which has the same",
+    ),
+    "keyed by queue: tells equal pods apart": (
+        lambda s: s.add_predicate_fn(
+            "test", says_nothing, scope="domain", key=lambda t: t.name, version=lambda t: 0, keyed_by="queue"
+        ),
+        "says_nothing",
+        "is keyed by queue and tells default/j-0 from default/j-1, which is equal to it",
     ),
     "facts: reads usage": (
         lambda s: s.add_predicate_fn(

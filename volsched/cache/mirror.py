@@ -19,7 +19,7 @@ from volsched.model.budget import Budget
 from volsched.model.changes import BindFailed, Bound, Change, DroppedFields, EvictFailed, Gone, GroupWriteFailed, Put
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
-from volsched.model.job import NOT_PARKED, GroupStatus, JobInfo
+from volsched.model.job import GroupStatus, JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.selectors import LabelSelector
@@ -256,7 +256,7 @@ class Mirror:
         if task.labels != labels_before and task.node is not None:
             self.cluster.relabel(task, labels_before)
         elif (task.labels, task.role) != (labels_before, role_before) and task.job is not None:
-            task.job.parked_at = NOT_PARKED
+            task.job.unpark()
         if assumed:
             return
         status, node = self._standing(task, pod)
@@ -265,7 +265,7 @@ class Mirror:
         if task.held and task.uid not in self._pods.due:
             self._release(task)
         if gates_before != _gates_of(task) and task.job is not None:
-            task.job.parked_at = NOT_PARKED
+            task.job.unpark()
             if gates_before[1] and not task.admission_gate:
                 task.refusal = None  # what kept it from its queue was not told on the pod
             self._explain_gates(task)
@@ -410,7 +410,7 @@ class Mirror:
         for task in self.cluster.tasks.values():
             task.template = self.templates.again(task.template, task.annotations)
         for job in self.cluster.jobs.values():
-            job.parked_at = NOT_PARKED
+            job.unpark()
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -623,7 +623,7 @@ class Mirror:
         task.held = False
         self._pods.due.pop(task.uid, None)
         if task.job is not None:
-            task.job.parked_at = NOT_PARKED
+            task.job.unpark()
 
     def _evict_failed(self, change: EvictFailed) -> None:
         task = self.cluster.tasks.get(change.uid)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from fractions import Fraction
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,14 @@ Heeds: TypeAlias = Literal["template", "requests", "constraints"]
 """
 
 
+KeyedBy: TypeAlias = Literal["task", "queue"]
+"""What the ``key`` of a callback of scope ``domain`` was made from:
+
+``task``   anything of the task.
+``queue``  its template and the accounts of its queue: at one moment it is the same for equal pods of one queue.
+"""
+
+
 class Vote(IntEnum):
     """A plugin's say in a vote: a reject ends it, a permit ends it at the end of its tier, an abstention passes on."""
 
@@ -74,6 +82,16 @@ class Ballot:
 
     vote: Vote
     verdict: Verdict | None = None
+
+
+class Leeway(NamedTuple):
+    """What a queue may still take on of equal tasks: ``most`` of them, whatever nodes they would get.
+
+    ``refusal``: why not even one. Nothing that was said of such tasks is another thing while both are the same.
+    """
+
+    most: int
+    refusal: Verdict | None
 
 
 PERMIT = Ballot(Vote.PERMIT)
@@ -122,6 +140,8 @@ OverusedFn: TypeAlias = Callable[[QueueInfo], Verdict | None]
 """Does this queue have its due already? OR: any verdict drops the queue for the rest of the action."""
 AllocatableFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Verdict | None]
 """May the queue take this task on? None passes. AND, the first refusal counts."""
+LeewayFn: TypeAlias = "Callable[[QueueInfo, TaskInfo], Leeway]"
+"""How many tasks of the same template as this one may the queue take on? Made from the template and the queue alone."""
 RunFn: TypeAlias = Callable[[QueueInfo, TaskInfo], int]
 """How many tasks of the same job and template as this one, whatever their labels, may be placed in one go: the plugin
 would refuse none of them (before nodes are asked, for the queue, as a handler), its JobReady stays a no until the last,
@@ -202,6 +222,7 @@ class Predicate:
     wordings: WordingsFn | None = None
     reads: Reads = "tasks"
     heeds: Heeds = "template"
+    keyed_by: KeyedBy = "task"
 
 
 @dataclass(frozen=True, slots=True)

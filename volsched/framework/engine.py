@@ -33,7 +33,7 @@ from volsched.framework.columns import FactColumns, NodeColumns
 from volsched.framework.diagnosis import Diagnosis
 from volsched.framework.entry import BLOCK, NEVER, UNKNOWN, Entry, Part, Scoped
 from volsched.framework.kinds import KindScores, NodeKinds
-from volsched.framework.plain import kind_keys, kind_of, scores_of
+from volsched.framework.plain import is_of_queue, kind_keys, kind_of, scores_of
 from volsched.framework.static import StaticAnswers
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
@@ -69,6 +69,9 @@ class Engine(Protocol):
 
     def kind(self, task: TaskInfo) -> Hashable | None:
         """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
+
+    def is_of_queue(self, task: TaskInfo) -> bool:
+        """Whether all pods of a queue that are equal to this one are of its kind, too."""
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
@@ -616,6 +619,10 @@ class FastEngine:
     def kind(self, task: TaskInfo) -> Hashable | None:
         """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
         return kind_of(self._kind_keys, task)
+
+    def is_of_queue(self, task: TaskInfo) -> bool:
+        """Whether all pods of a queue that are equal to this one are of its kind, too."""
+        return is_of_queue(self.callbacks, task)
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind; cheap once it was asked."""

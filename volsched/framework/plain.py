@@ -25,6 +25,11 @@ def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...] | None:
     return tuple(p.key for p in callbacks.predicates if p.key is not None)
 
 
+def is_of_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
+    """Whether all pods of a queue that are equal to this one are of its kind, too."""
+    return all(p.key is None or p.keyed_by == "queue" or p.key(task) is None for p in callbacks.predicates)
+
+
 def kind_of(keys: tuple[KeyFn, ...] | None, task: TaskInfo) -> Hashable | None:
     """What decides, beside the nodes, to which of them a task can go: its template's id, and what predicates key it by.
 

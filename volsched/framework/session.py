@@ -30,7 +30,10 @@ from volsched.framework.callbacks import (
     JobStarvingFn,
     JobValidFn,
     JobVoteFn,
+    KeyedBy,
     KeyFn,
+    Leeway,
+    LeewayFn,
     NodeCallbacks,
     NodeOrder,
     NodeOrderFn,
@@ -130,7 +133,7 @@ class Session:
     every committed statement at once.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - a line for each kind of callback
         self,
         cluster: Cluster,
         configuration: Configuration,
@@ -170,6 +173,7 @@ class Session:
         self._pre_predicates: list[PrePredicateFn] = []
         self._overused: list[OverusedFn] = []
         self._allocatable: list[AllocatableFn] = []
+        self._leeways: list[LeewayFn | None] = []
         self._preemptive: list[PreemptiveFn] = []
         self._valid: list[JobValidFn] = []
         self._ready: list[JobReadyFn] = []
@@ -239,11 +243,12 @@ class Session:
         wordings: WordingsFn | None = None,
         reads: Reads = "tasks",
         heeds: Heeds = "template",
+        keyed_by: KeyedBy = "task",
     ) -> None:
         """Refuse nodes for a task. ``applies`` may read the task's template only; see ``Scope``."""
         if scope in ("queue", "domain"):
             self._break_runs.add(plugin)
-        predicate = Predicate(plugin, fn, scope, vector, applies, key, version, wordings, reads, heeds)
+        predicate = Predicate(plugin, fn, scope, vector, applies, key, version, wordings, reads, heeds, keyed_by)
         self._add("enablePredicate", self.nodes.predicates, predicate)
 
     def add_node_order_fn(  # noqa: PLR0913 - as for predicates
@@ -285,10 +290,14 @@ class Session:
         """Stop a queue that has its due."""
         self._add("enabledOverused", self._overused, fn)
 
-    def add_allocatable_fn(self, plugin: str, fn: AllocatableFn) -> None:
-        """Refuse a task by its queue's quota."""
+    def add_allocatable_fn(self, plugin: str, fn: AllocatableFn, leeway: LeewayFn | None = None) -> None:
+        """Refuse a task by its queue's quota.
+
+        With a ``leeway`` jobs that this keeps waiting for the same are asked about together, without it one by one.
+        """
         self._break_runs.add(plugin)
         self._add("enabledAllocatable", self._allocatable, fn)
+        self._add("enabledAllocatable", self._leeways, leeway)
 
     def add_preemptive_fn(self, plugin: str, fn: PreemptiveFn) -> None:
         """Say whether a queue may take room from others."""
@@ -470,6 +479,12 @@ class Session:
             if verdict is not None:
                 return verdict
         return None
+
+    def leeways(self, queue: QueueInfo, task: TaskInfo) -> tuple[Leeway, ...] | None:
+        """What each plugin lets the queue take on of such tasks; None when one does not say."""
+        self._set_aside(())
+        found = [fn(queue, task) for fn in self._leeways if fn is not None]
+        return tuple(found) if len(found) == len(self._leeways) else None
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue may take room from others for these tasks."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from volsched.model.budget import Budget
 from volsched.model.columns import ResourceColumns
 from volsched.model.devices import Devices
-from volsched.model.job import INQUEUE, NOT_PARKED, PENDING, JobInfo
+from volsched.model.job import INQUEUE, PENDING, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import PODS, accumulate
@@ -528,7 +528,7 @@ class Cluster:
     def put_job(self, job: JobInfo) -> None:
         """Add a job."""
         self.jobs[job.key] = job
-        job.parked_at = NOT_PARKED
+        job.unpark()
         self.set_phase(job, job.phase)
         self._note(job)
         self.relief += 1
@@ -537,6 +537,7 @@ class Cluster:
 
     def remove_job(self, job: JobInfo) -> None:
         """Forget a job that has no tasks left."""
+        job.part()
         for known in (self.jobs, self.waiting, self.unadmitted, self.touched):
             known.pop(job.key, None)
         self.relief += 1
@@ -554,7 +555,7 @@ class Cluster:
                 self.relief += 1
             job.phase = phase
             job.version += 1
-            job.parked_at = NOT_PARKED
+            job.unpark()
             self.touched[job.key] = job
             for observer in self._observers:
                 observer.job_changed(job, gone=False)
@@ -582,6 +583,7 @@ class Cluster:
         for task in ungated:
             self._count_ungated(task, -1)
         self._charge_queue(job.queue, job.allocated, -1, job.placed_count)
+        job.part()
         job.queue = queue
         self._charge_queue(job.queue, job.allocated, 1, job.placed_count)
         self.relief += 1

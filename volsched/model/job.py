@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from volsched.model.resources import Resources
 from volsched.model.status import IS_ALLOCATED, IS_READY, IS_VALID, TaskStatus
@@ -17,9 +17,6 @@ PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running",
 """The phases of a PodGroup."""
 
 NOT_PARKED = -1
-
-Hopeless: TypeAlias = tuple[Hashable, tuple[int, int]]
-"""A kind of tasks (see the engine), and the version of nodes' facts at which no node had room for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ class JobInfo:
     job was found to be hopeless, ``hunted_at`` for each action the cluster's changes at which it last sought victims.
     ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
     ``topology`` is the mode of ``spec.networkTopology``, empty without one.
-    ``hopeless_as`` says what it was parked for, when no node had room for any of its pods.
+    ``parked_with``: the jobs that are parked for the same, itself among them.
     """
 
     __slots__ = (
@@ -66,7 +63,6 @@ class JobInfo:
         "fitting",
         "group_uid",
         "has_group",
-        "hopeless_as",
         "hunted_at",
         "implicit",
         "key",
@@ -77,6 +73,7 @@ class JobInfo:
         "name",
         "namespace",
         "parked_at",
+        "parked_with",
         "pending_best_effort",
         "phase",
         "priority",
@@ -125,21 +122,34 @@ class JobInfo:
         self.refusal: Verdict | None = None
         self.fitting: frozenset[str] = frozenset()
         self.parked_at = NOT_PARKED
-        self.hopeless_as: Hopeless | None = None
+        self.parked_with: dict[str, JobInfo] | None = None
         self.hunted_at: dict[str, int] = {}
         self.version = 0
+
+    # -- parking ----------------------------------------------------------------------------------------------------
+
+    def unpark(self) -> None:
+        """Have the job tried again: something of its own changed."""
+        self.parked_at = NOT_PARKED
+        self.part()
+
+    def part(self) -> None:
+        """Leave those that are parked for the same: this job may be waiting for something else."""
+        if self.parked_with is not None:
+            del self.parked_with[self.key]
+            self.parked_with = None
 
     # -- counting, called by the cluster only ---------------------------------------------------------------------
 
     def admit(self, task: TaskInfo) -> None:
         """Count a task that has just become a member; the job is worth another try."""
-        self.parked_at = NOT_PARKED
+        self.unpark()
         self.tasks[task.uid] = task
         self._count(task, task.status, 1)
 
     def dismiss(self, task: TaskInfo) -> None:
-        """Stop counting a member."""
-        self.parked_at = NOT_PARKED
+        """Stop counting a member; the job is worth another try."""
+        self.unpark()
         del self.tasks[task.uid]
         self._count(task, task.status, -1)
         self.waiting.pop(task.uid, None)
@@ -151,6 +161,7 @@ class JobInfo:
         counts[status] += 1
         self.ready_count += IS_READY[status] - IS_READY[before]
         if before is TaskStatus.PENDING or status is TaskStatus.PENDING:
+            self.part()
             self._wait(task, (status is TaskStatus.PENDING) - (before is TaskStatus.PENDING))
         self.version += 1
 
@@ -160,6 +171,7 @@ class JobInfo:
         self.counts[TaskStatus.PENDING] -= count
         self.counts[TaskStatus.ALLOCATED] += count
         self.ready_count += count
+        self.part()
         if tasks[0].best_effort:
             self.pending_best_effort -= count
         for task in tasks:

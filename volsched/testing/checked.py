@@ -88,6 +88,7 @@ class CheckedEngine(FastEngine):
             self._check_static(callback, task, answered)
             self._check_amounts(callback, answered)
             self._check_heeds(callback, task, answered)
+            self._check_key(callback, task)
             self._check_twin(callback, task, answered)
         self._check_batches(task)
         entry = super()._entry(task)
@@ -223,6 +224,16 @@ class CheckedEngine(FastEngine):
                     raise _fault(callback, what)
                 return
 
+    def _check_key(self, callback: Callback, task: TaskInfo) -> None:
+        """A key that is made of template and queue is the same for equal pods of one queue."""
+        if not isinstance(callback, Predicate) or callback.keyed_by == "task" or callback.key is None:
+            return
+        key = callback.key(task)
+        for other in self.cluster.tasks.values():
+            alike = other.template is task.template and _queue(other) == _queue(task)
+            if alike and callback.key(other) != key:
+                raise _fault(callback, f"is keyed by queue and tells {task.key} from {other.key}, which is equal to it")
+
     def _heeded(self, callback: Callback, task: TaskInfo) -> Hashable:
         template = task.template
         return self.cluster.columns.charge(template) if callback.heeds == "requests" else template.constraints
@@ -280,6 +291,10 @@ class CheckedEngine(FastEngine):
 def _answer(callback: Callback, task: TaskInfo, node: NodeInfo | StaticNode) -> Answer:
     found: Verdict | float | None = callback.fn(task, node)
     return found is None if isinstance(callback, Predicate) else float(found)  # type: ignore[arg-type]  # a score
+
+
+def _queue(task: TaskInfo) -> str:
+    return task.job.queue if task.job is not None else ""
 
 
 def _named(callback: Callback) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from volsched.framework.callbacks import NodeCallbacks
 from volsched.framework.plain import (
     candidates_of,
+    is_of_queue,
     kind_keys,
     kind_of,
     ranked_of,
@@ -70,6 +71,10 @@ class NaiveEngine:
     def kind(self, task: TaskInfo) -> Hashable | None:
         """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
         return kind_of(kind_keys(self.callbacks), task)
+
+    def is_of_queue(self, task: TaskInfo) -> bool:
+        """Whether all pods of a queue that are equal to this one are of its kind, too."""
+        return is_of_queue(self.callbacks, task)
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench import cards as world
 from bench import worlds
+from plugins.capacity_card.rules import Rules
 from tests.plugins.capacity_card.clusters import A, H, cards, rig
 from volsched.framework.engine import FastEngine
 from volsched.model import api
-from volsched.model.changes import Put
+from volsched.model.changes import Gone, Put
 from volsched.model.plan import Bind
 from volsched.registry import load_profile
 
@@ -58,3 +61,36 @@ def test_a_queue_that_runs_dry_makes_no_other_queue_ask_again() -> None:
     for sweeps, rows in (second, third, fourth, sixth, seventh):
         assert sweeps == 0
         assert rows <= 4
+
+
+@pytest.mark.parametrize(
+    ("quota", "size", "words"),
+    [
+        ({A: 0, H: 0}, 1, "total would be <1000>"),
+        ({A: 2, H: 1}, 4, "gang of PodGroup"),
+        ({A: 0, H: 0}, 3, "total would be <1000>"),
+    ],
+)
+def test_a_thousand_gangs_that_wait_for_quota_are_not_asked_about_when_it_is_no_more(
+    quota: dict[str, int], size: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = cards().quota("dry", quota).quota("rich", {A: 8, H: 8}, cpu=9)
+    for name in ("a1", "a2"):
+        cluster.cards(name, A)
+    cluster.cards("h1", H).gang("other", 2, queue="rich", on="a1", cpu=1)
+    for index in range(1000):
+        cluster.gang(f"waits-{index}", size, card=f"{A}|{H}", queue="dry", minimum=size)
+    scheduling = rig(cluster)
+    assert words in scheduling.cycle().waiting["waits-7-0"]
+    asked: list[str] = []
+    refusal = Rules.refusal
+    monkeypatch.setattr(
+        Rules, "refusal", lambda self, queue, task: asked.append(task.name) or refusal(self, queue, task)
+    )
+
+    scheduling.cycle(Gone("Pod", "default", "other-0", "pod-default-other-0"))
+    assert asked == []
+
+    more = cards().quota("dry", {A: sum(quota.values()) + size, H: 0}).objects
+    bindings = scheduling.cycle(*(Put(api.decode_object(item)) for item in more)).bindings
+    assert len(bindings) == (sum(quota.values()) + size) // size * size
