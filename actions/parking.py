@@ -115,7 +115,8 @@ def _cause(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> Cause
 
 def _no_room(session: Session, job: JobInfo, task: TaskInfo) -> NoRoom | None:
     kind = session.engine.kind(task)
-    if not session.engine.hopeless(task) or not _all_of_kind(session, job, kind):
+    hopeless = session.known_as_hopeless(task) is not None or session.engine.hopeless(task)
+    if not hopeless or not _all_of_kind(session, job, kind):
         return None
     return NoRoom(kind, session.cluster.facts_version)
 

@@ -84,7 +84,7 @@ def _place_run(session: Session, queue: QueueInfo, statement: Statement, attempt
     """Place as many of the next tasks as are equal and can be placed in one go; whether there were any."""
     tasks = attempt.tasks
     first = tasks[-1]
-    if first.template is attempt.one_by_one:
+    if first.template is attempt.one_by_one or session.known_as_hopeless(first) is not None:
         return False
     run = _equal_tasks(tasks, session.longest_run(queue, first)) if first.role not in attempt.failed_roles else []
     placed = statement.allocate_run(run, session.engine.run(run)) if len(run) > 1 else 0
@@ -126,6 +126,10 @@ def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:
     refusal = session.pre_refusal(task)
     if refusal is not None:
         session.refuse_task(task, refusal)
+        return False
+    known = session.known_as_hopeless(task)
+    if known is not None:
+        session.refuse_task(task, known)
         return False
     found = choose(session, task)
     if found is None:

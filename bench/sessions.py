@@ -196,10 +196,9 @@ def measured(variant: str, given: argparse.Namespace) -> list[Row]:
     """Measure one configuration in this process."""
     restart, per_pod = start(variant, given.nodes, given.running, given.gangs)
     watch = Stopwatch()
+    gc.freeze()  # as volsched run does once it has listed everything
     restart.scheduler.cycle()
     first = watch.cpu()
-    gc.collect()
-    gc.freeze()  # as volsched run does once it has listed everything
     row = {
         "restart": f"{given.nodes:,} nodes, {given.running + 2 * given.gangs:,} pods, {restart.bytes / 2**20:,.0f} MiB",
         "decode_s": restart.decode_seconds,

@@ -17,6 +17,7 @@ from volsched.framework.reporter import refusal_of
 from volsched.model.cluster import Observer
 from volsched.model.job import JobInfo
 from volsched.model.task import TaskInfo
+from volsched.model.template import TaskTemplate
 from volsched.model.verdict import Step
 from volsched.ports import Labels, Waiting
 
@@ -24,7 +25,6 @@ NOT_TRIED: Final = ("queued", "Waiting")
 """Step and reason of a pod about which nothing has been decided yet."""
 
 _SPARE: Final = 64
-_template: Final = attrgetter("template")
 _created: Final = attrgetter("created")
 
 
@@ -134,10 +134,15 @@ class Backlog(Observer):
 
 
 def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _Share:
-    whys = Counter(map(_why, waiting))
-    pods: dict[Labels, int] = {(job.queue, str(step), reason): count for (step, reason), count in whys.items()}
+    whys: dict[tuple[str, str], int] = {}
+    templates: dict[TaskTemplate, int] = {}
+    for task in waiting:
+        why, template = _why(task), task.template
+        whys[why] = whys.get(why, 0) + 1
+        templates[template] = templates.get(template, 0) + 1
+    pods: dict[Labels, int] = {(job.queue, step, reason): count for (step, reason), count in whys.items()}
     request: dict[str, int] = {}
-    for template, count in Counter(map(_template, waiting)).items():
+    for template, count in templates.items():
         for resource, amount in template.request.items():
             request[resource] = request.get(resource, 0) + count * amount
     return _Share(job.queue, pods, _origin(pods), request)
@@ -145,7 +150,7 @@ def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _Share:
 
 def _why(task: TaskInfo) -> tuple[str, str]:
     refusal = refusal_of(task)
-    return (refusal.step, refusal.reason) if refusal is not None else NOT_TRIED
+    return (refusal.step.value, refusal.reason) if refusal is not None else NOT_TRIED
 
 
 def _origin(pods: Mapping[Labels, int]) -> Labels:

@@ -89,10 +89,7 @@ class Ledger(Observer):
         self._holdings: dict[str, Holding] = {}
         self._seats: dict[str, Seat] = {}
         self._lost: dict[str, TaskInfo] = {}
-        for task in cluster.tasks.values():
-            self.task_moved(task, TaskStatus.PENDING, None)
-            if task.ungated and task.status is TaskStatus.PENDING:
-                self.task_ungated(task, counts=True)
+        self._charge_all(cluster.tasks.values())
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -149,7 +146,8 @@ class Ledger(Observer):
             return  # on its way from chosen to running
         want = self.wants.of(task.template)
         if want.devices:
-            self._note_nodes(node_before, node)
+            self._note_node(node_before)
+            self._note_node(node)
         if job is None:
             return
         self.changed_jobs[job.key] = job
@@ -169,7 +167,7 @@ class Ledger(Observer):
         for task in tasks:
             if task.node is not node and task.node is not None:
                 node = task.node
-                self._note_nodes(node)
+                self._note_node(node)
                 alike = by_kind.setdefault(self.catalogue.kind_of(node), [])
             alike.append(task)
         for kind, alike in by_kind.items():
@@ -177,9 +175,10 @@ class Ledger(Observer):
             self._sit(alike, seat)
             self._charge(job, want, seat, len(alike))
 
-    def _note_nodes(self, *nodes: NodeInfo | None) -> None:
-        """Remember nodes of which other cards may be idle now."""
-        self.changed_nodes.update((node.name, node) for node in nodes if node is not None)
+    def _note_node(self, node: NodeInfo | None) -> None:
+        """Remember a node of which other cards may be idle now."""
+        if node is not None:
+            self.changed_nodes[node.name] = node
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         """Charge a task whose gate was lifted, and that has no node yet, and uncharge it."""
@@ -224,6 +223,21 @@ class Ledger(Observer):
     def _leave_seat(self, task: TaskInfo) -> Seat | None:
         self._lost.pop(task.uid, None)
         return self._seats.pop(task.uid, None)
+
+    def _charge_all(self, tasks: Iterable[TaskInfo]) -> None:
+        """Charge what stood before anybody followed it, equal tasks of a job on nodes of a kind together."""
+        groups: dict[tuple[str, int, int], list[TaskInfo]] = {}
+        for task in tasks:
+            if task.job is not None and IS_CHOSEN[task.status]:
+                groups.setdefault((task.job.key, task.template.id, self._kind(task)), []).append(task)
+            elif task.ungated and task.status is TaskStatus.PENDING:
+                self.task_ungated(task, counts=True)
+        for (_, _, kind), alike in groups.items():
+            first = alike[0]
+            seat = self.wants.seat(first.template, kind)
+            self._sit(alike, seat)
+            if first.job is not None:
+                self._charge(first.job, self.wants.of(first.template), seat, len(alike))
 
     def _charge(self, job: JobInfo, want: Want, seat: Seat | None, by: int) -> None:
         holding = self._holdings.get(job.key)

@@ -40,8 +40,10 @@ class Exclusive(Observer, Generic[Key, Form]):
 
     def __init__(self, cluster: Cluster) -> None:
         self._had: dict[Key, dict[str, dict[Form, int]]] = {}
-        for task in cluster.tasks.values():
-            if task.node is not None and ON_NODE[task.status]:
+        templates = {task.template.id: task.template for task in cluster.tasks.values()}
+        wanting = {number for number, template in templates.items() if self.follows(template)}
+        for task in cluster.tasks.values() if wanting else ():
+            if task.template.id in wanting and task.node is not None and ON_NODE[task.status]:
                 self._count(task, task.node, 1)
 
     def wanted(self, template: TaskTemplate) -> Iterable[tuple[Key, Form]]:

@@ -358,3 +358,45 @@ def test_another_configuration_looks_at_all_jobs_again() -> None:
     on.scheduler.reconfigure(on.scheduler.profile)
 
     assert sorted(cycle(on).bindings) == ["j0-0", "j1-0"]
+
+
+# -- within one session -----------------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_is_equal_to_one_that_no_node_takes_is_told_the_same() -> None:
+    looked_at: list[str] = []
+    given = a_cluster().node("n1", cpu=4)
+    for name in ("a", "b", "c"):
+        given.job(name, 2, 2, cpu=9)
+    on = rig(given, ALLOCATE)
+    best = on.scheduler.engine.best
+    on.scheduler.engine.best = lambda task: looked_at.append(task.name) or best(task)  # type: ignore[method-assign, func-returns-value]
+
+    decision = cycle(on)
+
+    assert looked_at == ["a-0"]
+    assert {decision.waiting[f"{name}-0"] for name in ("a", "b", "c")} == {
+        "0/1 nodes are available: 1 Insufficient cpu."
+    }
+    assert 'gang of PodGroup "default/c" waits' in decision.waiting["c-1"]
+
+
+def test_it_is_told_what_is_so_now_when_a_node_was_filled_in_between() -> None:
+    given = a_cluster().node("n1", cpu=4, memory="3Gi")
+    given.job("a", cpu=9, memory="2Gi").job("b", cpu=1, memory="2Gi").job("c", cpu=9, memory="2Gi")
+
+    decision = cycle(rig(given, ALLOCATE))
+
+    assert decision.waiting == {
+        "a-0": "0/1 nodes are available: 1 Insufficient cpu.",
+        "c-0": "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory.",
+    }
+
+
+def test_a_pod_that_a_plugin_refuses_for_its_own_sake_speaks_for_no_other() -> None:
+    def refuse_a(session: Session) -> None:
+        session.add_predicate_fn("test", lambda task, node: no() if task.name == "a-0" else None, scope="pod")
+
+    decision = cycle(rig(a_cluster().node("n1", cpu=4).job("a", cpu=1).job("b", cpu=1), ALLOCATE, refuse_a))
+
+    assert decision.bindings == {"b-0": "n1"}

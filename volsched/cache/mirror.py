@@ -125,10 +125,14 @@ class Mirror:
         for change in changes:
             count += 1
             self.cluster.changes += 1
-            if isinstance(change, Put) and isinstance(change.object, api.Node):
-                nodes.append(change.object)
+            if isinstance(change, Put):
+                found = change.object
+                if isinstance(found, api.Node):
+                    nodes.append(found)
+                else:
+                    self._put.get(type(found), self._put_storage)(found)
                 continue
-            if nodes and not isinstance(change, Put):
+            if nodes:
                 self._put_nodes(nodes)
                 nodes = []
             self._apply(change)
@@ -138,9 +142,6 @@ class Mirror:
 
     def _apply(self, change: Change) -> None:
         match change:
-            case Put(found):
-                put = self._put.get(type(found), self._put_storage)
-                put(found)
             case Gone():
                 self._gone.get(change.kind, self._drop_storage)(change)
             case Bound():

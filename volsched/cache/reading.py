@@ -59,7 +59,7 @@ def shared(texts: dict[str, str]) -> dict[str, str]:
 
 def container_names(pod: api.Pod) -> tuple[str, ...]:
     """The names of a pod's containers, then of its init containers, one copy of each list in memory."""
-    return _same_names(tuple(item.name for item in (*pod.spec.containers, *pod.spec.init_containers)))
+    return _same_names(tuple([item.name for item in (*pod.spec.containers, *pod.spec.init_containers)]))
 
 
 @lru_cache(maxsize=4096)
@@ -149,7 +149,8 @@ def role_of(pod: api.Pod) -> str:
 
 def gates_of(pod: api.Pod) -> tuple[str, ...]:
     """The gates that keep a pod out; Volcano's admission gate is ours to lift and keeps nobody out."""
-    return tuple(gate.name for gate in pod.spec.scheduling_gates if gate.name != ADMISSION_GATE)
+    gates = pod.spec.scheduling_gates
+    return tuple(gate.name for gate in gates if gate.name != ADMISSION_GATE) if gates else ()
 
 
 def was_ungated(pod: api.Pod) -> bool:
@@ -159,20 +160,25 @@ def was_ungated(pod: api.Pod) -> bool:
 
 def has_admission_gate(pod: api.Pod) -> bool:
     """Whether a pod carries the gate that we lift once its queue takes it on."""
-    return any(gate.name == ADMISSION_GATE for gate in pod.spec.scheduling_gates)
+    gates = pod.spec.scheduling_gates
+    return bool(gates) and any(gate.name == ADMISSION_GATE for gate in gates)
 
 
 def resource_claims_of(pod: api.Pod) -> tuple[ResourceClaimUse, ...]:
     """The ResourceClaims that a pod names, and the templates from which it has others made."""
+    uses = pod.spec.resource_claims
+    if not uses:
+        return ()
     return tuple(
         ResourceClaimUse(use.name, use.resource_claim_name or "", use.resource_claim_template_name or "")
-        for use in pod.spec.resource_claims
+        for use in uses
     )
 
 
 def claim_names_of(pod: api.Pod) -> tuple[tuple[str, str | None], ...]:
     """The ResourceClaims that were made for a pod from templates: the entry, and the claim's name, None for none."""
-    return tuple((made.name, made.resource_claim_name) for made in pod.status.resource_claim_statuses)
+    made = pod.status.resource_claim_statuses
+    return tuple((one.name, one.resource_claim_name) for one in made) if made else ()
 
 
 def queue_info(queue: api.Queue, report: Report) -> QueueInfo:

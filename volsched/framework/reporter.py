@@ -5,7 +5,8 @@ Everything is told on change only: a task's or job's refusal is rendered when it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
@@ -19,6 +20,7 @@ POD_GROUP_VERSION = "scheduling.volcano.sh/v1beta1"
 QUEUE_VERSION = POD_GROUP_VERSION
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+_STANDINGS: Final = tuple(status.name.capitalize() for status in TaskStatus)
 _SILENT = (Step.GATED,)
 _PATIENT = (UNSCHEDULABLE, "QueueClosed")
 """Why a PodGroup is not admitted that time alone may change, which is no cause for a warning (as in Volcano)."""
@@ -107,11 +109,10 @@ def gang_message(job: JobInfo) -> str:
     waiting = sorted(job.waiting.values(), key=lambda task: task.key)
     fitting = sum(1 for task in waiting if _would_fit(job, task))
     short = max(0, job.min_available - job.ready_count - fitting)
-    stands = {status.name.capitalize(): job.counts[status] for status in TaskStatus}
     text = f"{short}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, "
-    text += _counted({**stands, "minAvailable": job.min_available})
-    pending = {"Schedulable": fitting, "Unschedulable": job.counts[TaskStatus.PENDING] - fitting}
-    if any(pending.values()):
+    text += _counted((*zip(_STANDINGS, job.counts, strict=True), ("minAvailable", job.min_available)))
+    pending = (("Schedulable", fitting), ("Unschedulable", job.counts[TaskStatus.PENDING] - fitting))
+    if job.counts[TaskStatus.PENDING]:
         text += f"; Pending: {_counted(pending)}"
     return truncated(text + _origin(job, waiting))
 
@@ -121,9 +122,9 @@ def _would_fit(job: JobInfo, task: TaskInfo) -> bool:
     return task.uid in job.fitting and task.refusal is not None and task.refusal.step is Step.GANG
 
 
-def _counted(amounts: Mapping[str, int]) -> str:
+def _counted(amounts: Iterable[tuple[str, int]]) -> str:
     """Amounts as "2 Pending, 3 minAvailable", in the order of these words as texts, as Volcano has them."""
-    return ", ".join(sorted(f"{amount} {name}" for name, amount in amounts.items() if amount))
+    return ", ".join(sorted([f"{amount} {name}" for name, amount in amounts if amount]))
 
 
 def _origin(job: JobInfo, waiting: Sequence[TaskInfo]) -> str:

@@ -7,10 +7,10 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from volsched.framework import dispatch
 from volsched.framework.callbacks import (
@@ -96,6 +96,13 @@ def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
 def by_importance(task: TaskInfo) -> tuple[int, float, str]:
     """Of tasks that were promised room: the more important first, then the older."""
     return -task.priority, task.created, task.uid
+
+
+_NOBODY: Final[tuple[int, Verdict | None]] = (-1, None)
+
+
+def _queue_of(task: TaskInfo) -> str:
+    return task.job.queue if task.job is not None else ""
 
 
 T = TypeVar("T")
@@ -193,6 +200,7 @@ class Session:
         self._run_placed: list[tuple[str, RunPlacedFn]] = []
         self._handler_of: dict[str, EventHandler] = {}
         self._break_runs: set[str] = set()
+        self._hopeless: dict[tuple[Hashable, str], tuple[int, Verdict | None]] = {}
 
     # -- registration -------------------------------------------------------------------------------------------------
 
@@ -712,7 +720,17 @@ class Session:
         """Leave with a task that no node takes it, and why, in kube-scheduler's words."""
         refusals = self.engine.refusals(task)
         message = refusals.text(len(self.cluster.rows))
-        self.refuse_task(task, Verdict(step, refusals.plugin, VerdictScope.NODE, FAILED_SCHEDULING, message))
+        verdict = Verdict(step, refusals.plugin, VerdictScope.NODE, FAILED_SCHEDULING, message)
+        self.refuse_task(task, verdict)
+        if self.engine.hopeless(task):
+            self._hopeless[self.engine.kind(task), _queue_of(task)] = self.cluster.usage_log.end, verdict
+
+    def known_as_hopeless(self, task: TaskInfo) -> Verdict | None:
+        """What a pod of the same kind and queue was told that no node takes, when none was filled or emptied since."""
+        if not self._hopeless or task.nominated:
+            return None
+        end, verdict = self._hopeless.get((self.engine.kind(task), _queue_of(task)), _NOBODY)
+        return verdict if end == self.cluster.usage_log.end else None
 
     # -- refusals -----------------------------------------------------------------------------------------------------
 

@@ -61,13 +61,11 @@ def is_resizing(pod: api.Pod) -> bool:
     spec, status = pod.spec, pod.status
     if _differs(spec.resources, status.resources, status.allocated_resources):
         return True
-    if not status.container_statuses and not status.init_container_statuses:
+    reports = [*status.container_statuses, *status.init_container_statuses]
+    if all(item.resources is None and item.allocated_resources is None for item in reports):
         return False
     containers = {item.name: item.resources for item in (*spec.containers, *spec.init_containers)}
-    return any(
-        _differs(containers.get(item.name), item.resources, item.allocated_resources)
-        for item in (*status.container_statuses, *status.init_container_statuses)
-    )
+    return any(_differs(containers.get(item.name), item.resources, item.allocated_resources) for item in reports)
 
 
 def pod_level_resource(name: str) -> bool:
