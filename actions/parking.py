@@ -69,11 +69,20 @@ class Parking:
         cause = _cause(session, job, task, placed) if task is not None else None
         if task is None or cause is None:
             return
-        apart = "" if _speaks_for_others(session, task, cause) else job.key
-        lot = self._lots.setdefault((job.queue, task.template.id, cause, apart), Lot(cause, relief))
+        lot = self._lot(session, job, task, cause)
         lot.checked_at = relief
         lot.jobs[job.key] = job
         job.parked_with = lot.jobs
+
+    def _lot(self, session: Session, job: JobInfo, task: TaskInfo, cause: Cause) -> Lot:
+        """Return the lot of jobs like this one; a job whose pod does not speak for others has one of its own."""
+        key = (job.queue, task.template.id, cause, "")
+        if key not in self._lots and not _speaks_for_others(session, task, cause):
+            key = (*key[:3], job.key)
+        lot = self._lots.get(key)
+        if lot is None:
+            lot = self._lots[key] = Lot(cause, self._cluster.relief)
+        return lot
 
     def worth_a_look(self, session: Session) -> list[JobInfo]:
         """Jobs that something may have helped since they failed."""

@@ -32,7 +32,7 @@ from bench.common import Report, Stopwatch, memory_mib, parser, quantile
 from volsched.cache.mirror import Mirror
 from volsched.framework.engine import FastEngine
 from volsched.framework.loading import DEFAULT_CONFIGURATION
-from volsched.loop import GC_THRESHOLDS
+from volsched.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import Bind
@@ -111,7 +111,7 @@ def waiting(count: int) -> tuple[Objects, Objects]:
 
 def start(variant: str, nodes: int, running: int, gangs: int) -> tuple[Restart, float]:
     """Fill a mirror; bytes of memory for each pod."""
-    gc.set_threshold(*GC_THRESHOLDS)  # as volsched run does from its start
+    gc.set_threshold(*GC_THRESHOLDS_LISTING)  # as volsched run does from its start
     restart, dress = Restart(variant), dressed(variant)
     groups, pods = waiting(gangs)
     running_groups = (
@@ -196,6 +196,7 @@ def measured(variant: str, given: argparse.Namespace) -> list[Row]:
     """Measure one configuration in this process."""
     restart, per_pod = start(variant, given.nodes, given.running, given.gangs)
     watch = Stopwatch()
+    gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()  # as volsched run does once it has listed everything
     restart.scheduler.cycle()
     first = watch.cpu()

@@ -40,7 +40,8 @@ ORPHAN_GRACE_SECONDS: Final = 2.0
 """A pod may be without its PodGroup this long before that is told: a controller may be about to make it."""
 
 GC_THRESHOLDS: Final = (50_000, 50, 100)
-"""From the start on, as listing a large cluster makes many objects that stay and next to no garbage."""
+GC_THRESHOLDS_LISTING: Final = (500_000, 50, 100)
+"""Until everything is listed: that makes many objects that stay and next to no garbage."""
 
 _log = structlog.get_logger(__name__)
 
@@ -100,7 +101,7 @@ class SchedulingThread:
     def start(self, executor: Executor) -> None:
         """Begin; steps go to this executor."""
         self._executor = executor
-        gc.set_threshold(*GC_THRESHOLDS)
+        gc.set_threshold(*GC_THRESHOLDS_LISTING)
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
@@ -202,6 +203,7 @@ class SchedulingThread:
         """Take what the first listing brought out of the garbage collector's sight: it stays."""
         if not self._frozen:
             self._frozen = True
+            gc.set_threshold(*GC_THRESHOLDS)
             gc.freeze()  # uncollected: listing makes no garbage to speak of, and looking for it takes a quarter second
 
 

@@ -172,7 +172,10 @@ class Demands:
         if share.reserved.is_empty and not (share.elastic_cpu or share.elastic_memory or share.pending):
             return
         self._shares[job.key] = share
-        self._sums.setdefault(job.queue, Sums()).add(share, 1)
+        sums = self._sums.get(job.queue)
+        if sums is None:
+            sums = self._sums[job.queue] = Sums()
+        sums.add(share, 1)
 
     # -- one job ------------------------------------------------------------------------------------------------------
 
@@ -225,6 +228,8 @@ class Demands:
         if (pending or held.cards) and len(job.tasks) >= job.min_available:
             return pending
         said = self.request(job).wants
+        if not said:
+            return pending
         asked = Counter(pending)
         asked.update({(card,): amount for card, amount in held.cards.items()})
         return Counter(_less(said, asked)) + Counter(pending)
