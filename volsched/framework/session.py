@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from volsched.framework import dispatch
 from volsched.framework.callbacks import (
@@ -98,7 +98,10 @@ def by_importance(task: TaskInfo) -> tuple[int, float, str]:
     return -task.priority, task.created, task.uid
 
 
-_NOBODY: Final[tuple[int, Verdict | None]] = (-1, None)
+_Hopeless: TypeAlias = tuple[int, Hashable, Verdict | None]
+"""Of a pod that no node takes: where the log of nodes' usage stood then, the pod's kind, and what was said."""
+
+_NOBODY: Final[_Hopeless] = (-1, None, None)
 
 
 def _queue_of(task: TaskInfo) -> str:
@@ -200,7 +203,7 @@ class Session:
         self._run_placed: list[tuple[str, RunPlacedFn]] = []
         self._handler_of: dict[str, EventHandler] = {}
         self._break_runs: set[str] = set()
-        self._hopeless: dict[tuple[Hashable, str], tuple[int, Verdict | None]] = {}
+        self._hopeless: dict[tuple[int, str], _Hopeless] = {}
 
     # -- registration -------------------------------------------------------------------------------------------------
 
@@ -723,14 +726,15 @@ class Session:
         verdict = Verdict(step, refusals.plugin, VerdictScope.NODE, FAILED_SCHEDULING, message)
         self.refuse_task(task, verdict)
         if self.engine.hopeless(task):
-            self._hopeless[self.engine.kind(task), _queue_of(task)] = self.cluster.usage_log.end, verdict
+            usage, kind = self.cluster.usage_log.end, self.engine.kind(task)
+            self._hopeless[task.template.id, _queue_of(task)] = usage, kind, verdict
 
     def known_as_hopeless(self, task: TaskInfo) -> Verdict | None:
-        """What a pod of the same kind and queue was told that no node takes, when none was filled or emptied since."""
-        if not self._hopeless or task.nominated:
+        """What an equal pod of the same queue was told that no node takes, when none was filled or emptied since."""
+        usage, kind, verdict = self._hopeless.get((task.template.id, _queue_of(task)), _NOBODY)
+        if usage != self.cluster.usage_log.end or task.nominated or kind != self.engine.kind(task):
             return None
-        end, verdict = self._hopeless.get((self.engine.kind(task), _queue_of(task)), _NOBODY)
-        return verdict if end == self.cluster.usage_log.end else None
+        return verdict
 
     # -- refusals -----------------------------------------------------------------------------------------------------
 
