@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER := .volsched-cluster
 PYTEST_ARGS ?=
+# Tests against a control plane wait more than they work; more of them at a time would be in one another's way.
+AT_A_TIME := -n 2 --dist loadfile
 LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	--strip-extras --allow-unsafe
 
@@ -32,7 +34,7 @@ demo: $(VENV)/run.stamp ## schedule the example cluster in memory and show who g
 test: check ## lint, types, import contracts and all tests, those against a real control plane included
 	$(BIN)/python -m volsched.testing.controlplane build
 	$(BIN)/python -m volsched.testing.prometheus
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(AT_A_TIME) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 check: lint types contracts ## lint, types and import contracts
 
