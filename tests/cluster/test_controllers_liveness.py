@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.scheduling import GROUPS, eventually, still
@@ -88,9 +90,30 @@ def test_queues_are_heard_of_after_an_outage_that_is_too_long_for_kopf(controlle
     queue = controlled.queue("after-outage")
 
     def is_heard_of() -> bool:
-        if controlled.controllers[-1].process.poll() is not None:  # or it has lost its Lease meanwhile
-            start(controlled, IMPATIENT)  # as a kubelet does
+        be_a_kubelet(controlled)  # kopf has ended for good, or the Lease was lost meanwhile
         return "state" in controlled.api.get(f"{GROUPS}/queues/{queue}").get("status", {})
 
-    eventually(is_heard_of)
+    with telling_what_was_said(controlled):
+        eventually(is_heard_of)
     controlled.api.delete(f"{GROUPS}/queues/{queue}")
+
+
+def be_a_kubelet(controlled: Controlled) -> None:
+    """Start anew what has ended; end what says that it does not live."""
+    process = controlled.controllers[-1]
+    if process.process.poll() is None and "kopf was not well for" in liveness(process):
+        process.kill()
+        process.wait()
+    if process.process.poll() is not None:
+        start(controlled, IMPATIENT)
+
+
+@contextlib.contextmanager
+def telling_what_was_said(controlled: Controlled) -> Iterator[None]:
+    """Show what every process said last when something does not come true."""
+    try:
+        yield
+    except AssertionError as error:
+        for process in controlled.controllers:
+            error.add_note(f"{process.process.poll()} {liveness(process)}: {process.lines()[-40:]}")
+        raise

@@ -67,8 +67,9 @@ def _same_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+@lru_cache(maxsize=4096)
 def seconds(stamp: str | None) -> float | None:
-    """A timestamp as seconds since the epoch; None when absent or unreadable."""
+    """A timestamp as seconds since the epoch; None when absent or unreadable; the pods of a gang say much the same."""
     if not stamp:
         return None
     try:

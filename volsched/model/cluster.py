@@ -157,6 +157,7 @@ class Cluster:
         self.totals: list[int] = []
         self.total_used: list[int] = []
         self._observers: tuple[Observer, ...] = ()
+        self._hear_of_jobs: tuple[Observer, ...] = ()
         self._followers: dict[int, tuple[Observer, ...]] = {}
         self._offers: dict[tuple[int, ...], int] = {}
         self._queue_versions = 0
@@ -173,6 +174,7 @@ class Cluster:
 
     def _set_observers(self, observers: tuple[Observer, ...]) -> None:
         self._observers = observers
+        self._hear_of_jobs = tuple(o for o in observers if type(o).job_changed is not Observer.job_changed)
         self._followers.clear()
 
     def _followers_of(self, template: TaskTemplate) -> tuple[Observer, ...]:
@@ -532,7 +534,7 @@ class Cluster:
         self.set_phase(job, job.phase)
         self._note(job)
         self.relief += 1
-        for observer in self._observers:
+        for observer in self._hear_of_jobs:
             observer.job_changed(job, gone=False)
 
     def remove_job(self, job: JobInfo) -> None:
@@ -541,7 +543,7 @@ class Cluster:
         for known in (self.jobs, self.waiting, self.unadmitted, self.touched):
             known.pop(job.key, None)
         self.relief += 1
-        for observer in self._observers:
+        for observer in self._hear_of_jobs:
             observer.job_changed(job, gone=True)
 
     def set_phase(self, job: JobInfo, phase: str) -> None:
@@ -557,13 +559,13 @@ class Cluster:
             job.version += 1
             job.unpark()
             self.touched[job.key] = job
-            for observer in self._observers:
+            for observer in self._hear_of_jobs:
                 observer.job_changed(job, gone=False)
 
     def members_changed(self, job: JobInfo) -> None:
         """Note that a member came, went, or says something else of itself: its gates, role, or names of its claims."""
         self._note(job)
-        for observer in self._observers:
+        for observer in self._hear_of_jobs:
             observer.job_changed(job, gone=False)
 
     def _note(self, job: JobInfo) -> None:
@@ -587,7 +589,7 @@ class Cluster:
         job.queue = queue
         self._charge_queue(job.queue, job.allocated, 1, job.placed_count)
         self.relief += 1
-        for observer in self._observers:
+        for observer in self._hear_of_jobs:
             observer.job_changed(job, gone=False)
         for task in ungated:
             self._count_ungated(task, 1)
