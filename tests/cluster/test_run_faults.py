@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import GROUPS, LEASE, QUICK_LEASE, Installed, eventually, moment, still
+from volsched.kube.statuses import MENDING_INTERVAL_SECONDS
 from volsched.testing.controlplane import a_node
 from volsched.testing.controlplane.faults import (
     BlackHole,
@@ -320,13 +321,13 @@ def test_five_thousand_pods_cost_hardly_more_than_their_bindings_and_an_idle_clu
     for gang in range(20):
         installed.wait_group(namespace, f"gang-{gang}", "Running")
     eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in installed.pods(namespace).values()))
-    quiet_for(fault_proxy, 2.0)
+    quiet_for(fault_proxy, MENDING_INTERVAL_SECONDS + 2.0)  # nothing that is to be written waits longer
 
     assert fault_proxy.counts.count("create", BINDING, status=201) == 5000
     assert not overcommitted(installed, namespace, 16)
     writes = writes_of(fault_proxy)
     assert sum(writes.values()) <= 5500, writes
-    still(lambda: writes_of(fault_proxy) == writes, 5.0)
+    still(lambda: writes_of(fault_proxy) == writes, 5.0, lambda: f"{writes} became {writes_of(fault_proxy)}")
 
 
 def test_no_session_is_held_before_everything_is_listed(
