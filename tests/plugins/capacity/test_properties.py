@@ -91,6 +91,22 @@ def test_the_fast_engine_decides_as_the_naive_one(kind: str, raw: Any, listed: A
 
 
 @pytest.mark.parametrize("kind", MAKE)
+@settings(max_examples=25, deadline=None)
+@given(raw=worlds, listed=queues)
+def test_nothing_that_is_passed_over_could_have_been_placed(kind: str, raw: Any, listed: Any) -> None:
+    """Jobs that wait for the same are asked about together; who forgets that, and tries them all, decides alike."""
+    text = MAKE[kind](ACTIONS, *TIERS)
+    patient, eager = Play(made(raw, listed), text), Play(made(raw, listed), text)
+
+    for number in range(4):
+        patient.session(goes=0.6, refused=0.1, seed=number)
+        eager.rig.scheduler.reconfigure(eager.rig.scheduler.profile)
+        eager.session(goes=0.6, refused=0.1, seed=number)
+
+    assert patient.history == eager.history
+
+
+@pytest.mark.parametrize("kind", MAKE)
 @settings(max_examples=40, deadline=None)
 @given(raw=worlds, listed=queues)
 def test_no_queue_comes_to_hold_more_than_it_may_have(kind: str, raw: Any, listed: Any) -> None:
