@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from actions.budgets import broken_by, by_budget, departures
-from actions.grounds import Grounds, queue_of
+from actions.grounds import Grounds
 from actions.harm import FEWEST_COMPARED, SHARE_COMPARED, Plan, least_harm_first, needed
 from actions.job_order import considered
 from actions.promises import promised, weaker
@@ -93,7 +93,7 @@ class Hunt:
             return True
         if _waits_on_leavers(session, task):
             return False
-        session.hunts[session.action, queue_of(task)] += 1
+        session.hunts[session.action, task.queue] += 1
         nodes, worth_a_try = self._nodes()
         passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
         for keeping in passes:

@@ -28,11 +28,6 @@ def nodes_of(job: JobInfo) -> Collection[str]:
     return {task.node.name for task in job.tasks.values() if task.node is not None and can_go(task)}
 
 
-def queue_of(task: TaskInfo) -> str:
-    """The queue of a task's job."""
-    return task.job.queue if task.job is not None else ""
-
-
 class Grounds:
     """The nodes on which each queue has pods that may be evicted; looked up once an action needs it.
 
@@ -49,7 +44,7 @@ class Grounds:
         """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
         if not _is_like_its_template(self._session, task):
             return look()
-        kind = (task.template.id, queue_of(task), self._session.cluster.standing)
+        kind = (task.template.id, task.queue, self._session.cluster.standing)
         if self._latest is not None:
             before, found = self._latest
             if before == (kind, where):

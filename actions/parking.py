@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from actions.placement import has_history
 from volsched.framework.callbacks import Leeway
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
@@ -107,11 +108,9 @@ def _example(job: JobInfo) -> TaskInfo | None:
     """Return one of the pods that a job waits to place, when all are equal and none has a history of its own."""
     tasks = job.waiting.values()
     first = next(iter(tasks), None)
-    if first is None:
+    if first is None or any(task.template is not first.template or has_history(task) for task in tasks):
         return None
-    alike = all(task.template is first.template and not (task.nominated or task.admission_gate or task.ungated)
-                for task in tasks)  # fmt: skip
-    return first if alike else None
+    return first
 
 
 def _cause(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> Cause | None:
@@ -141,7 +140,7 @@ def _no_quota(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> No
 
 def _speaks_for_others(session: Session, task: TaskInfo, cause: Cause) -> bool:
     """Whether what holds of one pod holds of equal ones of its queue, too: quotas promise that, kinds may not."""
-    return isinstance(cause, NoQuota) or session.engine.is_of_queue(task)
+    return isinstance(cause, NoQuota) or session.engine.speaks_for_queue(task)
 
 
 def _all_of_kind(session: Session, job: JobInfo, kind: Hashable) -> bool:

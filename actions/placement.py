@@ -103,10 +103,15 @@ def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
     for task in islice(reversed(tasks), max(0, most)):
         if task.template is not template or task.role != role or task.status is not pending:
             break
-        if task.nominated or task.admission_gate or task.ungated:  # a history that has to be looked at
+        if has_history(task):
             break
         run.append(task)
     return run
+
+
+def has_history(task: TaskInfo) -> bool:
+    """Whether a task is not as its equals are: room is being made for it, or it has or had the gate of its queue."""
+    return bool(task.nominated or task.admission_gate or task.ungated)
 
 
 def _queue_refusal(session: Session, queue: QueueInfo, task: TaskInfo) -> Verdict | None:

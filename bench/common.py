@@ -51,6 +51,7 @@ class Report:
         self.rows: list[dict[str, Any]] = []
         self.notes: list[str] = []
         self._machine = machine()
+        self._slowness = slowness()
         print(f"{name}: {what}\non {self._machine['cpu']}, {self._machine['cores']} cores, "
               f"Python {self._machine['python']}, commit {self._machine['commit']}\n")  # fmt: skip
 
@@ -71,17 +72,19 @@ class Report:
         for note in self.notes:
             print(f"* {note}")
         RESULTS.mkdir(exist_ok=True)
+        after = slowness()
         path = RESULTS / f"{self.name}.json"
         found = {
             "bench": self.name,
             "what": self.what,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": self._machine | {"load_after": os.getloadavg()[0]},
+            "machine": self._machine | {"load_after": os.getloadavg()[0], "slowness": [self._slowness, after]},
             "rows": self.rows,
             "notes": self.notes,
         }
         path.write_text(json.dumps(found, indent=1) + "\n")
         print(f"\nload average {self._machine['load_before']:.1f} before, {os.getloadavg()[0]:.1f} after; {path}")
+        print(f"fixed work took {self._slowness:.2f} times as long as on a quiet core before, {after:.2f} times after")
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:

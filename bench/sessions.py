@@ -98,10 +98,10 @@ def running_pods(count: int, nodes: int) -> Iterator[worlds.Json]:
 def waiting(count: int) -> tuple[Objects, Objects]:
     """Return the PodGroups and the pods of gangs of two that no node has cards for."""
     groups = (worlds.a_group(f"wait-{index}", f"queue-{index % QUEUES}", 2) for index in range(count))
-    cards = 2 * worlds.CARDS_PER_NODE
+    too_many = 2 * worlds.CARDS_PER_NODE
     pods = (
         worlds.as_stored(
-            worlds.a_pod(f"wait-{index}-{member}", f"wait-{index}", cards, "4", 32, worlds.MODELS[index % 4])
+            worlds.a_pod(f"wait-{index}-{member}", f"wait-{index}", too_many, "4", 32, worlds.MODELS[index % 4])
         )
         for index in range(count)
         for member in range(2)

@@ -40,6 +40,8 @@ ORPHAN_GRACE_SECONDS: Final = 2.0
 """A pod may be without its PodGroup this long before that is told: a controller may be about to make it."""
 
 GC_THRESHOLDS: Final = (50_000, 50, 100)
+"""Once everything is listed and out of the collector's sight: sessions make little that stays."""
+
 GC_THRESHOLDS_LISTING: Final = (500_000, 50, 100)
 """Until everything is listed: that makes many objects that stay and next to no garbage."""
 

@@ -125,7 +125,7 @@ class _Seats:
         return any(held.get(name, 0) > deserved[name] for name in request if _is_named(deserved, name))
 
     def _levels(self, victim: TaskInfo) -> tuple[str, ...]:
-        queue = victim.job.queue if victim.job is not None else ""
+        queue = victim.queue
         return tuple(level for level in self._standing.levels(queue) if level not in self._own_levels)
 
     def _of(self, level: str) -> dict[str, int]:

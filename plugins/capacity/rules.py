@@ -95,7 +95,7 @@ class Rules:
         return longest
 
     def leeway(self, queue: QueueInfo, task: TaskInfo) -> Leeway:
-        """Say the same, and why not even one."""
+        """Say how many such tasks a queue may take on at most, and why not even one."""
         return Leeway(self.longest_run(queue, task), self.refusal(queue, task))
 
     def _barred(self, queue: str, step: At) -> Verdict | None:

@@ -228,7 +228,7 @@ class Rules:
         wish = self._ledger.wants.wish(task.template)
         if not isinstance(wish, FieldError):
             return None
-        queue = task.job.queue if task.job is not None else ""
+        queue = task.queue
         return self._counted(task, refusals.unreadable_request(queue, wish.message))
 
     # -- nodes --------------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class Rules:
         seat = self._ledger.offered(task, node)
         if seat is None or seat.card in self.open_cards(task):
             return None
-        return self._without_quota(queue_of(task))
+        return self._without_quota(task.queue)
 
     def quota_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
         """``has_quota_left`` for many nodes."""
@@ -266,7 +266,7 @@ class Rules:
         Answers about nodes depend on nothing else of the queue, so tasks of all queues share them by this.
         """
         ledger = self._ledger
-        state = (task, queue_of(task), ledger.version, ledger.limits.version, ledger.catalogue.version)
+        state = (task, task.queue, ledger.version, ledger.limits.version, ledger.catalogue.version)
         if state != self._open_at:  # asked for row after row, for the same task
             self._open_at, self._open = state, self._look_up_open(task)
         return self._open
@@ -275,7 +275,7 @@ class Rules:
         wish = self._ledger.wants.wish(task.template)
         if not isinstance(wish, Wish):
             return ()
-        chain = self._ledger.limits.chain(queue_of(task))
+        chain = self._ledger.limits.chain(task.queue)
         return tuple(name for name in wish.candidates if self._ledger.blocking(chain, name, wish.amount) is None)
 
     def key(self, task: TaskInfo) -> Names | None:
@@ -314,7 +314,7 @@ class Rules:
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
         """Look at the charge that was just made; what is beyond a limit is taken back."""
-        want, queue = self._ledger.wants.of(task.template), queue_of(task)
+        want, queue = self._ledger.wants.of(task.template), task.queue
         if task.status not in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
             return None
         seat = self._ledger.seat(task)
@@ -334,11 +334,6 @@ class Rules:
 
     def deallocate(self, task: TaskInfo) -> None:
         """Nothing to do: the ledger follows moves."""
-
-
-def queue_of(task: TaskInfo) -> str:
-    """The queue that a task counts for."""
-    return task.job.queue if task.job is not None else ""
 
 
 def _overcharged(limit: Limit, account: Account, want: Want, seat: Seat | None) -> Verdict | None:

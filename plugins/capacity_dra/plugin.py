@@ -196,7 +196,7 @@ class Books:
         """Say how much more of each class and dimension a pod may be given, in the tightest of its queues."""
         self.ledger.catch_up()
         left: dict[tuple[str, str], Fraction] = {}
-        for level in self._levels(task.job.queue if task.job is not None else ""):
+        for level in self._levels(task.queue):
             quota = self._quota(level)
             held = _as_limited(self.ledger.account(level).used, quota.limits)
             for key in quota.limits:

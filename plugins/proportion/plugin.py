@@ -126,7 +126,7 @@ class Books:
             self._promise(task, -1)
 
     def _promise(self, task: TaskInfo, by: int) -> None:
-        promised = self._promised.setdefault(task.job.queue if task.job else "", {})
+        promised = self._promised.setdefault(task.queue, {})
         for name, amount in _asked(task).items():
             promised[name] = promised.get(name, 0) + by * amount
 
@@ -171,7 +171,7 @@ class Books:
         return min(((due.get(name, 0) - held.get(name, 0)) // amount for name, amount in request), default=ANY_RUN)
 
     def leeway(self, queue: QueueInfo, task: TaskInfo) -> Leeway:
-        """Say the same, and why not even one."""
+        """Say how many such tasks a queue may take on at most, and why not even one."""
         return Leeway(self.longest_run(queue, task), self.refusal(queue, task))
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:

@@ -135,12 +135,13 @@ class Mirror:
             if nodes:
                 self._put_nodes(nodes)
                 nodes = []
-            self._apply(change)
+            self._apply_other(change)
         if nodes:
             self._put_nodes(nodes)
         return count
 
-    def _apply(self, change: Change) -> None:
+    def _apply_other(self, change: Change) -> None:
+        """Take in what is no object that is there."""
         match change:
             case Gone():
                 self._gone.get(change.kind, self._drop_storage)(change)

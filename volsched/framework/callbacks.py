@@ -140,7 +140,7 @@ OverusedFn: TypeAlias = Callable[[QueueInfo], Verdict | None]
 """Does this queue have its due already? OR: any verdict drops the queue for the rest of the action."""
 AllocatableFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Verdict | None]
 """May the queue take this task on? None passes. AND, the first refusal counts."""
-LeewayFn: TypeAlias = "Callable[[QueueInfo, TaskInfo], Leeway]"
+LeewayFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Leeway]
 """How many tasks of the same template as this one may the queue take on? Made from the template and the queue alone."""
 RunFn: TypeAlias = Callable[[QueueInfo, TaskInfo], int]
 """How many tasks of the same job and template as this one, whatever their labels, may be placed in one go: the plugin

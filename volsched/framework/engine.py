@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from operator import attrgetter
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -33,7 +34,7 @@ from volsched.framework.columns import FactColumns, NodeColumns
 from volsched.framework.diagnosis import Diagnosis
 from volsched.framework.entry import BLOCK, NEVER, UNKNOWN, Entry, Part, Scoped
 from volsched.framework.kinds import KindScores, NodeKinds
-from volsched.framework.plain import is_of_queue, kind_keys, kind_of, scores_of
+from volsched.framework.plain import kind_keys, kind_of, scores_of, speaks_for_queue
 from volsched.framework.static import StaticAnswers
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
@@ -70,8 +71,8 @@ class Engine(Protocol):
     def kind(self, task: TaskInfo) -> Hashable | None:
         """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
 
-    def is_of_queue(self, task: TaskInfo) -> bool:
-        """Whether all pods of a queue that are equal to this one are of its kind, too."""
+    def speaks_for_queue(self, task: TaskInfo) -> bool:
+        """Whether all pods of the task's queue that are equal to it are of its kind, too."""
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
@@ -131,7 +132,7 @@ class FastEngine:
         self._session += 1
         self._all = [*callbacks.predicates, *callbacks.node_orders]
         scoped = [callback for callback in self._all if callback.scope in ("domain", "queue")]
-        self._keys = [(c, _queue_of if c.scope == "queue" else c.key or _uid_of) for c in scoped]
+        self._keys = [(c, attrgetter("queue") if c.scope == "queue" else c.key or _uid_of) for c in scoped]
         self._keys_of.clear()
         self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
         pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
@@ -620,9 +621,9 @@ class FastEngine:
         """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
         return kind_of(self._kind_keys, task)
 
-    def is_of_queue(self, task: TaskInfo) -> bool:
-        """Whether all pods of a queue that are equal to this one are of its kind, too."""
-        return is_of_queue(self.callbacks, task)
+    def speaks_for_queue(self, task: TaskInfo) -> bool:
+        """Whether all pods of the task's queue that are equal to it are of its kind, too."""
+        return speaks_for_queue(self.callbacks, task)
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind; cheap once it was asked."""
@@ -633,7 +634,7 @@ class FastEngine:
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
         """Why nodes refuse the task, counted; a node counts once for each of its reasons, which may name the queue."""
-        entry, queue = self._entry(task), _queue_of(task)
+        entry, queue = self._entry(task), task.queue
         state = (entry.position, entry.facts_position, [scoped.version for scoped in entry.scoped])
         if entry.explained is None or entry.explained[0] != state or self._pod_predicates:
             entry.explained = (state, {})
@@ -655,10 +656,6 @@ def _possible(rows: Rows, ok: Mask) -> Rows:
     named[rows] = True
     named &= ok
     return named.nonzero()[0]
-
-
-def _queue_of(task: TaskInfo) -> str:
-    return task.job.queue if task.job is not None else ""
 
 
 def _uid_of(task: TaskInfo) -> str:

@@ -25,8 +25,8 @@ def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...] | None:
     return tuple(p.key for p in callbacks.predicates if p.key is not None)
 
 
-def is_of_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
-    """Whether all pods of a queue that are equal to this one are of its kind, too."""
+def speaks_for_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
+    """Whether all pods of the task's queue that are equal to it are of its kind, too."""
     return all(p.key is None or p.keyed_by == "queue" or p.key(task) is None for p in callbacks.predicates)
 
 

@@ -104,10 +104,6 @@ _Hopeless: TypeAlias = tuple[int, Hashable, Verdict | None]
 _NOBODY: Final[_Hopeless] = (-1, None, None)
 
 
-def _queue_of(task: TaskInfo) -> str:
-    return task.job.queue if task.job is not None else ""
-
-
 T = TypeVar("T")
 Applies = Callable[[TaskInfo], bool]
 
@@ -727,11 +723,11 @@ class Session:
         self.refuse_task(task, verdict)
         if self.engine.hopeless(task):
             usage, kind = self.cluster.usage_log.end, self.engine.kind(task)
-            self._hopeless[task.template.id, _queue_of(task)] = usage, kind, verdict
+            self._hopeless[task.template.id, task.queue] = usage, kind, verdict
 
     def known_as_hopeless(self, task: TaskInfo) -> Verdict | None:
         """What an equal pod of the same queue was told that no node takes, when none was filled or emptied since."""
-        usage, kind, verdict = self._hopeless.get((task.template.id, _queue_of(task)), _NOBODY)
+        usage, kind, verdict = self._hopeless.get((task.template.id, task.queue), _NOBODY)
         if usage != self.cluster.usage_log.end or task.nominated or kind != self.engine.kind(task):
             return None
         return verdict

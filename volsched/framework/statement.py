@@ -185,7 +185,7 @@ class Statement:
         operation = self.operations[place]
         task = operation.task
         preemptor = next((o.task for o in self.operations[place:] if o.kind == "pipeline"), None)
-        queue = preemptor.job.queue if preemptor is not None and preemptor.job is not None else ""
+        queue = preemptor.queue if preemptor is not None else ""
         self._session.victims[self._session.action, queue] += 1
         for event in reporter.about_victim(task, operation.reason):
             self._session.tell(event)
@@ -210,7 +210,7 @@ def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:
         annotations,
         node.facts.uid,
         task.bind_volumes,
-        task.job.queue if task.job is not None else "",
+        task.queue,
         task.created,
         task.bind_claims,
     )

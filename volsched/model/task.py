@@ -140,6 +140,11 @@ class TaskInfo:
         """Whether the task asks for nothing (pod slots aside); backfill places such tasks."""
         return self.template.best_effort
 
+    @property
+    def queue(self) -> str:
+        """The name of the queue that the task counts for; empty without a job."""
+        return self.job.queue if self.job is not None else ""
+
     def __repr__(self) -> str:
         return f"<Task {self.key} {self.status.name}{f' on {self.node.name}' if self.node else ''}>"
 

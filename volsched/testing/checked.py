@@ -230,7 +230,7 @@ class CheckedEngine(FastEngine):
             return
         key = callback.key(task)
         for other in self.cluster.tasks.values():
-            alike = other.template is task.template and _queue(other) == _queue(task)
+            alike = other.template is task.template and other.queue == task.queue
             if alike and callback.key(other) != key:
                 raise _fault(callback, f"is keyed by queue and tells {task.key} from {other.key}, which is equal to it")
 
@@ -291,10 +291,6 @@ class CheckedEngine(FastEngine):
 def _answer(callback: Callback, task: TaskInfo, node: NodeInfo | StaticNode) -> Answer:
     found: Verdict | float | None = callback.fn(task, node)
     return found is None if isinstance(callback, Predicate) else float(found)  # type: ignore[arg-type]  # a score
-
-
-def _queue(task: TaskInfo) -> str:
-    return task.job.queue if task.job is not None else ""
 
 
 def _named(callback: Callback) -> tuple[str, str]:

@@ -11,13 +11,13 @@ from collections.abc import Hashable, Iterator, Sequence
 from volsched.framework.callbacks import NodeCallbacks
 from volsched.framework.plain import (
     candidates_of,
-    is_of_queue,
     kind_keys,
     kind_of,
     ranked_of,
     refusal_of,
     refusals_of,
     scores_of,
+    speaks_for_queue,
 )
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
@@ -72,9 +72,9 @@ class NaiveEngine:
         """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
         return kind_of(kind_keys(self.callbacks), task)
 
-    def is_of_queue(self, task: TaskInfo) -> bool:
-        """Whether all pods of a queue that are equal to this one are of its kind, too."""
-        return is_of_queue(self.callbacks, task)
+    def speaks_for_queue(self, task: TaskInfo) -> bool:
+        """Whether all pods of the task's queue that are equal to it are of its kind, too."""
+        return speaks_for_queue(self.callbacks, task)
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
