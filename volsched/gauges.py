@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+from volsched.cache.mirror import Mirror
+from volsched.cache.quarantine import Quarantine
 from volsched.kube.client import Api
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.fence import Fence
@@ -32,7 +34,7 @@ _VOLCANO_UNITS: Final = {"cpu": "milli_cpu", "memory": "memory_bytes"}
 def add_gauges(
     metrics: SchedulerMetrics,
     *,
-    cluster: Cluster,
+    mirror: Mirror,
     api: Api,
     executor: ClusterExecutor,
     informers: Sequence[Informer],
@@ -44,6 +46,8 @@ def add_gauges(
     add_requests(metrics, api)
     add_watches(metrics, informers)
     add_lease(metrics, fence)
+    add_quarantine(metrics, mirror.quarantine)
+    cluster = mirror.cluster
     _add_writing(metrics, executor, inbox)
     _add_binding(metrics, executor, cluster)
     _add_preemption(metrics, cluster)
@@ -108,6 +112,16 @@ def add_watches(metrics: Metrics, informers: Sequence[Informer]) -> None:
         "Objects that are known",
         _RESOURCE,
         lambda: _summed(((informer.resource.plural,), informer.count) for informer in informers),
+    )
+
+
+def add_quarantine(metrics: Metrics, quarantine: Quarantine) -> None:
+    """Objects that are set aside."""
+    metrics.add(
+        "volsched_quarantined_objects",
+        "Objects that are set aside, as they cannot be read or used, until they change",
+        ("kind", "where"),
+        lambda: quarantine.counts,
     )
 
 

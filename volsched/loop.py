@@ -150,6 +150,7 @@ class SchedulingThread:
         allowed = self._may_schedule()  # asked first: what it promises to be there is in the inbox by now
         changes = self._inbox.take()
         self.mirror.apply(changes)
+        self._log_quarantine()
         if not self._is_due:
             self._is_due = any(type(change) is not Bound for change in changes)
         self._configure()
@@ -161,6 +162,15 @@ class SchedulingThread:
         self._freeze_once()
         if self._is_session_due():
             self._run_session(self._scheduler)
+
+    def _log_quarantine(self) -> None:
+        for found in self.mirror.quarantine.take_errors():
+            _log.error(
+                "an object is set aside",
+                kind=found.kind,
+                object=f"{found.namespace}/{found.name}",
+                exc_info=found.error,
+            )
 
     def _wait_seconds(self) -> float:
         """Until the next look: the period, or sooner when something is due at a known time."""

@@ -16,6 +16,7 @@ from volsched.framework.engine import Engine, FastEngine
 from volsched.framework.holdings import Holdings
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
+from volsched.model import api, dra
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.plan import Bind, Evict, Executor, Step, Tell
@@ -25,7 +26,7 @@ from volsched.model.verdict import Scope, Verdict
 from volsched.model.verdict import Step as VerdictStep
 from volsched.ports import Clock, CycleReport
 
-_API_VERSIONS = {"Pod": "v1", "Node": "v1", "PodGroup": reporter.POD_GROUP_VERSION, "Queue": reporter.POD_GROUP_VERSION}
+_API_VERSIONS = {kind: version for version, kind in api.KINDS} | dict.fromkeys(dra.KINDS, dra.GROUP_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,7 @@ class Scheduler:
         )
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
+        steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
         steps.extend(self._holdings.writes())
         cluster.touched.clear()
         cluster.touched.update((job.key, job) for job in jobs if session.unschedulable.get(job.key) is False)
@@ -238,7 +240,7 @@ def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
 def _tell_problem(problem: Problem) -> Tell:
     return Tell(
         problem.kind,
-        _API_VERSIONS.get(problem.kind, "v1"),
+        _API_VERSIONS[problem.kind],
         problem.namespace,
         problem.name,
         problem.uid,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from volsched.cache.mirror import Mirror
 from volsched.gauges import add_gauges
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
@@ -25,6 +26,12 @@ users: [{name: one, user: {}}]
 """
 
 
+def _mirror_of(cluster: Cluster) -> Mirror:
+    mirror = Mirror()
+    mirror.cluster = cluster
+    return mirror
+
+
 async def scheduler_page(folder: Path, cluster: Cluster, report: CycleReport) -> str:
     """The page after a cycle on a cluster; no request is made."""
     kubeconfig = folder / "kubeconfig"
@@ -33,7 +40,7 @@ async def scheduler_page(folder: Path, cluster: Cluster, report: CycleReport) ->
     executor = ClusterExecutor(api, fence, Views(), lambda _: None)
     add_gauges(
         metrics,
-        cluster=cluster,
+        mirror=_mirror_of(cluster),
         api=api,
         executor=executor,
         informers=[],

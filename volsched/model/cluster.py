@@ -227,6 +227,18 @@ class Cluster:
         if changed:
             self.relief += 1
 
+    def set_facts(self, node: NodeInfo, facts: NodeFacts) -> None:
+        """Let a node say something else of itself, which takes effect at once."""
+        before = node.facts
+        if facts == before:
+            return
+        node.facts = facts
+        self.facts_log.append(node.row)
+        self.usage_log.append(node.row)
+        for observer in self._observers:
+            observer.node_changed(node, before)
+        self.relief += 1
+
     def remove_node(self, name: str) -> None:
         """Forget a node. Its tasks must have been moved or removed before."""
         node = self.nodes.pop(name)
