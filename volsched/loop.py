@@ -59,6 +59,10 @@ class SystemClock:
         """Return seconds on a clock that never goes back."""
         return time.perf_counter()
 
+    def cpu(self) -> float:
+        """Return seconds of CPU that the calling thread has used."""
+        return time.thread_time()
+
 
 class SchedulingThread:
     """Owns mirror and scheduler: takes changes in, runs a session when something changed and writing is allowed.

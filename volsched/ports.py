@@ -20,6 +20,9 @@ class Clock(Protocol):
     def elapsed(self) -> float:
         """Seconds on a clock that never goes back, for durations."""
 
+    def cpu(self) -> float:
+        """Seconds of CPU that the calling thread has used, for budgets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:

@@ -120,7 +120,13 @@ class Scheduler:
         self.mirror.tick(now)
         outbox = _Outbox(self.executor)
         session = Session(
-            self.mirror.cluster, self.profile.configuration, self.engine, self._accounts, outbox.submit, now
+            self.mirror.cluster,
+            self.profile.configuration,
+            self.engine,
+            self._accounts,
+            outbox.submit,
+            now,
+            self._clock.cpu,
         )
         session.on_placed = self._on_placed
         plugins = self._open(session)

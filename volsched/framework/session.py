@@ -135,8 +135,8 @@ class Accounts:
 class Session:
     """What actions and plugins work with during one cycle.
 
-    ``now`` is the time of the session in seconds since the epoch. ``submit`` of the constructor takes the steps of
-    every committed statement at once.
+    ``now`` is the time of the session in seconds since the epoch, ``clock`` gives seconds of CPU that this thread has
+    used, for budgets. ``submit`` of the constructor takes the steps of every committed statement at once.
     """
 
     def __init__(  # noqa: PLR0915 - a line for each kind of callback
@@ -147,11 +147,13 @@ class Session:
         accounts: Accounts,
         submit: Callable[[Sequence[Step]], None],
         now: float = 0.0,
+        clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.cluster = cluster
         self.configuration = configuration
         self.engine = engine
         self.now = now
+        self.clock = clock
         self.action = ""
         self.nodes = NodeCallbacks()
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
