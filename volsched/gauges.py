@@ -18,7 +18,7 @@ from volsched.kube.informer import Informer
 from volsched.kube.metrics import Metrics, Read
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.model.cluster import Cluster
-from volsched.model.columns import NONZERO_CPU, NONZERO_MEMORY
+from volsched.model.columns import NONZERO_CPU, NONZERO_MEMORY, OFFERED_NOWHERE
 from volsched.model.quantity import UNLIMITED, in_base_units
 from volsched.model.queue import QueueInfo
 from volsched.model.series import Numbers
@@ -355,5 +355,5 @@ def _of_cluster(cluster: Cluster, totals: Sequence[int]) -> Numbers:
     return {
         (name,): in_base_units(name, amount)
         for column, (name, amount) in named
-        if amount and column not in (NONZERO_CPU, NONZERO_MEMORY)  # those are for scores only
+        if amount and column not in (NONZERO_CPU, NONZERO_MEMORY, OFFERED_NOWHERE)  # those are no resources
     }

@@ -132,22 +132,31 @@ class Mirror:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Iterable[Change]) -> int:
-        """Take changes in, in order; how many there were. Nodes that come together are numbered together."""
+        """Take changes in, in order; how many there were.
+
+        Nodes that come together are numbered together, and before what else is there: pods find them, then.
+        """
         count = 0
         nodes: list[Put] = []
+        others: list[Change] = []
         for change in changes:
             count += 1
-            self.cluster.changes += 1
             if isinstance(change, Put) and isinstance(change.object, api.Node):
                 nodes.append(change)
                 continue
-            if nodes and not isinstance(change, Put):
-                self._put_nodes(nodes)
-                nodes = []
-            self._guarded(self._apply_one, change)
+            others.append(change)
+            if not isinstance(change, Put):
+                self._apply_batch(nodes, others)
+                nodes, others = [], []
+        self._apply_batch(nodes, others)
+        self.cluster.changes += count
+        return count
+
+    def _apply_batch(self, nodes: Sequence[Put], others: Iterable[Change]) -> None:
         if nodes:
             self._put_nodes(nodes)
-        return count
+        for change in others:
+            self._guarded(self._apply_one, change)
 
     def _guarded(self, take: Callable[[Change], None], change: Change) -> None:
         """Take a change in; what fails over an object ends with that object."""

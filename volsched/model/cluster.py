@@ -251,6 +251,8 @@ class Cluster:
 
     def _set_allocatable(self, node: NodeInfo, allocatable: Mapping[str, int]) -> bool:
         """Set what pods may take on a node; whether that is anything new."""
+        if not self.columns.in_vain().isdisjoint(allocatable):
+            self._give_columns([name for name in allocatable if name in self.columns.in_vain()])
         columns = {self.columns.column(name): amount for name, amount in allocatable.items()}
         self._widen()
         changed = False
@@ -290,6 +292,21 @@ class Cluster:
             for amounts in (node.allocatable, node.used, node.releasing, node.pipelined):
                 amounts.extend([0] * (size - len(amounts)))
 
+    def _give_columns(self, names: Sequence[str]) -> None:
+        """Charge tasks that ask for resources which are offered from now on with what they ask for of each."""
+        templates = self.columns.offered_now(names)
+        self._widen()
+        for task in self.tasks.values():
+            if task.template.id in templates:
+                node, status = task.node, task.status
+                if node is not None:
+                    self._charge(node, task, status, -1)
+                task.charge = self.columns.charge(task.template)
+                if node is not None:
+                    self._charge(node, task, status, 1)
+        self.layout += 1
+        self.relief += 1
+
     def let_devices_serve(self, serve: bool) -> None:
         """Say whether whoever decides gives out devices for extended resources; without, a node must offer them."""
         if serve != self._devices_serve:
@@ -302,6 +319,9 @@ class Cluster:
 
     def _ask_devices_again(self) -> None:
         """Have every node asked again when other resources are left to devices."""
+        served = [name for name in self.columns.in_vain() if self.is_left_to_devices(name)]
+        if served:
+            self._give_columns(served)
         if self.columns.ask_again():
             for node in self.rows:
                 self.touch(node)
