@@ -21,7 +21,16 @@ _FIXED = ("cpu", "memory", "pods", "<nonzero cpu>", "<nonzero memory>", "<offere
 class ResourceColumns:
     """The interning table of one cluster; a name keeps its column for the life of the cluster."""
 
-    __slots__ = ("_asked_in_vain", "_charges", "_columns", "_is_left", "_requests", "left_to_devices", "names")
+    __slots__ = (
+        "_asked_in_vain",
+        "_charges",
+        "_columns",
+        "_is_left",
+        "_requests",
+        "left_to_devices",
+        "names",
+        "version",
+    )
 
     def __init__(self, is_left_to_devices: Callable[[str], bool] = lambda _: False) -> None:
         self._is_left = is_left_to_devices
@@ -29,6 +38,8 @@ class ResourceColumns:
         """Columns of extended resources that a DeviceClass stands for: a node that offers nothing of one has room for
         any amount of it, as far as amounts tell, and its devices decide."""
         self.names: list[str] = list(_FIXED)
+        self.version = 0
+        """Another one whenever a resource has got a column of its own."""
         self._columns: dict[str, int] = {name: column for column, name in enumerate(_FIXED)}
         self._charges: dict[int, tuple[tuple[int, int], ...]] = {}
         self._requests: dict[int, tuple[tuple[int, int], ...]] = {}
@@ -48,9 +59,14 @@ class ResourceColumns:
         if found is None:
             found = self._columns[resource] = len(self.names)
             self.names.append(resource)
+            self.version += 1
             if self._is_left(resource):
                 self.left_to_devices |= {found}
         return found
+
+    def place(self, resource: str) -> int:
+        """The column by which a resource counts: its own, or that of what nothing offers; see ``version``."""
+        return self._columns.get(resource, OFFERED_NOWHERE)
 
     def ask_again(self) -> bool:
         """Find out anew which resources are left to devices; whether these are others."""
