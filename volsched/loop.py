@@ -20,6 +20,7 @@ import structlog
 
 from volsched import __version__
 from volsched.cache.mirror import Mirror
+from volsched.framework.boundary import Bounds
 from volsched.kube.inbox import Inbox
 from volsched.model.changes import Bound
 from volsched.model.cluster import Cluster
@@ -38,6 +39,9 @@ server would need for them, within a limit."""
 
 ORPHAN_GRACE_SECONDS: Final = 2.0
 """A pod may be without its PodGroup this long before that is told: a controller may be about to make it."""
+
+SESSION_BUDGET_SECONDS: Final = 5.0
+"""CPU that a session may take; the rest comes in the next one."""
 
 GC_THRESHOLDS: Final = (50_000, 50, 100)
 """Once everything is listed and out of the collector's sight: sessions make little that stays."""
@@ -196,7 +200,12 @@ class SchedulingThread:
             return
         if self._scheduler is None:
             self._scheduler = Scheduler(
-                self.mirror, profile, self._executor, SystemClock(), orphan_grace=ORPHAN_GRACE_SECONDS
+                self.mirror,
+                profile,
+                self._executor,
+                SystemClock(),
+                orphan_grace=ORPHAN_GRACE_SECONDS,
+                bounds=Bounds(SESSION_BUDGET_SECONDS, contains_faults=True),
             )
         else:
             self._scheduler.reconfigure(profile)
