@@ -25,15 +25,16 @@ import structlog
 from volsched import __version__, logs, registry
 from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, Loaded, find_in_data
-from volsched.gauges import add_gauges
+from volsched.gauges import add_gauges, add_loop, tables_of
 from volsched.kube.client import Api
 from volsched.kube.config_source import ConfigMapSource, FileSource, Verdicts
 from volsched.kube.credentials import Source
-from volsched.kube.elector import Elector, LeaseSettings
+from volsched.kube.elector import LeaseSettings
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.http import Pages, Server
 from volsched.kube.inbox import Inbox
-from volsched.kube.informer import SILENCE_SECONDS, Informer
+from volsched.kube.informer import SILENCE_SECONDS, Informer, unheard, unlisted
+from volsched.kube.pulse import STUCK_SECONDS
 from volsched.kube.resources import watched
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.schemas import follow_queue_schema
@@ -46,11 +47,11 @@ from volsched.process import FAILED, Process, run_process
 from volsched.scheduler import Profile
 from volsched.standing_queues import make_standing_queues
 
-DRAIN_SECONDS: Final = 10.0
-"""How long the bindings that were decided may take to be written after SIGTERM."""
+SESSION_SECONDS: Final = 8.0
+"""How long the session that runs may take after SIGTERM."""
 
-HEARTBEAT_SECONDS: Final = 60.0
-"""A scheduling thread that was not seen for longer than this is stuck: `/livez` fails."""
+DRAIN_SECONDS: Final = 10.0
+"""How long the writes that were decided may take after SIGTERM, bindings first."""
 
 SWITCH_SECONDS: Final = 0.001
 """How long a thread keeps the interpreter while the other one wants it; a session must not hold up the I/O loop."""
@@ -133,7 +134,7 @@ class Program(Process):
         self._api = await Api.connect(options.source, qps=options.qps, burst=options.burst)
         self._cleanup.push_async_callback(self._api.close)
         _log.info("API server", server=self._api.server, credentials=self._api.origin)
-        views = Views(on_gone=self._forget, on_queue=self._queue_shown)
+        views = Views(on_gone=self._forget, on_queue=self._queue_shown, on_placed=self._placed)
         self._executor = ClusterExecutor(
             self._api,
             self._fence,
@@ -141,8 +142,12 @@ class Program(Process):
             self._report,
             in_flight=options.binds_in_flight,
         )
+        inbox = {"inbox.changes": lambda: len(self._inbox)}
+        following = tables_of(self._informers, lambda: self._apis(self._api))
+        for tables in (self._executor.tables(), views.tables(), following, inbox):
+            self._tables.add(tables)
         await self._serve()
-        for step in (self._release, self._cancel_tasks, self._stop_executor, self._stop_thread):
+        for step in (self._end_lease, self._cancel_tasks, self._stop_executor, self._stop_thread):
             self._cleanup.push_async_callback(step)  # the last one is done first
         self._start_informers(views)
         self._thread.start(self._executor)
@@ -150,7 +155,7 @@ class Program(Process):
         if self._end.done():
             return
         if options.leader_elect:
-            self._spawn(self._lead(self._api, options.lease, self._follow_up))
+            self._lead(options.source, options.lease, self._follow_up)
         else:
             self._begin_leading()
 
@@ -161,13 +166,14 @@ class Program(Process):
         add_gauges(
             self._metrics,
             mirror=self._thread.mirror,
-            api=self._api,
+            apis=lambda: self._apis(self._api),
             executor=self._executor,
             informers=self._informers,
             inbox=self._inbox,
             fence=self._fence,
             silence=lambda: self._thread.silence,
         )
+        add_loop(self._metrics, self._pulse, self._tables)
         addresses = tuple(a for a in (self._options.listen_address, self._options.healthz_address) if a)
         await server.start(addresses)
 
@@ -186,9 +192,9 @@ class Program(Process):
                 is_full=lambda: self._inbox.is_full,
             )
             self._informers.append(informer)
-            self._spawn(informer.run())
+            self._spawn(informer.run(), f"informer of {resource.plural}")
         self._mind_history_of(self._informers)
-        self._spawn(follow_queue_schema(self._api, self._report))
+        self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
     def _on_listed(self) -> None:
         if self._all_listed:
@@ -210,7 +216,7 @@ class Program(Process):
             verdicts.offer(_built_in(options))
             return
         await source.first()
-        self._spawn(source.follow())
+        self._spawn(source.follow(), "configuration")
 
     def _parse(self, text: str) -> tuple[Profile, list[str]]:
         loaded: Loaded = registry.load_configuration(text)
@@ -218,24 +224,20 @@ class Program(Process):
 
     # -- leading --------------------------------------------------------------------------------------------------
 
-    async def _follow_up(self, elector: Elector) -> None:
-        """Begin to lead, once what the leader before has done was seen."""
-        if elector.previous_holder:
-            self._spawn(self._catch_up())
-        else:
-            self._begin_leading()
-
-    async def _catch_up(self) -> None:
-        """See everything that the leader before has written before the first session of this term."""
-        await asyncio.gather(*(i.catch_up() for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup")))
-        _log.info("caught up with the leader before")
+    async def _follow_up(self, previous_holder: str) -> None:
+        """Begin to lead, once everything that the leader before has written was seen."""
+        if previous_holder:
+            needed = [i for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup")]
+            await asyncio.gather(*(informer.catch_up() for informer in needed))
+            _log.info("caught up with the leader before")
         self._begin_leading()
 
     def _begin_leading(self) -> None:
         self._leading = True
         self._thread.kick()
         if self._options.makes_standing_queues:
-            self._spawn(make_standing_queues(self._api, self._fence, self._options.default_queue))
+            work = make_standing_queues(self._api, self._fence, self._options.default_queue)
+            self._spawn(work, "standing queues", ends=True)
 
     def _may_schedule(self) -> bool:
         return self._leading and self._fence.is_open and self._all_listed
@@ -257,12 +259,13 @@ class Program(Process):
 
     async def _stop_thread(self) -> None:
         """Wait for the session that runs, unless the program has to end at once."""
-        await asyncio.to_thread(self._thread.stop, 0.0 if self._is_hasty_end else DRAIN_SECONDS)
+        wait = 0.0 if self._is_hasty_end else self._time_left(SESSION_SECONDS)
+        await asyncio.to_thread(self._thread.stop, wait)
 
     async def _stop_executor(self) -> None:
         if not self._is_clean_end:
             await self._executor.stop()
-        elif not await self._executor.drain(DRAIN_SECONDS):
+        elif not await self._executor.drain(self._time_left(DRAIN_SECONDS)):
             _log.warning("some bindings were not finished; the next leader will look at their pods")
 
     # -- changes --------------------------------------------------------------------------------------------------
@@ -279,19 +282,20 @@ class Program(Process):
     def _forget(self, uid: str) -> None:
         self._executor.forget(uid)
 
+    def _placed(self, uid: str) -> None:
+        self._executor.placed(uid)
+
     # -- what is shown --------------------------------------------------------------------------------------------
 
     def _live_problem(self) -> str:
         silence = self._thread.silence
-        if self._thread.is_running and silence > HEARTBEAT_SECONDS:
+        if self._thread.is_running and silence > STUCK_SECONDS:
             return f"the scheduling thread was not seen for {silence:.0f}s"
         return ""
 
     def _ready_problem(self) -> str:
-        missing = [informer.resource.plural for informer in self._informers if not informer.listed]
-        if missing or not self._informers:
-            return f"not listed yet: {', '.join(missing) or 'anything'}"
-        return "" if self._metrics.config.hash else "no configuration yet"
+        problem = unlisted(self._informers) or unheard(self._informers)
+        return problem or ("" if self._metrics.config.hash else "no configuration yet")
 
     def _configz(self) -> dict[str, Any]:
         config = self._metrics.config

@@ -23,4 +23,4 @@ def controlled(manifests_applied: ControlPlane, tmp_path: Path) -> Iterator[Cont
     for process in (*there.processes, *there.controllers):
         process.close()
     for process in there.controllers:
-        assert not process.said("a part of the program failed"), process.log.read_text()[-4000:]
+        assert not process.said("a task failed"), process.log.read_text()[-4000:]

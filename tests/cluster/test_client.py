@@ -120,7 +120,7 @@ async def test_in_a_cluster_the_mounted_token_is_read_again_before_it_expires(
     control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
-    monkeypatch.setattr(credentials, "_FILE_TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr(credentials, "_FILE_SECONDS", 0.0)
     monkeypatch.setattr(credentials, "_RELOAD_PAUSE_SECONDS", 0.0)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     host, _, port = control_plane.url.removeprefix("https://").partition(":")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from volsched.cache.mirror import Mirror
-from volsched.gauges import add_gauges
+from volsched.gauges import add_gauges, add_loop
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.fence import Fence
 from volsched.kube.inbox import Inbox
+from volsched.kube.pulse import Pulse
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
+from volsched.model.bounded import Tables
 from volsched.model.cluster import Cluster
 from volsched.ports import CycleReport
 
@@ -41,13 +43,14 @@ async def scheduler_page(folder: Path, cluster: Cluster, report: CycleReport) ->
     add_gauges(
         metrics,
         mirror=_mirror_of(cluster),
-        api=api,
+        apis=lambda: [api],
         executor=executor,
         informers=[],
         inbox=Inbox(),
         fence=fence,
         silence=lambda: 0.0,
     )
+    add_loop(metrics, Pulse(), Tables())
     metrics.cycle(report)
     page = metrics.render().decode()
     await executor.stop()

@@ -11,7 +11,6 @@ import pytest
 
 from volsched.kube import client
 from volsched.kube.backoff import Backoff
-from volsched.kube.binder import binding_body, disruption_body, gate_body
 from volsched.kube.client import RateLimiter, parsed
 from volsched.kube.elector import LeaseSettings
 from volsched.kube.errors import ApiError, FenceError, KubeSetupError
@@ -19,6 +18,7 @@ from volsched.kube.events import _event_name
 from volsched.kube.fence import Fence
 from volsched.kube.http import parse_address
 from volsched.kube.inbox import Inbox
+from volsched.kube.pod_bodies import binding_body, disruption_body, gate_body
 from volsched.kube.resources import Resource, keep_pod, watched
 from volsched.kube.statuses import condition_body, merged_conditions
 from volsched.kube.views import Refusal, Views
@@ -133,20 +133,21 @@ def test_a_fence_is_open_until_its_time_is_over() -> None:
     assert not fence.is_open
     fence.prolong(110.0, 115.0)
     fence.check()
-    assert fence.limit(30.0) == 15.0
-    assert fence.limit(2.0) == 2.0
+    assert fence.admit(30.0) == 15.0
+    assert fence.admit(2.0) == 2.0
+    clock.now = 109.0
+    assert fence.admit(30.0) == 6.0
     clock.now = 110.0
     with pytest.raises(FenceError):
         fence.check()
-    assert fence.limit(30.0) == 5.0
-    clock.now = 120.0
-    assert fence.limit(30.0) == 0.0
+    with pytest.raises(FenceError):
+        fence.admit(30.0)
 
 
 def test_a_closed_fence_stays_closed() -> None:
     fence = Fence.always_open()
     assert fence.is_open
-    assert fence.limit(30.0) == 30.0
+    assert fence.admit(30.0) == 30.0
     fence.close()
     fence.prolong(math.inf, math.inf)
     assert not fence.is_open

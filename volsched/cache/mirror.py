@@ -17,6 +17,7 @@ from typing import Final
 from volsched.cache import reading
 from volsched.cache.quarantine import Identity, Quarantine, SetAside, identity_of, stopped_by, unreadable
 from volsched.model import api
+from volsched.model.bounded import Bounded
 from volsched.model.budget import Budget
 from volsched.model.changes import (
     BindFailed,
@@ -42,6 +43,9 @@ from volsched.model.verdict import BINDER, Scope, Step, Verdict
 
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
 FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+MOST_PROBLEMS: Final = 4096
+"""Fields that could not be read and that nobody was told of yet; a follower tells nobody for as long as it follows."""
+
 _SWEEP_EVERY: Final = 4096
 
 
@@ -102,7 +106,7 @@ class Mirror:
     def __init__(self, settings: MirrorSettings | None = None) -> None:
         self.settings = settings or MirrorSettings()
         self.cluster = Cluster()
-        self.problems: list[Problem] = []
+        self.problems: Bounded[Problem, None] = Bounded(MOST_PROBLEMS)
         self.quarantine = Quarantine()
         self.templates = TemplateTable()
         self._kept_annotations: frozenset[str] = frozenset()
@@ -234,7 +238,8 @@ class Mirror:
 
     def take_problems(self) -> list[Problem]:
         """The problems found since this was last called."""
-        found, self.problems = self.problems, []
+        found = list(self.problems)
+        self.problems.clear()
         return found
 
     # -- nodes --------------------------------------------------------------------------------------------------------
@@ -704,7 +709,7 @@ class Mirror:
         meta = found.metadata
 
         def report(path: str, message: str) -> None:
-            self.problems.append(Problem(kind, meta.namespace, meta.name, meta.uid, path, message))
+            self.problems[Problem(kind, meta.namespace, meta.name, meta.uid, path, message)] = None
 
         return report
 

@@ -174,7 +174,10 @@ class ConfigMapSource(Generic[T]):
 
     async def first(self) -> None:
         """Load it, waiting until it is there; raises ConfigError when it does not hold."""
-        self._task = asyncio.ensure_future(self._informer.run())
+        self._task = asyncio.get_running_loop().create_task(self._informer.run(), name="informer of the configuration")
+        await asyncio.wait((self._task, self._first), return_when=asyncio.FIRST_COMPLETED)
+        if not self._first.done():
+            await self._task  # it has ended, which it should not: raise what it raises
         error = await self._first
         if error is not None:
             raise error

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -31,8 +32,10 @@ from volsched.kube.binder import PrebindError
 from volsched.kube.client import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api, parsed, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
+from volsched.kube.tasks import Tasks
 from volsched.kube.views import Views
 from volsched.model import api, dra
+from volsched.model.bounded import Size
 from volsched.model.changes import Change, Put
 from volsched.model.device_binding import Readiness, readiness_of
 from volsched.model.errors import FieldError
@@ -70,9 +73,13 @@ class ResourceClaims:
         self._views = views
         self._report = report
         self._tell = tell
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         self._slots = asyncio.Semaphore(IN_FLIGHT)
-        self._releasing: set[asyncio.Task[None]] = set()
+        self._releasing = Tasks()
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {"claims.turns": lambda: len(self._turns), "claims.releasing": lambda: len(self._releasing)}
 
     def is_needed(self, step: Bind) -> bool:
         """Whether a pod uses claims that are not reserved for it, or whose devices are not ready."""
@@ -81,11 +88,10 @@ class ResourceClaims:
     async def prepare(self, step: Bind) -> None:
         """Have all claims of a pod allocated, reserved and ready; raises PrebindError or FenceError."""
         for write in step.claims:
-            async with self._turns.setdefault(write.claim, asyncio.Lock()), self._slots:
+            async with self._turn(write.claim), self._slots:
                 await self._persistently(write, step)
                 if write.made is not None:
                     await self._tell_pod(write.made, step)
-            self._drop_turn(write.claim)
         await self._until_ready(step)
 
     async def withdraw(self, step: Bind) -> None:
@@ -107,20 +113,24 @@ class ResourceClaims:
 
     def release(self, step: ReleaseClaim) -> None:
         """Take from a claim what it was given, unless somebody else has come to use it; does not wait for it."""
-        task = asyncio.get_running_loop().create_task(self._release(step))
-        self._releasing.add(task)
-        task.add_done_callback(self._releasing.discard)
+        self._releasing.start(self._release(step), "release of a claim")
 
     async def stop(self) -> None:
         """Give up releases that are under way."""
-        for task in self._releasing:
-            task.cancel()
-        await asyncio.gather(*self._releasing, return_exceptions=True)
+        await self._releasing.stop()
 
-    def _drop_turn(self, key: str) -> None:
-        turn = self._turns.get(key)
-        if turn is not None and not turn.locked():
-            del self._turns[key]
+    @asynccontextmanager
+    async def _turn(self, key: str) -> AsyncIterator[None]:
+        """Wait for our turn at a claim; what is kept for that goes with the last one who wants it."""
+        lock, users = self._turns.get(key, (asyncio.Lock(), 0))
+        self._turns[key] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._turns.pop(key)
+            if users > 1:
+                self._turns[key] = (lock, users - 1)
 
     # -- one claim ----------------------------------------------------------------------------------------------------
 
@@ -281,14 +291,14 @@ class ResourceClaims:
         return await self._send("PATCH", _path(key) + subresource, f"resourceclaims{subresource}", body, kind)
 
     async def _send(self, method: str, path: str, resource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
-        self._fence.check()
         answer = await self._api.request(
             method,
             path,
             resource,
             body=msgspec.json.encode(body),
             content_type=kind if method == "PATCH" else JSON,
-            within=self._fence.limit(_WRITE_TIMEOUT_SECONDS),
+            within=_WRITE_TIMEOUT_SECONDS,
+            fence=self._fence,
         )
         return parsed(answer)
 

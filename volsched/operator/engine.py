@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete,
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.histogram import Histogram
 from volsched.model import api, json_text
+from volsched.model.bounded import Size
 from volsched.model.changes import Change, Gone, Put, Unreadable
 from volsched.model.errors import ObjectError
 from volsched.model.plan import Tell
@@ -87,6 +88,23 @@ class Engine:
     def is_active(self) -> bool:
         """Whether it writes."""
         return self._is_active
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here, in the store and in the queue of work."""
+        store = self.store
+        return {
+            "store.pods": lambda: len(store.pods),
+            "store.groups": lambda: len(store.groups),
+            "store.owners": lambda: len(store.owners),
+            "store.queues": lambda: len(store.queues),
+            "store.jobs": lambda: len(store.jobs),
+            "store.killed": lambda: len(store.killed),
+            "engine.commands": lambda: len(self._commands),
+            "engine.told": lambda: len(self._told),
+            "engine.paces": lambda: len(self._pace),
+            "engine.written": lambda: len(self._written_at),
+            "work.waiting": lambda: self.queue.size,
+        }
 
     def begin(self) -> None:
         """Look at everything that is known, and from now on at whatever changes."""
@@ -170,9 +188,10 @@ class Engine:
         if found is None:
             return
         self.quarantine.add(found)
+        for failed in self.quarantine.take_errors():
+            where = f"{failed.namespace}/{failed.name}"
+            _log.error("an object is set aside", kind=failed.kind, object=where, exc_info=failed.error)
         for news in self.quarantine.take_news():
-            where = f"{news.namespace}/{news.name}"
-            _log.error("an object is set aside", kind=news.kind, object=where, exc_info=news.error)
             self._tell(news.tell())
 
     def _observe(self, change: Change) -> None:
@@ -283,7 +302,7 @@ class Engine:
         now = self.store.clock()
         outcome = job_controller.reconcile(view, self.store.around(view), now)
         self._say(key.name, outcome.tells)
-        self.store.killed |= outcome.killed
+        self.store.killed.update(uid for uid in outcome.killed if uid in self.store.pods)
         try:
             await self._write_all(outcome.writes)
         except ApiError as error:
@@ -347,7 +366,7 @@ class Engine:
             await self._write(write)
 
     async def _write(self, write: Write) -> None:
-        if isinstance(write, Delete) and write.kind is POD:
+        if isinstance(write, Delete) and write.kind is POD and write.uid in self.store.pods:
             self.store.killed.add(write.uid)
         answer = await self._writer.write(write)
         if answer:

@@ -12,6 +12,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -19,16 +20,15 @@ import structlog
 from volsched import __version__, logs
 from volsched.controllers.objects import RawJob, Workload
 from volsched.controllers.writes import JOB, QUEUE, Kind
-from volsched.gauges import add_lease, add_quarantine, add_requests, add_watches
+from volsched.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
 from volsched.kube.client import Api
-from volsched.kube.elector import Elector
 from volsched.kube.events import Events
 from volsched.kube.http import Pages, Server
-from volsched.kube.informer import Informer, Sink
+from volsched.kube.informer import Informer, Sink, unheard, unlisted
 from volsched.kube.metrics import Metrics
 from volsched.kube.resources import VOLCANO, Resource
 from volsched.model import api
-from volsched.model.changes import Change
+from volsched.model.changes import Change, Gone
 from volsched.model.plan import Tell
 from volsched.operator import volcano
 from volsched.operator.admission import Admission, Neighbourhood
@@ -105,23 +105,27 @@ class Program(Process):
             self._admission = Admission(
                 options.source, options.webhooks, self._neighbours, self._engine.groups_in, self._kopf_died
             )
+        following = tables_of(self._informers, lambda: self._apis(self._api))
+        for tables in (self._engine.tables(), self._events.tables(), following):
+            self._tables.add(tables)
         await self._serve()
-        for step in (self._kopf.stop, self._release, self._stop_events, self._cancel_tasks):
+        for step in (self._kopf.stop, self._end_lease, self._stop_events, self._cancel_tasks):
             self._cleanup.push_async_callback(step)  # the last one is done first
         self._start_informers()
         self._mind_history_of(self._needed)
         self._kopf.start()
         self._start_admission()
-        self._spawn(self._mind_the_others())
-        for _ in range(options.workers):
-            self._spawn(self._engine.queue.worker())
+        self._spawn(self._mind_the_others(), "look for Volcano's controllers")
+        for number in range(options.workers):
+            self._spawn(self._engine.queue.worker(), f"worker {number}")
         if options.leader_elect:
-            self._spawn(self._lead(self._api, options.lease, self._begin_leading))
+            self._lead(options.source, options.lease, self._begin_leading)
         else:
             self._leading = True
 
     async def _serve(self) -> None:
-        add_requests(self._metrics, self._api)
+        add_loop(self._metrics, self._pulse, self._tables)
+        add_requests(self._metrics, lambda: self._apis(self._api))
         add_watches(self._metrics, self._informers)
         add_lease(self._metrics, self._fence)
         add_quarantine(self._metrics, self._engine.quarantine)
@@ -134,15 +138,15 @@ class Program(Process):
 
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):
-            self._needed.append(self._follow(resource, self._engine.observe))
-        self._needed.append(self._follow(JOBS, self._engine.observe_jobs))
+            self._needed.append(self._follow(resource, partial(self._observe, self._engine.observe)))
+        self._needed.append(self._follow(JOBS, partial(self._observe, self._engine.observe_jobs)))
         for resource in (volcano.LEASES, volcano.PODS):
             self._needed.append(self._follow(resource, self._observe_volcano))
 
     def _follow(self, resource: Resource, sink: Sink) -> Informer:
         informer = Informer(self._api, resource, sink, silence=self._options.watch_silence, on_listed=self._look.set)
         self._informers.append(informer)
-        self._spawn(informer.run())
+        self._spawn(informer.run(), f"informer of {resource.plural}")
         return informer
 
     def _start_admission(self) -> None:
@@ -152,8 +156,17 @@ class Program(Process):
             self._cleanup.push_async_callback(self._admission.stop)
             self._admission.start()
 
+    def _observe(self, take: Sink, changes: Sequence[Change]) -> None:
+        """Have the engine take in what an informer found; nothing more is told about an object that is gone."""
+        for change in changes:
+            if isinstance(change, Gone):
+                self._events.cancel(change.uid)
+        take(changes)
+
     def _see(self, kind: Kind, is_there: bool, raw: dict[str, Any]) -> None:
         self._engine.see(kind, is_there, raw)
+        if not is_there:
+            self._events.cancel(str(raw["metadata"].get("uid")))
         if kind is QUEUE:
             self._neighbours.queue_changed(str(raw["metadata"]["name"]))
 
@@ -163,9 +176,9 @@ class Program(Process):
 
     # -- who writes -----------------------------------------------------------------------------------------------
 
-    async def _begin_leading(self, elector: Elector) -> None:
+    async def _begin_leading(self, previous_holder: str) -> None:
         """Begin to lead, once what the leader before has done was seen."""
-        if elector.previous_holder:
+        if previous_holder:
             await asyncio.gather(*(informer.catch_up() for informer in self._needed))
             _log.info("caught up with the leader before")
         self._leading = True
@@ -206,8 +219,8 @@ class Program(Process):
     def _tell_on_lease(self, kind: str, reason: str, message: str) -> None:
         """Tell about this process where an administrator finds it: on the Lease that it holds."""
         lease = self._options.lease
-        if self._elector is not None:
-            uid = self._elector.lease_uid
+        if self._lease is not None:
+            uid = self._lease.lease_uid
             self._events.tell(
                 Tell(
                     "Lease",
@@ -241,11 +254,11 @@ class Program(Process):
 
     def _ready_problem(self) -> str:
         """Say what the controllers wait for before they work; empty when they can."""
-        return _unlisted(self._needed) or ("" if self._kopf.is_ready else "not listed yet: queues")
+        return unlisted(self._needed) or ("" if self._kopf.is_ready else "not listed yet: queues")
 
     def _serving_problem(self) -> str:
         """Say why no requests should come here: something is not listed, or reviews cannot be answered."""
-        problem = self._ready_problem() or _unlisted(self._informers)
+        problem = self._ready_problem() or unlisted(self._informers) or unheard(self._informers)
         return problem or (self._admission.problem if self._admission is not None else "")
 
     def _configz(self) -> dict[str, Any]:
@@ -257,13 +270,6 @@ class Program(Process):
             "standingAside": self._sign or "",
             "logLevel": logs.level_name(),
         }
-
-
-def _unlisted(informers: Sequence[Informer]) -> str:
-    missing = [informer.resource.plural for informer in informers if not informer.listed]
-    if missing or not informers:
-        return f"not listed yet: {', '.join(dict.fromkeys(missing)) or 'anything'}"
-    return ""
 
 
 def run(options: Options) -> int:

@@ -43,6 +43,9 @@ class Pace:
         self._tokens[key] = (tokens, now)
         return (1 - tokens) / self._per_second
 
+    def __len__(self) -> int:
+        return len(self._tokens)
+
     def forget(self, key: Key) -> None:
         """Forget a key that is no more."""
         self._tokens.pop(key, None)
@@ -77,6 +80,12 @@ class WorkQueue:
     def depth(self) -> Counter[str]:
         """Return how many keys of each kind wait."""
         return Counter({kind: len(waiting) for kind, waiting in self._waiting.items()})
+
+    @property
+    def size(self) -> int:
+        """How many keys are kept: those that wait, for a worker or for their time, and those that failed."""
+        waiting = sum(map(len, self._waiting.values()))
+        return waiting + len(self._under_way) + len(self._timers) + len(self._backoffs)
 
     def add(self, key: Key) -> None:
         """Have a key looked at as soon as a worker is free."""

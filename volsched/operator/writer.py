@@ -118,14 +118,14 @@ class Writer:
     async def _send(
         self, method: str, path: str, kind: Kind, body: object, content_type: str = JSON, resource: str = ""
     ) -> bytes:
-        self._fence.check()
         return await self._api.request(
             method,
             path,
             resource or kind.plural,
             body=msgspec.json.encode(body) if body is not None else None,
             content_type=content_type,
-            within=self._fence.limit(WRITE_TIMEOUT_SECONDS),
+            within=WRITE_TIMEOUT_SECONDS,
+            fence=self._fence,
         )
 
 
