@@ -200,6 +200,73 @@ async def test_a_refused_pod_comes_back_later_each_time_and_others_do_not_wait(
     assert await harness.do(refused) == [Bound(refused.uid, node)]
 
 
+async def test_one_binding_that_is_put_off_for_long_stops_no_other(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    """As by a webhook that a tenant has made; the others are there before it is tried again."""
+    rule = fault_proxy.inject(too_many_requests(3000), method="POST", path="/pods/refused/binding$")
+    harness.executor.execute([harness.bind(harness.make("refused"), node)])
+    await asyncio.to_thread(rule.wait, 1)
+    others = [harness.bind(harness.make(f"p{number}"), node) for number in range(40)]
+
+    changes = await harness.do(*others, changes=40)
+
+    assert {change.uid for change in changes if isinstance(change, Bound)} == {step.uid for step in others}
+    assert rule.hits == 1
+    assert harness.executor.binder.backlog == 1
+
+
+async def test_an_eviction_that_is_put_off_stops_no_binding(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    victims = [harness.make(f"victim-{number}", spec={"nodeName": node}) for number in range(50)]
+    rule = fault_proxy.inject(too_many_requests(3000), method="DELETE", path="/victim-")
+    evictions = [
+        Evict(victim["metadata"]["uid"], harness.namespace, victim["metadata"]["name"], "preempt", "p", "")
+        for victim in victims
+    ]
+    harness.executor.execute(evictions)
+    await asyncio.to_thread(rule.wait, 50)
+    pod = harness.make("one")
+
+    assert await harness.do(harness.bind(pod, node)) == [Bound(pod["metadata"]["uid"], node)]
+    assert rule.hits == 50
+
+
+async def test_a_write_that_is_put_off_again_and_again_is_given_up(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    """Else it would hold its room for as long as a tenant's webhook likes."""
+    fault_proxy.inject(too_many_requests(1), method="POST", path="/pods/refused/binding$")
+    pod = harness.make("refused")
+
+    [change] = await harness.do(harness.bind(pod, node))
+
+    assert isinstance(change, BindFailed)
+    assert change.retry_at is not None
+
+
+async def test_a_server_that_has_too_much_to_do_is_given_a_pause_that_ends(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    """API priority and fairness answers before it looks at what is asked, in plain words; here it asks for an hour."""
+    text = "Too many requests, please try again later."
+    busy = Respond(429, text, content_type="text/plain", retry_after=3000)
+    rule = fault_proxy.inject(busy, method="POST", path="/binding$", times=1)
+    steps = [harness.bind(harness.make(f"p{number}"), node) for number in range(5)]
+    harness.executor.execute(steps[:1])
+    await asyncio.to_thread(rule.wait, 1)
+    await harness.until(lambda: harness.executor.binder._brake.pause)
+
+    harness.changes.clear()
+    harness.executor.execute(steps[1:])
+    await asyncio.sleep(1.0)
+    assert harness.changes == []
+
+    await harness.until(lambda: len(harness.changes) == 5)
+    assert {change.uid for change in harness.changes if isinstance(change, Bound)} == {step.uid for step in steps}
+
+
 async def test_no_binding_is_sent_to_a_node_that_is_gone_or_another_one(
     harness: Harness, node: str, fault_proxy: FaultProxy
 ) -> None:

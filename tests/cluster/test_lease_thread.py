@@ -91,9 +91,7 @@ def test_controllers_whose_loop_is_busy_for_longer_than_the_lease_lasts_keep_it(
     assert leader.terminate() == 0
 
 
-def test_a_program_that_is_stuck_does_not_keep_the_lease(
-    installed: Installed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_is_stuck_does_not_keep_the_lease(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SchedulerProcess, "prelude", SOON_STUCK)
     leader = installed.start("--plain-pods", "direct", *QUICK_LEASE).wait_leading()
     before = holder(installed, LEASE)

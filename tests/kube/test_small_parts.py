@@ -11,6 +11,7 @@ import pytest
 
 from volsched.kube import client
 from volsched.kube.backoff import Backoff
+from volsched.kube.brake import Brake
 from volsched.kube.client import RateLimiter, parsed
 from volsched.kube.elector import LeaseSettings
 from volsched.kube.errors import ApiError, FenceError, KubeSetupError
@@ -22,6 +23,7 @@ from volsched.kube.pod_bodies import binding_body, disruption_body, gate_body
 from volsched.kube.resources import Resource, keep_pod, watched
 from volsched.kube.statuses import condition_body, merged_conditions
 from volsched.kube.views import Refusal, Views
+from volsched.kube.wire import Answer
 from volsched.model import api
 from volsched.model.changes import Bound, Gone, Put
 from volsched.model.job import Condition
@@ -114,6 +116,38 @@ def test_what_an_error_means(error: ApiError, transient: bool, doubtful: bool, g
 def test_an_answer_that_is_no_json_is_an_error_of_ours() -> None:
     with pytest.raises(ApiError, match="not JSON"):
         parsed(b"<html>")
+
+
+def answered(status: int, body: str, **headers: str) -> ApiError:
+    return client._refusal(Answer(status, "Too Many Requests", headers, body.encode()))
+
+
+BEFORE_LOOKING = "Too many requests, please try again later.\n"
+"""What the API server says before it has looked at what is asked for (API priority and fairness)."""
+
+BUDGET = '{"kind":"Status","reason":"TooManyRequests","details":{"retryAfterSeconds":10},"message":"disruption budget"}'
+
+
+@pytest.mark.parametrize(
+    ("error", "overload", "wait", "pause"),
+    [
+        (answered(429, BEFORE_LOOKING, **{"retry-after": "1"}), True, 1, 1),
+        (answered(429, BEFORE_LOOKING), True, 1, 1),
+        (answered(429, BEFORE_LOOKING, **{"retry-after": "3600"}), True, 5, 5),
+        (answered(429, BUDGET), False, 10, 0),
+        (answered(429, BUDGET, **{"retry-after": "1e9"}), False, 30, 0),
+        (answered(429, BUDGET, **{"retry-after": "-5"}), False, 10, 0),
+        (answered(429, BUDGET, **{"retry-after": "nan"}), False, 10, 0),
+    ],
+)
+def test_only_an_overloaded_server_slows_a_lane_and_never_for_long(
+    error: ApiError, overload: bool, wait: float, pause: float
+) -> None:
+    brake = Brake()
+
+    assert error.is_overload == overload
+    assert brake.refused(error) == wait
+    assert pause - 1 < brake.pause <= pause
 
 
 # --- the fence ------------------------------------------------------------------------------------------------------

@@ -67,6 +67,11 @@ class Verdicts(Generic[T]):
         except ConfigError as error:
             self._refuse(error, REFUSED, text_hash(text))
             return error
+        except Exception as unforeseen:  # whatever it is, what is in force stays, and a text that is mended is taken
+            _log.exception("a configuration could not be judged", source=self._state.source)
+            failed = ConfigError("", f"it could not be judged: {type(unforeseen).__name__}: {unforeseen}")
+            self._refuse(failed, REFUSED, text_hash(text))
+            return failed
         state = self._state
         state.judge(LOADED, text_hash(text))
         self.text_in_force = text
