@@ -142,9 +142,8 @@ class Program(Process):
             self._report,
             in_flight=options.binds_in_flight,
         )
-        inbox = {"inbox.changes": lambda: len(self._inbox)}
         following = tables_of(self._informers, lambda: self._apis(self._api))
-        for tables in (self._executor.tables(), views.tables(), following, inbox):
+        for tables in (self._executor.tables(), views.tables(), self._inbox.tables(), following):
             self._tables.add(tables)
         await self._serve()
         for step in (self._end_lease, self._cancel_tasks, self._stop_executor, self._stop_thread):
