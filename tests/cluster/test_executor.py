@@ -267,6 +267,26 @@ async def test_a_server_that_has_too_much_to_do_is_given_a_pause_that_ends(
     assert {change.uid for change in harness.changes if isinstance(change, Bound)} == {step.uid for step in steps}
 
 
+async def test_what_fails_over_one_write_takes_no_other_with_it(
+    harness: Harness, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one worker that there is dies over the first pod, twice: also when it tells that it failed."""
+    binder = harness.executor.binder
+    monkeypatch.setattr(binder, "_limit", 1)
+    odd, *others = [harness.bind(harness.make(f"p{number}"), node) for number in range(4)]
+
+    def report(change: Change) -> None:
+        if isinstance(change, Bound | BindFailed) and change.uid == odd.uid:
+            raise ZeroDivisionError
+        harness.changes.append(change)
+
+    monkeypatch.setattr(binder, "_report", report)
+
+    changes = await harness.do(odd, *others, changes=3)
+
+    assert {change.uid for change in changes if isinstance(change, Bound)} == {step.uid for step in others}
+
+
 async def test_no_binding_is_sent_to_a_node_that_is_gone_or_another_one(
     harness: Harness, node: str, fault_proxy: FaultProxy
 ) -> None:

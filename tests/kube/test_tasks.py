@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 import structlog.testing
 
+import volsched
 from volsched.kube.tasks import Tasks
 
 
@@ -94,3 +97,19 @@ async def test_finishing_lets_tasks_end_and_cancels_those_that_do_not() -> None:
     with pytest.raises(asyncio.CancelledError):
         endless.result()
     assert group.failures == []
+
+
+AWAITED = ("kube/tasks.py", "kube/informer.py", "kube/config_source.py", "process.py")
+"""Beside the group itself: where a task is awaited by who begins it."""
+
+
+def test_nobody_begins_a_task_outside_a_group() -> None:
+    root = Path(volsched.__file__).parent
+    begins = re.compile(r"\b(create_task|ensure_future)\(")
+    found = [
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if "testing" not in path.parts and begins.search(path.read_text())
+    ]
+
+    assert sorted(found) == sorted(AWAITED)
