@@ -188,6 +188,7 @@ class Process(ABC):
         if not self._is_clean_end:
             self._fence.close()
         await self._cleanup.aclose()
+        await self._tasks.stop()
 
 
 def run_process(make: Callable[[], Process]) -> int:

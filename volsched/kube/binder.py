@@ -280,11 +280,11 @@ class Binder:
         if self._prebinder is not None and not job.prepared and self._prebinder.is_needed(step):
             self._prepare(job, step, self._prebinder)
             return
+        if (other := self._under_way(step.uid)) is not None:
+            await other
         if not self._views.node_exists(step.node, step.node_uid):
             self._failed(step, "the node is gone", time.time())
             return
-        if (other := self._under_way(step.uid)) is not None:
-            await other
         try:
             await self._write("POST", _pod_path(step, "/binding"), "pods/binding", binding_body(step))
         except ApiError as error:
