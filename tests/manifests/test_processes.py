@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.scheduling import LEASE, eventually
 from tests.manifests.applying import applied, apply, delete, installed
+from tests.manifests.dockerfile import Image
 from tests.manifests.examples import CONFIGURATION, EXAMPLES, NODES, WORKLOADS, observed, simulated
 from tests.manifests.processes import Processes
 from tests.manifests.rendering import MANIFESTS
@@ -20,10 +21,10 @@ TOUR = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path != NODES]
 
 @pytest.fixture(scope="module")
 def standalone(
-    cluster: ControlPlane, example_nodes: None, tmp_path_factory: pytest.TempPathFactory
+    cluster: ControlPlane, example_nodes: None, image: Image, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Processes]:
     with installed(cluster, STANDALONE):
-        processes = Processes(cluster, tmp_path_factory.mktemp("standalone"))
+        processes = Processes(cluster, image, tmp_path_factory.mktemp("standalone"))
         try:
             processes.wait_ready()
             yield processes
