@@ -10,11 +10,14 @@ import base64
 import functools
 import os
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.container import Container, Mount
+import pytest
+
+from tests.container import Container, Mount, why_not
 from tests.manifests.dockerfile import Image
 from tests.manifests.pod_network import Address, PodNetwork
 from volsched.testing.controlplane import ControlPlane
@@ -31,6 +34,8 @@ class Kubelet:
     """Makes containers and networks for pods, below a folder."""
 
     def __init__(self, cluster: ControlPlane, image: Image, folder: Path) -> None:
+        if why_not():
+            pytest.skip(f"nothing can be started here as the image starts it: {why_not()}")
         self._cluster, self._image = cluster, image
         self._folder = folder
         self._service = cluster.api.get(_SERVICE)["spec"]
@@ -55,6 +60,14 @@ class Kubelet:
             [*self._image.mounts, *self._mounts(pod, spec)],
             hostname=pod["metadata"]["name"],
         )
+
+    def run(self, pod: Json) -> subprocess.CompletedProcess[str]:
+        """Run a pod's container to its end."""
+        network = self.network()
+        try:
+            return network.inside(self.container(pod).run, self.root(pod))
+        finally:
+            network.close()
 
     def root(self, pod: Json) -> Path:
         """The folder for the root file system of a pod's container."""

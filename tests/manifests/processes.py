@@ -1,6 +1,6 @@
 """The processes of an installed overlay: started here as containers of the image, as the pods on the API server say.
 
-There are as many as there are pods of the Deployments. What a kubelet would do with them is done by hand, see kubelet.py.
+There are as many as there are pods of the Deployments. What a kubelet would do with them kubelet.py does.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-import pytest
-
 from tests.cluster.scheduling import LoggedProcess, eventually
-from tests.container import why_not
 from tests.manifests.dockerfile import Image
 from tests.manifests.examples import Outcome, observed
 from tests.manifests.kubelet import Kubelet
@@ -53,8 +50,6 @@ class Processes:
     """All replicas of the Deployments that are installed."""
 
     def __init__(self, cluster: ControlPlane, image: Image, folder: Path) -> None:
-        if why_not():
-            pytest.skip(f"processes cannot be started as the image starts them: {why_not()}")
         self.cluster = cluster
         self.kubelet = Kubelet(cluster, image, folder)
         self.replicas: dict[str, list[Replica]] = {}
