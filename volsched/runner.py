@@ -34,6 +34,7 @@ from volsched.kube.executor import ClusterExecutor
 from volsched.kube.http import Pages, Server
 from volsched.kube.inbox import Inbox
 from volsched.kube.informer import SILENCE_SECONDS, Informer
+from volsched.kube.node_selection import NodeSelection
 from volsched.kube.resources import watched
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.schemas import follow_queue_schema
@@ -68,6 +69,7 @@ class Options:
     schedule_period: float = 1.0
     settle: float = 0.0
     default_queue: str = "default"
+    node_selector: tuple[tuple[str, str], ...] = ()
     plain_pods: str = ""
     leader_elect: bool = True
     lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("kube-system", "volsched"))
@@ -172,7 +174,10 @@ class Program(Process):
         await server.start(addresses)
 
     def _start_informers(self, views: Views) -> None:
-        def sink(changes: Sequence[Change]) -> None:
+        selection = NodeSelection(self._options.node_selector)
+
+        def sink(found: Sequence[Change]) -> None:
+            changes = selection.of(found)
             views.observe(changes)
             self._inbox.put(changes)
 

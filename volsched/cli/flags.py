@@ -134,7 +134,7 @@ def lease_from(flags: dict[str, Any], name: str, namespace: str) -> Any:
     from volsched.kube.elector import LeaseSettings  # noqa: PLC0415 - `volsched --help` needs none of this
 
     lease = LeaseSettings(
-        flags["leader_elect_resource_namespace"] or namespace,
+        flags["lock_object_namespace"] or flags["leader_elect_resource_namespace"] or namespace,
         flags["leader_elect_resource_name"] or name,
         flags["leader_elect_lease_duration"],
         flags["leader_elect_renew_deadline"],
