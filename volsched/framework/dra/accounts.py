@@ -208,9 +208,13 @@ class DeviceAccounts(Observer):
         self._rise(claim.owner)
         self._sit(self._cluster.tasks[claim.owner])
 
+    def _is_known(self, key: str) -> bool:
+        """Say whether there is anything that tells what a claim counts for."""
+        return key in self._cluster.devices.claims or key in self._cluster.devices.in_flight
+
     def _recharge(self, key: str) -> None:
-        before, devices = self._charges.get(key), self._cluster.devices
-        if before is None or not (key in devices.claims or key in devices.in_flight):
+        before = self._charges.get(key)
+        if before is None or not self._is_known(key):
             return
         after = self._charges[key] = self._read(key)
         if after == before:
