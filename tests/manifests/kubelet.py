@@ -73,6 +73,10 @@ class Kubelet:
         """The folder for the root file system of a pod's container."""
         return self._folder / pod["metadata"]["name"] / "root"
 
+    def volume(self, pod: Json, name: str) -> Path:
+        """The folder that is one of a pod's volumes."""
+        return self._folder / pod["metadata"]["name"] / "volumes" / name
+
     def _user(self, pod: Json) -> str:
         security = pod["spec"]["securityContext"]
         if "runAsUser" not in security:
@@ -107,7 +111,7 @@ class Kubelet:
             yield Mount(self._volume(pod, volume), mount["mountPath"], writable)
 
     def _volume(self, pod: Json, volume: Json) -> Path:
-        folder = self._folder / pod["metadata"]["name"] / "volumes" / volume["name"]
+        folder = self.volume(pod, volume["name"])
         folder.mkdir(parents=True)
         if "emptyDir" in volume:
             folder.chmod(0o777)

@@ -22,6 +22,7 @@ class Replica(LoggedProcess):
     """The container of one pod, in a network of its own."""
 
     def __init__(self, kubelet: Kubelet, pod: Json, log: Path) -> None:
+        self.pod = pod
         self._command = kubelet.container(pod).command(kubelet.root(pod))
         self.network = kubelet.network()
         super().__init__(log)

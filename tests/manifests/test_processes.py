@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +56,17 @@ def test_the_example_cluster_becomes_what_simulate_says(cluster: ControlPlane, s
         for path in reversed(TOUR):
             delete(cluster, "-f", path)
         apply(cluster, STANDALONE)
+
+
+def test_what_the_scheduler_believes_is_left_in_its_volume(standalone: Processes) -> None:
+    [leader] = standalone.leaders(standalone.replicas["volsched-scheduler"])
+
+    leader.process.send_signal(signal.SIGUSR2)
+
+    path = Path(leader.wait_for("dumped the mirror")["path"])
+    assert path.parent == Path("/tmp")  # noqa: S108 - where the manifest has the volume
+    left = standalone.kubelet.volume(leader.pod, "tmp") / path.name
+    assert json.loads(left.read_text())["queues"].keys() >= {"default", "root"}
 
 
 def test_nobody_was_refused_anything(standalone: Processes) -> None:
