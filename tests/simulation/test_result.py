@@ -79,6 +79,23 @@ def test_scores_are_there_when_asked_for_and_only_for_pods_that_were_placed() ->
     assert "scores" not in result(*small(), config=scored)
 
 
+EVICTING = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}]
+"""
+
+
+def test_a_pod_that_matches_no_node_lets_the_run_settle_whatever_the_actions() -> None:
+    found = result(node("n1"), pod("astray", nodeSelector={"zone": "nowhere"}), config=EVICTING)
+    assert (found["settled"], found["cycles"]) == (True, 2)
+    assert "preemption: 0/1 nodes are available" in pending(found)["astray"]["message"]
+    assert [event["reason"] for event in found["events"] if event["object"] == "Pod/default/astray"] == [
+        "FailedScheduling"
+    ]
+
+
 def test_a_run_stops_when_a_cycle_changes_nothing_or_after_the_last_one() -> None:
     whole = result(*small())
     assert whole["settled"] is True
