@@ -128,6 +128,13 @@ def test_every_verb_can_be_imported(image: Builder) -> None:
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
+def test_files_that_are_no_modules_are_in_it_too(image: Builder, tmp_path: Path) -> None:
+    manifest = tmp_path / "pod.yaml"
+    manifest.write_text("{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {nodeselector: {}}}")
+
+    assert "did you mean nodeSelector?" in run(image, "volsched", "validate", "-f", str(manifest)).stdout
+
+
 def test_a_process_that_cannot_start_says_why(image: Builder) -> None:
     done = run(image, "volsched", "run", "--kubeconfig", "/nowhere")
 

@@ -316,6 +316,19 @@ def test_sections_without_rows_are_left_out_and_long_reasons_are_wrapped() -> No
     assert all(line.startswith(" " * first.index("0/1")) for line in rest)
 
 
+def test_the_headline_counts_jobs_that_have_no_pods_because_they_were_not_admitted() -> None:
+    """Seed 001, 2.4.2: the pods of a Volcano Job are not made while its PodGroup is refused."""
+    quota = queue("team", capability={"cpu": "3"})
+    job = volcano_job("train", {"worker": 4}, minAvailable=4, queue="team")
+    enforcing = f"{LEAN}- plugins: [{{name: proportion}}]\n"
+
+    assert page(node("n1"), quota, job, config=enforcing)[0] == "0 pods placed, 1 PodGroup not admitted after 2 cycles."
+    assert page(node("n1"), quota, job, pod("p"), pod("big", cpu=99), config=enforcing)[0] == (
+        "1 pod placed, 1 waiting, 1 PodGroup not admitted after 3 cycles."
+    )
+    assert page(node("n1"), group("empty", 2))[0] == "0 pods placed, 1 PodGroup without pods after 2 cycles."
+
+
 def test_a_run_that_did_not_settle_says_what_to_do() -> None:
     assert page(*small(), cycles=1)[0].endswith("after 1 cycle; not settled yet, allow more with --cycles.")
 

@@ -28,3 +28,4 @@ class Options:
     healthz_address: str = ":11251"
     watch_silence: float = SILENCE_SECONDS
     webhooks: Listening | None = None
+    webhook_strict: bool = False
