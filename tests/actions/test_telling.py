@@ -81,6 +81,21 @@ def test_what_is_refused_again_for_the_same_reason_is_not_told_again_when_someth
         assert on.scheduler.mirror.cluster.tasks["pod-default-p"].refusal is not None
 
 
+def test_a_pod_that_is_tried_in_every_session_is_not_told_again_in_those_that_seek_no_victims() -> None:
+    """Where another pod's placement could help, a job is not parked; victims are sought after changes alone."""
+    given = a_cluster().node("n1", cpu=4, labels={"zone": "a"}).group("g")
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    given.pod("g-0", "g", cpu=8, spec={"topologySpreadConstraints": [spread]})
+    on = rig(given, EVICTING)
+    first = cycle(on)
+    decision = cycle(on, *echo(on, given, first))
+    assert "preemption: " in decision.waiting["g-0"]
+
+    for _ in range(3):
+        idle = cycle(on)
+        assert (idle.steps, idle.waiting["g-0"]) == ([], decision.waiting["g-0"])
+
+
 def test_who_waits_is_told_why_and_who_was_bound_is_told_nothing() -> None:
     decision = cycle(rig(world(), DEFAULT))
 

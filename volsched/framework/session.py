@@ -758,6 +758,10 @@ class Session:
             self.refused_jobs[job.key] = job
             self.cluster.touched[job.key] = job
 
+    def refusal_before(self, task: TaskInfo) -> Verdict | None:
+        """Return why a task waited when the session began; for tasks that were refused since."""
+        return self._refusals_before[task]
+
     def newly_refused(self) -> dict[str, TaskInfo]:
         """Return, by uid, the tasks that wait for another reason than when the session began.
 
