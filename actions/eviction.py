@@ -28,7 +28,7 @@ from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import NodeRefusals
+from volsched.model.verdict import NodeRefusals, Verdict
 
 KEEP_BUDGETS = "respectDisruptionBudgets"
 LEAST_HARM = "leastImportantVictims"
@@ -53,6 +53,10 @@ PROTECTED = "pods that may not be evicted for it"
 BUDGETS = "pods protected by disruption budgets"
 TOO_SMALL = "too little room even without the pods that may be evicted"
 NO_USE = "Preemption is not helpful for scheduling"
+
+_LABEL = {"preempt": "preemption"}
+"""What an action is called in messages, when that is not its name."""
+_LABELS = ("preemption: ", "reclaim: ")
 
 Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
 """The plugins' say on whom of the candidates a task may evict."""
@@ -262,7 +266,7 @@ def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
         refusal = of_job
     if refusal is None:
         return
-    label = "preemption" if session.action == "preempt" else session.action
+    label = _LABEL.get(session.action, session.action)
     base = refusal.message.partition(f" {label}: ")[0].removesuffix(";")
     text = f"{base}{'' if base.endswith('.') else ';'} {label}: {failures.text(len(session.cluster.rows))}"
     session.refuse_task(task, msgspec.structs.replace(refusal, message=text))
@@ -284,11 +288,33 @@ def _waits_on_leavers(session: Session, task: TaskInfo) -> bool:
 
 
 def starving(session: Session) -> list[JobInfo]:
-    """Jobs that lack room, those left out for which this action found nobody when the cluster was as it is now."""
-    action, changes = session.action, session.cluster.changes
-    unhunted = [job for job in session.cluster.waiting.values() if job.hunted_at.get(action) != changes]
+    """Jobs that lack room, those left out for which this action found nobody when the cluster was as it is now.
+
+    One with a promise is not: allocate may have taken that back in this session, as its gang cannot start.
+    """
+    cluster = session.cluster
+    action, changes = session.action, cluster.changes
+    promised = {task.job for task in cluster.nominated.values()}
+    unhunted = [job for job in cluster.waiting.values() if job.hunted_at.get(action) != changes or job in promised]
+    _keep_explanations(session)
     jobs = considered(session, unhunted)
     return [job for job in jobs if session.is_starving(job)]
+
+
+def _keep_explanations(session: Session) -> None:
+    """Let tasks that were refused again say why evicting does not help, where nobody is sought again for them."""
+    for task in list(session.refused.values()):
+        job, before = task.job, session.refusal_before(task)
+        if job is None or before is None or job.hunted_at.get(session.action) != session.cluster.changes:
+            continue
+        if task.refusal is not None and _explains(before, task.refusal):
+            session.refuse_task(task, before)
+
+
+def _explains(before: Verdict, now: Verdict) -> bool:
+    """Whether a refusal is another one and what eviction added to it."""
+    added = before.message.removeprefix(now.message).lstrip("; ")
+    return added.startswith(_LABELS) and msgspec.structs.replace(before, message=now.message) == now
 
 
 def note_hunted(session: Session, jobs: Sequence[JobInfo]) -> None:

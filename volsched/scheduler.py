@@ -200,16 +200,16 @@ class Scheduler:
             statuses.append((job, status))
             self._backlog.count(job)
         steps.extend(groups.writes(statuses))
+        refused_jobs = session.newly_refused_jobs()
         for job in jobs:
-            if job.key in session.refused_jobs:
+            if job.key in refused_jobs:
                 steps.extend(reporter.about_job(job))
-        refused = {**session.refused, **{task.uid: task for task in self.mirror.take_failed()}}
+        newly_refused = session.newly_refused()
+        refused = {**newly_refused, **{task.uid: task for task in self.mirror.take_failed()}}
         for task in sorted(refused.values(), key=lambda t: t.key):
             if task.status is TaskStatus.PENDING:
                 steps.extend(reporter.about_task(task))
-        steps.extend(
-            reporter.about_nomination(task) for uid, task in session.renominated.items() if uid not in session.refused
-        )
+        steps.extend(reporter.about_nomination(t) for t in session.newly_nominated() if t.uid not in newly_refused)
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(self._holdings.writes())

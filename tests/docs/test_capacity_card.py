@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.docs.pages import DOCS, blocks
 from volsched.registry import load_profile
-from volsched.simulation.manifests import read_documents, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import take_stock
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import simulate
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from tests.docs.pages import DOCS
 from volsched.registry import load_profile
-from volsched.simulation.manifests import documents_in, take_stock
+from volsched.simulation.documents import documents_in
+from volsched.simulation.manifests import take_stock
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import simulate
 

@@ -18,7 +18,8 @@ from volsched.framework.arguments import Argument
 from volsched.framework.configuration import SWITCHES
 from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, ConfigurationError
 from volsched.registry import ACTIONS, PLUGINS, load_configuration, load_profile
-from volsched.simulation.manifests import read_documents, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import take_stock
 
 PAGE = DOCS / "configuration.md"
 

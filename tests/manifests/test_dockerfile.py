@@ -29,11 +29,13 @@ def run(image: Image, tmp_path: Path) -> Run:
     """Runs something in a container of the image in which nothing can be written."""
     if why_not():
         pytest.skip(f"no containers by hand: {why_not()}")
-    examples = Mount(ROOT / "manifests/examples", "/examples")
+    given = tmp_path / "given"
+    given.mkdir()
+    shown = [Mount(ROOT / "manifests/examples", "/examples"), Mount(given, "/given")]
     roots = itertools.count()
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        made = Container(words, FINAL.environment, FINAL.user, [*image.mounts, examples])
+        made = Container(words, FINAL.environment, FINAL.user, [*image.mounts, *shown])
         return made.run(tmp_path / f"root-{next(roots)}")
 
     return run
@@ -106,6 +108,13 @@ def test_every_verb_can_be_imported(run: Run) -> None:
     for verb in ("run", "controllers", "certificates", "simulate", "validate"):
         done = run("volsched", verb, "--help")
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def test_files_that_are_no_modules_are_in_it_too(run: Run, tmp_path: Path) -> None:
+    manifest = tmp_path / "given" / "pod.yaml"
+    manifest.write_text("{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {nodeselector: {}}}")
+
+    assert "did you mean nodeSelector?" in run("volsched", "validate", "-f", "/given/pod.yaml").stdout
 
 
 def test_a_process_that_cannot_start_says_why(run: Run) -> None:

@@ -79,6 +79,23 @@ def test_scores_are_there_when_asked_for_and_only_for_pods_that_were_placed() ->
     assert "scores" not in result(*small(), config=scored)
 
 
+EVICTING = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}]
+"""
+
+
+def test_a_pod_that_matches_no_node_lets_the_run_settle_whatever_the_actions() -> None:
+    found = result(node("n1"), pod("astray", nodeSelector={"zone": "nowhere"}), config=EVICTING)
+    assert (found["settled"], found["cycles"]) == (True, 2)
+    assert "preemption: 0/1 nodes are available" in pending(found)["astray"]["message"]
+    assert [event["reason"] for event in found["events"] if event["object"] == "Pod/default/astray"] == [
+        "FailedScheduling"
+    ]
+
+
 def test_a_run_stops_when_a_cycle_changes_nothing_or_after_the_last_one() -> None:
     whole = result(*small())
     assert whole["settled"] is True
@@ -297,6 +314,19 @@ def test_sections_without_rows_are_left_out_and_long_reasons_are_wrapped() -> No
     first, *rest = lines[lines.index("WAITING") + 2 : lines.index("NODES") - 1]
     assert len(rest) >= 1
     assert all(line.startswith(" " * first.index("0/1")) for line in rest)
+
+
+def test_the_headline_counts_jobs_that_have_no_pods_because_they_were_not_admitted() -> None:
+    """Seed 001, 2.4.2: the pods of a Volcano Job are not made while its PodGroup is refused."""
+    quota = queue("team", capability={"cpu": "3"})
+    job = volcano_job("train", {"worker": 4}, minAvailable=4, queue="team")
+    enforcing = f"{LEAN}- plugins: [{{name: proportion}}]\n"
+
+    assert page(node("n1"), quota, job, config=enforcing)[0] == "0 pods placed, 1 PodGroup not admitted after 2 cycles."
+    assert page(node("n1"), quota, job, pod("p"), pod("big", cpu=99), config=enforcing)[0] == (
+        "1 pod placed, 1 waiting, 1 PodGroup not admitted after 3 cycles."
+    )
+    assert page(node("n1"), group("empty", 2))[0] == "0 pods placed, 1 PodGroup without pods after 2 cycles."
 
 
 def test_a_run_that_did_not_settle_says_what_to_do() -> None:

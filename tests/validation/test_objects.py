@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.simulation.clusters import Manifest, group, node, pod, queue, stock, volcano_job, workload
-from volsched.simulation.manifests import completed, decode, read_documents, subject_of, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import completed, decode, subject_of, take_stock
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
 

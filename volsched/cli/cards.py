@@ -10,10 +10,9 @@ import click
 from plugins.capacity_card.amounts import whole
 from plugins.capacity_card.stock import Stock, stock_of
 from volsched.cli.flags import output_flag
-from volsched.cli.output import print_result, refuse, width
-from volsched.cli.sources import check_source, read_cluster, source_flags
+from volsched.cli.output import print_result, width
+from volsched.cli.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.model import api
-from volsched.simulation.manifests import InputError, read_documents, take_stock
 from volsched.simulation.table import section
 
 
@@ -51,10 +50,7 @@ def cards(paths: tuple[str, ...], output: str, **flags: Any) -> None:
 def _nodes(paths: Sequence[str], flags: dict[str, Any]) -> Iterable[api.Node]:
     if not paths:
         return (found for found in read_cluster(flags, ["Node"]) if isinstance(found, api.Node))
-    try:
-        return take_stock(read_documents(paths)).of(api.Node)
-    except InputError as error:
-        refuse(error)
+    return read_manifests(paths).of(api.Node)
 
 
 def _result(stock: Stock) -> dict[str, Any]:

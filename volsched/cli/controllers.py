@@ -69,6 +69,14 @@ from volsched.cli.volcano_flags import (
     metavar="FILE",
     help="Its private key, followed as well.",
 )
+@click.option(
+    "--webhook-strict",
+    type=bool,
+    is_flag=False,
+    flag_value="true",
+    default=False,
+    help="Refuse what has a field that nobody knows; else it is warned of.",
+)
 @leader_flags("volsched-controllers", "the pod's own, else volsched-system", "controllers processes")
 @server_flags
 @watch_flag
@@ -120,6 +128,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         healthz_address=flags["healthz_address"],
         watch_silence=flags["watch_silence"],
         webhooks=webhooks,
+        webhook_strict=flags["webhook_strict"],
     )
 
 

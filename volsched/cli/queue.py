@@ -15,14 +15,15 @@ from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.cli import queue_view
 from volsched.cli.flags import SETTINGS, check_configmap, output_flag, together
 from volsched.cli.output import print_result, refuse, say, width
-from volsched.cli.sources import check_source, read_cluster, read_config_map, source_flags
+from volsched.cli.sources import check_source, read_cluster, read_config_map, read_manifests, source_flags
 from volsched.framework.arguments import nearest
 from volsched.framework.loading import find_in_data
 from volsched.framework.validation import Surroundings
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.errors import ConfigError
-from volsched.simulation.manifests import InputError, Inventory, read_documents, read_text, take_stock
+from volsched.simulation.documents import InputError, read_text
+from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
 from volsched.simulation.world import World
 
@@ -143,7 +144,7 @@ class _State:
 
     def __init__(self, paths: Sequence[str], flags: dict[str, Any]) -> None:
         _check(paths, flags)
-        inventory = _inventory(paths) if paths else None
+        inventory = read_manifests(paths) if paths else None
         text, self.origin = _configuration(inventory, flags)
         self.arguments = _arguments(text, self.origin)
         mirror = _mirror(flags, is_live=inventory is None)
@@ -166,13 +167,6 @@ def _check(paths: Sequence[str], flags: dict[str, Any]) -> None:
     if flags["config"] and flags["scheduler_configmap"]:
         raise click.UsageError("--config and --scheduler-configmap exclude each other")
     check_configmap(flags)
-
-
-def _inventory(paths: Sequence[str]) -> Inventory:
-    try:
-        return take_stock(read_documents(paths))
-    except InputError as error:
-        refuse(error)
 
 
 def _mirror(flags: Mapping[str, Any], *, is_live: bool) -> Mirror:

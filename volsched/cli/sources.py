@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
 from volsched.cli.flags import FILES_HELP, connection_flags, files_flag
-from volsched.cli.output import say
+from volsched.cli.output import refuse, say
 from volsched.model import api
+from volsched.simulation.documents import InputError, InputProblem, read_documents
+from volsched.simulation.kinds import LeftOut
+from volsched.simulation.manifests import Inventory, take_stock
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 EXIT_CLUSTER: Final = 1
 """The API server did not answer, or refused."""
+
+_NUMBER: Final = re.compile(r"\[[0-9]+\]")
+"""A place in a list, inside a field."""
 
 _CONNECTION: Final = {"kubeconfig": "--kubeconfig", "kube_context": "--context", "master": "--master"}
 
@@ -30,6 +37,35 @@ def check_source(paths: Sequence[str], flags: dict[str, Any]) -> None:
     given = [flag for name, flag in _CONNECTION.items() if flags[name]]
     if paths and given:
         raise click.UsageError(f"-f reads manifests and {given[0]} a cluster; give one of them")
+
+
+def read_manifests(paths: Sequence[str], *, strict: bool = False, at_max: bool = False) -> Inventory:
+    """Return what manifests hold, after a word about what is left out or doubtful; ends when they are wrong."""
+    try:
+        inventory = take_stock(read_documents(paths), strict=strict, at_max=at_max)
+    except InputError as error:
+        refuse(error)
+    say_left_out(inventory.left_out)
+    for doubt in _once(inventory.doubts):
+        say(doubt, "warning")
+    return inventory
+
+
+def say_left_out(left_out: LeftOut) -> None:
+    """Say in one line what was left out of an input; it is a warning when pods are missing for it."""
+    if left_out:
+        say(str(left_out), "warning" if left_out.has_pods else "note")
+
+
+def _once(doubts: Sequence[InputProblem]) -> Iterator[str]:
+    """Yield each doubt about a field in the words of the first object that has it, and how many others do."""
+    alike: dict[tuple[str, str, str], list[InputProblem]] = {}
+    for doubt in doubts:
+        kind = doubt.subject.partition("/")[0]
+        alike.setdefault((kind, _NUMBER.sub("[]", doubt.field), doubt.message), []).append(doubt)
+    for first, *others in alike.values():
+        subjects = {other.subject for other in others} - {first.subject}
+        yield f"{first} (and in {len(subjects)} more)" if subjects else str(first)
 
 
 def read_cluster(flags: dict[str, Any], kinds: Sequence[str]) -> list[api.ApiObject]:

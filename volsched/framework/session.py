@@ -159,8 +159,9 @@ class Session:
         self.evicted: dict[str, TaskInfo] = {}
         self.hunts: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
-        self.renominated: dict[str, TaskInfo] = {}
         self.refused_jobs: dict[str, JobInfo] = {}
+        self._refusals_before: dict[TaskInfo | JobInfo, Verdict | None] = {}
+        self._nominations_before: dict[TaskInfo, tuple[str, bool]] = {}
         self.unschedulable: dict[str, bool] = {}
         self.told: list[Tell] = []
         self._accounts = accounts
@@ -610,8 +611,7 @@ class Session:
         if node is None:
             return
         if nominate:
-            self.cluster.nominate(task, node.name, sent=True)
-            self.renominated[task.uid] = task
+            self._nominate(task, node.name)
         self.refuse_task(task, waits_for_room(task, node))
 
     def forget_promise(self, task: TaskInfo) -> None:
@@ -624,8 +624,15 @@ class Session:
     def give_up_nomination(self, task: TaskInfo) -> None:
         """No room is being made for a task any more."""
         if task.nominated:
-            self.cluster.nominate(task, "", sent=True)
-            self.renominated[task.uid] = task
+            self._nominate(task, "")
+
+    def _nominate(self, task: TaskInfo, node: str) -> None:
+        before = self._nominations_before.setdefault(task, (task.nominated, task.nomination_sent))
+        self.cluster.nominate(task, node, sent=before != (node, False))
+
+    def newly_nominated(self) -> list[TaskInfo]:
+        """Return the tasks for which room is made on another node than when the session began, or no longer."""
+        return [task for task, (node, _) in self._nominations_before.items() if task.nominated != node]
 
     def keep_promises(self) -> None:
         """Hold the room that earlier sessions made for tasks, the most important first; give up what is lost.
@@ -737,6 +744,7 @@ class Session:
     def refuse_task(self, task: TaskInfo, verdict: Verdict) -> None:
         """Leave with a task why it waits."""
         if task.refusal != verdict:
+            self._refusals_before.setdefault(task, task.refusal)
             task.refusal = verdict
             self.refused[task.uid] = task
             if task.job is not None:
@@ -745,9 +753,26 @@ class Session:
     def refuse_job(self, job: JobInfo, verdict: Verdict | None) -> None:
         """Leave with a job why it waits; None takes that back."""
         if job.refusal != verdict:
+            self._refusals_before.setdefault(job, job.refusal)
             job.refusal = verdict
             self.refused_jobs[job.key] = job
             self.cluster.touched[job.key] = job
+
+    def refusal_before(self, task: TaskInfo) -> Verdict | None:
+        """Return why a task waited when the session began; for tasks that were refused since."""
+        return self._refusals_before[task]
+
+    def newly_refused(self) -> dict[str, TaskInfo]:
+        """Return, by uid, the tasks that wait for another reason than when the session began.
+
+        Actions add to a refusal in turn (why no node takes the task, why evicting nobody helps), so in the end it may
+        say what it said before.
+        """
+        return {uid: task for uid, task in self.refused.items() if task.refusal != self._refusals_before[task]}
+
+    def newly_refused_jobs(self) -> dict[str, JobInfo]:
+        """Return the same of jobs, by key."""
+        return {key: job for key, job in self.refused_jobs.items() if job.refusal != self._refusals_before[job]}
 
     def cannot_start(self, job: JobInfo, condition: Condition) -> None:
         """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too."""

@@ -55,6 +55,7 @@ class Options:
     healthz_address: str = ":11251"
     watch_silence: float = SILENCE_SECONDS
     webhooks: Listening | None = None
+    webhook_strict: bool = False
 
     def looks_after(self, kind: str) -> bool:
         """Whether one of the controllers that are switched on looks after a kind."""

@@ -19,7 +19,8 @@ from tests.plugins.capacity_card.examples import (
     node,
 )
 from volsched.registry import load_profile
-from volsched.simulation.manifests import read_documents, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import take_stock
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import Settings, simulate
 

@@ -9,7 +9,8 @@ import pytest
 
 from volsched.framework.reporter import refusal_of
 from volsched.registry import load_profile
-from volsched.simulation.manifests import read_documents, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import take_stock
 from volsched.simulation.runner import Simulation, simulate
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "capacity-dra"
