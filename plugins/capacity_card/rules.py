@@ -221,16 +221,6 @@ class Rules:
         room = {card: limit.card(card) - account.cards.get(card, 0) for names, _ in lists for card in names}
         return first_unmet(room, (), lists) is None
 
-    def unreadable(self, task: TaskInfo) -> Verdict | None:
-        """Refuse a pod whose cards nobody can tell and that asks for nothing else: no queue is asked about those."""
-        if not task.template.best_effort:
-            return None
-        wish = self._ledger.wants.wish(task.template)
-        if not isinstance(wish, FieldError):
-            return None
-        queue = task.queue
-        return self._counted(task, refusals.unreadable_request(queue, wish.message))
-
     # -- nodes --------------------------------------------------------------------------------------------------------
 
     def offers(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
