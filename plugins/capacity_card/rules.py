@@ -19,10 +19,11 @@ from typing import Final, cast
 import numpy as np
 
 from plugins.capacity_card import refusals
-from plugins.capacity_card.demands import Demands, Sums, Wanted
+from plugins.capacity_card.demands import Demands, Sums
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.limits import Limit
 from plugins.capacity_card.matching import Unmet, first_unmet
+from plugins.capacity_card.minimum import Wanted
 from plugins.capacity_card.refusals import NAME, Short
 from plugins.capacity_card.requests import Names, Wish
 from plugins.capacity_card.wants import Seat, Want
