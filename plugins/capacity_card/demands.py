@@ -296,7 +296,7 @@ class Demands:
     def _least_held(self, job: JobInfo) -> Wanted:
         """What the cheapest minimum of those pods holds that have started; all of it when they are no more."""
         held = self._ledger.held(job)
-        if job.placed_count + job.pipelined_count <= job.min_available:
+        if not (held.cpu or held.memory) or job.placed_count + job.pipelined_count <= job.min_available:
             return Wanted(held.cpu, held.memory)
         alike = Counter((task.role, task.template) for task in job.tasks.values() if _holds(task))
         kinds = [Kind(role, self._ledger.wants.of(template), None, count) for (role, template), count in alike.items()]
