@@ -37,20 +37,25 @@ class AllocateAction:
             overused = session.overused(queue)
             if overused is not None:
                 while jobs:
-                    self._redeem_only(session, queue, attempts[jobs.pop().key], overused)
+                    self._go_on_with_its_due(session, queue, attempts[jobs.pop().key], overused)
                 continue
             job = jobs.pop()
             if self._go_on(session, queue, attempts[job.key]):
                 jobs.push(job)
             turns.queues.push(queue)
 
-    def _redeem_only(self, session: Session, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
-        """A queue that has its due gets nothing more; what it was promised counts as held, and may be taken."""
-        attempt.tasks = [task for task in attempt.tasks if session.was_promised_before(task)]
-        if not attempt.tasks:
-            session.refuse_job(attempt.job, overused)
+    def _go_on_with_its_due(self, session: Session, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
+        """A queue that has its due gets nothing more of it; what it was promised counts as held, and may be taken.
+
+        Pods that ask for devices alone take nothing of a due, which is in amounts.
+        """
+        wanted = len(attempt.tasks)
+        attempt.tasks = [t for t in attempt.tasks if session.was_promised_before(t) or not t.template.request]
+        is_held_up = len(attempt.tasks) < wanted
         while attempt.tasks and self._go_on(session, queue, attempt):
             pass
+        if is_held_up:
+            session.refuse_job(attempt.job, overused)
 
     def _go_on(self, session: Session, queue: QueueInfo, attempt: Attempt) -> bool:
         """Place what makes the job ready; whether there is more to place."""

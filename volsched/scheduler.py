@@ -38,7 +38,14 @@ class Profile:
 
     def pod_annotations(self) -> set[str]:
         """Annotations of pods that decide placement: what the plugins name as ``POD_ANNOTATIONS``."""
-        return {key for tier in self.plugins for _, plugin in tier for key in getattr(plugin, "POD_ANNOTATIONS", ())}
+        return self._named("POD_ANNOTATIONS")
+
+    def asking_annotations(self) -> set[str]:
+        """Those of them by which a pod asks for something: what the plugins name as ``ASKING_ANNOTATIONS``."""
+        return self._named("ASKING_ANNOTATIONS")
+
+    def _named(self, what: str) -> set[str]:
+        return {key for tier in self.plugins for _, plugin in tier for key in getattr(plugin, what, ())}
 
     def devices_serve(self) -> bool:
         """Whether a plugin gives out devices for extended resources that a DeviceClass stands for."""
@@ -96,7 +103,7 @@ class Scheduler:
         self._plugins_due: float | None = None
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
-        mirror.keep_annotations(profile.pod_annotations())
+        mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
         mirror.cluster.let_devices_serve(profile.devices_serve())
         self._holdings = Holdings(mirror.cluster)
         self._backlog = Backlog()
@@ -105,7 +112,7 @@ class Scheduler:
     def reconfigure(self, profile: Profile) -> None:
         """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
         self._accounts.drop()
-        self.mirror.keep_annotations(profile.pod_annotations())
+        self.mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
         self.mirror.cluster.let_devices_serve(profile.devices_serve())
         self.profile = profile
         self.engine = self._make_engine(self.mirror.cluster)

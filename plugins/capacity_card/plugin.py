@@ -54,6 +54,7 @@ class CapacityCardPlugin:
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
+    ASKING_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
     EXCLUDES: ClassVar[tuple[str, ...]] = ("capacity", "proportion")
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(
@@ -89,7 +90,6 @@ class CapacityCardPlugin:
         session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
         session.add_allocatable_fn(NAME, rules.refusal, rules.leeway)
         session.add_preemptive_fn(NAME, rules.may_preempt)
-        session.add_pre_predicate_fn(NAME, rules.unreadable)
         session.add_predicate_fn(
             NAME, rules.offers, scope="static", vector=rules.offering_rows, applies=rules.names_cards
         )

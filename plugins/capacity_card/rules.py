@@ -19,10 +19,11 @@ from typing import Final, cast
 import numpy as np
 
 from plugins.capacity_card import refusals
-from plugins.capacity_card.demands import Demands, Sums, Wanted
+from plugins.capacity_card.demands import Demands, Sums
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.limits import Limit
 from plugins.capacity_card.matching import Unmet, first_unmet
+from plugins.capacity_card.minimum import Wanted
 from plugins.capacity_card.refusals import NAME, Short
 from plugins.capacity_card.requests import Names, Wish
 from plugins.capacity_card.wants import Seat, Want
@@ -220,16 +221,6 @@ class Rules:
             return False
         room = {card: limit.card(card) - account.cards.get(card, 0) for names, _ in lists for card in names}
         return first_unmet(room, (), lists) is None
-
-    def unreadable(self, task: TaskInfo) -> Verdict | None:
-        """Refuse a pod whose cards nobody can tell and that asks for nothing else: no queue is asked about those."""
-        if not task.template.best_effort:
-            return None
-        wish = self._ledger.wants.wish(task.template)
-        if not isinstance(wish, FieldError):
-            return None
-        queue = task.queue
-        return self._counted(task, refusals.unreadable_request(queue, wish.message))
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 

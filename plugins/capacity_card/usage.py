@@ -19,10 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plugins.capacity_card.demands import Demands, Wanted
+from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.limits import Limit
 from plugins.capacity_card.matching import Matching
+from plugins.capacity_card.minimum import Wanted
 from plugins.capacity_card.plugin import ANCESTORS, SPARES_CPU, STRICT
 from plugins.capacity_card.requests import Names
 from plugins.capacity_card.series import idle_of

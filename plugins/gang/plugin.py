@@ -96,7 +96,7 @@ def note_conditions(session: Session) -> None:
     for job in sorted(session.cluster.touched.values(), key=lambda job: job.key):
         if not job.has_group or not job.tasks:
             continue
-        if is_ready(job):
+        if is_ready(job) and not _is_kept_waiting(job):
             if READY not in job.conditions:
                 session.tell(about_group(job, "Normal", SCHEDULED, "pod group is ready"))
             session.set_conditions(
@@ -105,6 +105,11 @@ def note_conditions(session: Session) -> None:
         elif not _only_waits_for_leavers(job):
             message = gang_message(job)
             session.cannot_start(job, Condition(UNSCHEDULABLE, "True", "NotEnoughResources", message))
+
+
+def _is_kept_waiting(job: JobInfo) -> bool:
+    """Whether a gang that is ready as members ask for nothing was refused as a whole: not admitted, or queue closed."""
+    return job.refusal is not None and job.ready_count < job.min_available
 
 
 def _only_waits_for_leavers(job: JobInfo) -> bool:

@@ -92,7 +92,7 @@ class Mirror:
         self.cluster = Cluster()
         self.problems: list[Problem] = []
         self.templates = TemplateTable()
-        self._kept_annotations: frozenset[str] = frozenset()
+        self._kept_annotations: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
         self._arrival = _Arrival()
         self._pods = _Pods()
         self._since_sweep = 0
@@ -396,23 +396,24 @@ class Mirror:
         for template in self.templates.sweep({task.template.id for task in self.cluster.tasks.values()}):
             self.cluster.forget(template)
 
-    def keep_annotations(self, keys: Iterable[str]) -> None:
+    def keep_annotations(self, keys: Iterable[str], asking: Iterable[str] = ()) -> None:
         """Let these annotations of pods decide placement, and no others: they are in the templates from now on.
 
-        A key that ends in ``*`` stands for all that begin like it. Plugins name theirs, so this is called whenever
-        there are other plugins, between two sessions.
+        A key that ends in ``*`` stands for all that begin like it. By one of ``asking`` a pod asks for something.
+        Plugins name theirs, so this is called whenever there are other plugins, between two sessions.
         """
-        kept = frozenset(keys)
-        if kept == self._kept_annotations:
+        kept, asks = frozenset(keys), frozenset(asking)
+        if (kept, asks) == self._kept_annotations:
             return
-        self._kept_annotations = kept
+        self._kept_annotations = kept, asks
         exact = frozenset(key for key in kept if not key.endswith("*"))
         families = tuple(sorted(key[:-1] for key in kept if key.endswith("*")))
-        self.templates.keep(lambda key: key in exact or key.startswith(families))
+        self.templates.keep(lambda key: key in exact or key.startswith(families), asks)
         for task in self.cluster.tasks.values():
             task.template = self.templates.again(task.template, task.annotations)
         for job in self.cluster.jobs.values():
             job.unpark()
+            job.count_best_effort()
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 

@@ -173,7 +173,7 @@ def _mirror(flags: Mapping[str, Any], *, is_live: bool) -> Mirror:
     """Make an empty mirror. In a cluster, a pod without a PodGroup that has a node was scheduled by itself."""
     names = tuple(dict.fromkeys(flags["scheduler_names"]))
     mirror = Mirror(MirrorSettings(names, flags["default_queue"], plain_pods=is_live))
-    mirror.keep_annotations(CapacityCardPlugin.POD_ANNOTATIONS)
+    mirror.keep_annotations(CapacityCardPlugin.POD_ANNOTATIONS, CapacityCardPlugin.ASKING_ANNOTATIONS)
     return mirror
 
 

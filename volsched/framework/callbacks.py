@@ -137,7 +137,8 @@ VersionFn: TypeAlias = Callable[[TaskInfo], Hashable]
 """For scope ``domain``: changes when answers about the task may have changed."""
 
 OverusedFn: TypeAlias = Callable[[QueueInfo], Verdict | None]
-"""Does this queue have its due already? OR: any verdict drops the queue for the rest of the action."""
+"""Does this queue have its due already? OR: with any verdict it gets no more amounts for the rest of the action. Pods
+that ask for devices alone are no part of it."""
 AllocatableFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Verdict | None]
 """May the queue take this task on? None passes. AND, the first refusal counts."""
 LeewayFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Leeway]

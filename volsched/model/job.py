@@ -178,6 +178,10 @@ class JobInfo:
             del waiting[task.uid]
         self.version += 1
 
+    def count_best_effort(self) -> None:
+        """Count pending best-effort members anew: their templates may say something else now."""
+        self.pending_best_effort = sum(1 for task in self.waiting.values() if task.best_effort)
+
     def _count(self, task: TaskInfo, status: TaskStatus, by: int) -> None:
         self.counts[status] += by
         if IS_READY[status]:

@@ -137,7 +137,7 @@ class TaskInfo:
 
     @property
     def best_effort(self) -> bool:
-        """Whether the task asks for nothing (pod slots aside); backfill places such tasks."""
+        """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks."""
         return self.template.best_effort
 
     @property
