@@ -23,7 +23,7 @@ NODES = st.sampled_from(["n1", "n2", "n3"])
 QUEUES = st.sampled_from(["q1", "q2", "default"])
 GROUPS = st.sampled_from(["g1", "g2", "", ""])
 CPU = st.integers(0, 3)
-OWNERS = st.sampled_from(["", "ReplicaSet", "Job"])
+OWNERS = st.sampled_from(["ReplicaSet", "ReplicaSet", "Job", ""])
 WORK = st.sampled_from(["", "", "online", "offline", "neither"])
 MOSTLY = st.sampled_from([True, True, True, False])
 RESOURCES = ("cpu", "pods", "example.com/card")
@@ -126,12 +126,12 @@ class Changes(RuleBasedStateMachine):
             del self.objects.others[kind, name]
             self.believer.mirror.apply([gone(kind, name, uid=f"uid-{name}")])
 
-    @rule(name=NAMES, of=GROUPS, cpu=CPU, ours=MOSTLY, on=st.sampled_from(["", "", "n1", "n2"]))
-    def make_pod(self, name: str, of: str, cpu: int, ours: bool, on: str) -> None:
+    @rule(name=NAMES, of=GROUPS, cpu=CPU, ours=MOSTLY, on=st.sampled_from(["", "", "n1", "n2"]), owner=OWNERS)
+    def make_pod(self, name: str, of: str, cpu: int, ours: bool, on: str, owner: str) -> None:
         if name not in self.objects.pods:
             self.incarnations += 1
             phase = "Running" if on else "Pending"
-            self.tell(Shape(name, self.incarnations, of, on, phase, cpu, ours=ours))
+            self.tell(Shape(name, self.incarnations, of, on, phase, cpu, owner=owner, ours=ours))
 
     @rule(
         data=st.data(),
