@@ -7,6 +7,7 @@ from monitoring.overview import quantile, rate
 
 HERE = '{queue=~"$queue", resource=~"$resource"}'
 QUEUE = '{queue=~"$queue"}'
+LACK_NODES = '{queue=~"$queue", condition="Unschedulable"}'
 BOTH = "queue, resource"
 NAME = "{{queue}} {{resource}}"
 
@@ -75,6 +76,13 @@ WAITING = Row(
         Panel(
             "Pods by reason",
             (Query(f"sum by (queue, step, reason) (volsched_pending_pods{QUEUE})", "{{queue}}: {{step}} {{reason}}"),),
+            width=12,
+            stacked=True,
+        ),
+        Panel(
+            "Pods that lack nodes",
+            (Query(f"sum by (queue) (volsched_pending_pods{LACK_NODES})", "{{queue}}"),),
+            "Their condition is Unschedulable: autoscalers make nodes for them.",
             width=12,
             stacked=True,
         ),

@@ -160,7 +160,6 @@ class Session:
         self.hunts: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
         self.renominated: dict[str, TaskInfo] = {}
-        self.refused_jobs: dict[str, JobInfo] = {}
         self.unschedulable: dict[str, bool] = {}
         self.told: list[Tell] = []
         self._accounts = accounts
@@ -743,16 +742,24 @@ class Session:
                 self.cluster.touched[task.job.key] = task.job
 
     def refuse_job(self, job: JobInfo, verdict: Verdict | None) -> None:
-        """Leave with a job why it waits; None takes that back."""
-        if job.refusal != verdict:
-            job.refusal = verdict
-            self.refused_jobs[job.key] = job
-            self.cluster.touched[job.key] = job
+        """Leave with a job why it waits, and no longer why each of its tasks did; None takes that back."""
+        if job.refusal == verdict:
+            return
+        job.refusal = verdict
+        self.cluster.touched[job.key] = job
+        if verdict is not None:
+            for task in job.schedulable():
+                task.refusal = None
 
     def cannot_start(self, job: JobInfo, condition: Condition) -> None:
-        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too."""
+        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too.
+
+        That is an Event as well, unless one tells already what keeps the job as a whole. Where a queue has its due both
+        are told, as Volcano's own tools look for this one there.
+        """
         self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
-        if condition not in job.conditions:
+        is_told = job.refusal is not None and job.refusal.step is not VerdictStep.OVERUSED
+        if condition not in job.conditions and not is_told:
             self.tell(about_group(job, "Warning", condition.type, condition.message))
         self.set_condition(job, condition)
 

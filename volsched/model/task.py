@@ -85,6 +85,7 @@ class TaskInfo:
         "status",
         "template",
         "terminating",
+        "told",
         "uid",
         "ungated",
     )
@@ -128,6 +129,7 @@ class TaskInfo:
         self.nomination_sent = False
         self.resource_version = ""
         self.refusal: Verdict | None = None
+        self.told: Verdict | None = None
         self.bind_annotations: dict[str, str] | None = None
         self.bind_volumes: tuple[VolumeWrite, ...] = ()
         self.bind_claims: tuple[ClaimWrite, ...] = ()
