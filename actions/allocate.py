@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from actions.held_up import look_ahead
 from actions.job_order import Turns, considered, promote_all
 from actions.parking import Parking
 from actions.placement import Attempt, place
@@ -40,6 +41,7 @@ class AllocateAction:
                     self._go_on_with_its_due(session, queue, attempts[jobs.pop().key], overused)
                 continue
             job = jobs.pop()
+            session.refuse_job(job, None)
             if self._go_on(session, queue, attempts[job.key]):
                 jobs.push(job)
             turns.queues.push(queue)
@@ -64,6 +66,8 @@ class AllocateAction:
         if statement is not None:
             session.refuse_job(attempt.job, None)
             statement.commit(attempt.job)
+        if statement is None or not attempt.tasks:
+            look_ahead(session, queue, attempt.job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(attempt.job):
             Parking.of(session).park(session, attempt.job, placed=len(attempt.job.fitting) if statement is None else 0)

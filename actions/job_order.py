@@ -10,7 +10,7 @@ from volsched.framework.session import Session
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 
 @dataclass(slots=True)
@@ -39,6 +39,8 @@ def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo
             continue
         refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.invalidity(job)
         if refusal is None:
+            if job.refusal is not None and job.refusal.step is not Step.OVERUSED:
+                session.refuse_job(job, None)
             yield job
         else:
             session.refuse_job(job, refusal)
@@ -59,4 +61,6 @@ def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:
     if queue.is_open:
         return None
     message = f'queue "{queue.name}" is {queue.state}: it takes nothing on until it is opened'
-    return Verdict(step, "", Scope.QUEUE, "QueueClosed", message, resolvable=False)
+    return Verdict(
+        step, "", Scope.QUEUE, "QueueClosed", message, resolvable=False, shown_as=ConditionReason.QUEUE_CLOSED
+    )

@@ -54,8 +54,8 @@ WAITING = Row(
         ),
         Panel(
             "By reason",
-            (Query("sum by (queue, step, reason) (volsched_pending_pods)", "pods"),),
-            "Steps and reasons are explained in docs/events.md.",
+            (Query("sum by (queue, step, reason, condition) (volsched_pending_pods)", "pods"),),
+            "Steps, reasons and conditions are explained in docs/events.md.",
             kind="table",
             width=12,
         ),
@@ -63,6 +63,15 @@ WAITING = Row(
             "Pods by step",
             (Query("sum by (step) (volsched_pending_pods)", "{{step}}"),),
             "enqueue and allocatable are quota, predicate is nodes, gang waits for the rest of its gang.",
+            width=12,
+            height=8,
+            stacked=True,
+        ),
+        Panel(
+            "Pods by condition",
+            (Query('sum by (condition) (volsched_pending_pods{condition!=""})', "{{condition}}"),),
+            "Unschedulable lacks nodes: autoscalers act on it, and on nothing else. All others wait for something that "
+            "more nodes do not bring.",
             width=12,
             height=8,
             stacked=True,

@@ -7,6 +7,7 @@ from monitoring.overview import quantile, rate
 
 HERE = '{queue=~"$queue", resource=~"$resource"}'
 QUEUE = '{queue=~"$queue"}'
+LACK_NODES = '{queue=~"$queue", condition="Unschedulable"}'
 BOTH = "queue, resource"
 NAME = "{{queue}} {{resource}}"
 
@@ -153,6 +154,13 @@ WAITING = Row(
             "Pods by reason",
             (Query(f"sum by (queue, step, reason) (volsched_pending_pods{QUEUE})", "{{queue}}: {{step}} {{reason}}"),),
             "Steps and reasons are explained in docs/events.md.",
+            width=12,
+            stacked=True,
+        ),
+        Panel(
+            "Pods that lack nodes",
+            (Query(f"sum by (queue) (volsched_pending_pods{LACK_NODES})", "{{queue}}"),),
+            "Their condition is Unschedulable: autoscalers make nodes for them.",
             width=12,
             stacked=True,
         ),

@@ -72,6 +72,7 @@ class Options:
     default_queue: str = "default"
     node_selector: tuple[tuple[str, str], ...] = ()
     plain_pods: str = ""
+    always_unschedulable: bool = False
     leader_elect: bool = True
     lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("kube-system", "volsched"))
     source: Source = field(default_factory=Source)
@@ -117,6 +118,7 @@ class Program(Process):
             lambda: self._executor.backlog,
             self._metrics.cycle,
             self._crashed,
+            always_unschedulable=options.always_unschedulable,
         )
         self._api: Api
         self._executor: ClusterExecutor

@@ -18,8 +18,7 @@ from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.plan import Bind, Evict, Executor, Step, Tell
-from volsched.model.status import TaskStatus
+from volsched.model.plan import Bind, Evict, Executor, Step, Tell, WritePodCondition
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Verdict
 from volsched.model.verdict import Step as VerdictStep
@@ -79,7 +78,7 @@ class Scheduler:
     """Runs cycles on a mirror. Only one thread may use it, the one that feeds the mirror.
 
     ``orphan_grace``: seconds that a pod may be without its PodGroup before that is told, as a controller may be about
-    to make it.
+    to make it. ``always_unschedulable``: see ``Reporter``.
     """
 
     def __init__(
@@ -91,6 +90,8 @@ class Scheduler:
         make_engine: Callable[[Cluster], Engine] = FastEngine,
         on_placed: Callable[[Session, TaskInfo], None] | None = None,
         orphan_grace: float = 0.0,
+        *,
+        always_unschedulable: bool = False,
     ) -> None:
         self.mirror = mirror
         self.profile = profile
@@ -99,6 +100,7 @@ class Scheduler:
         self._make_engine = make_engine
         self._on_placed = on_placed
         self._orphan_grace = orphan_grace
+        self._reporter = reporter.Reporter(always_unschedulable=always_unschedulable)
         self._orphans: dict[str, float] = {}
         self._plugins_due: float | None = None
         self.engine = make_engine(mirror.cluster)
@@ -196,27 +198,23 @@ class Scheduler:
     def _aftermath(self, session: Session) -> list[Step]:
         """Statuses, conditions and Events for what changed."""
         cluster = session.cluster
+        cluster.touched.update((task.job.key, task.job) for task in self.mirror.take_failed() if task.job is not None)
         jobs = sorted(cluster.touched.values(), key=lambda job: job.key)
         cluster.touched.clear()
         steps: list[Step] = []
         statuses = []
         for job in jobs:
+            groups.note_refusal(job)
             unschedulable = session.unschedulable.get(job.key, False)
             status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
             cluster.set_phase(job, status.phase)
             statuses.append((job, status))
             self._backlog.count(job)
         steps.extend(groups.writes(statuses))
-        refused_jobs = session.newly_refused_jobs()
-        for job in jobs:
-            if job.key in refused_jobs:
-                steps.extend(reporter.about_job(job))
-        newly_refused = session.newly_refused()
-        refused = {**newly_refused, **{task.uid: task for task in self.mirror.take_failed()}}
-        for task in sorted(refused.values(), key=lambda t: t.key):
-            if task.status is TaskStatus.PENDING:
-                steps.extend(reporter.about_task(task))
-        steps.extend(reporter.about_nomination(t) for t in session.newly_nominated() if t.uid not in newly_refused)
+        told = [step for job in jobs for step in self._reporter.about_job(job)]
+        steps.extend(told)
+        shown = {step.uid for step in told if isinstance(step, WritePodCondition)}
+        steps.extend(self._reporter.about_nomination(t) for t in session.newly_nominated() if t.uid not in shown)
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(self._holdings.writes(session.queue_holdings))

@@ -12,10 +12,11 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from plugins.capacity_card.limits import Limit
-from plugins.capacity_card.requests import Names
+from plugins.capacity_card.requests import Names, NoSuchCardError
+from volsched.model.errors import FieldError
 from volsched.model.quantity import UNLIMITED, format_amount
 from volsched.model.resources import CPU, MEMORY
-from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
 
 NAME: Final = "capacity-card"
 
@@ -56,10 +57,11 @@ class Short:
         return f"{self.resource}: requested {requested}, held {held}, quota {limit}"
 
 
-def unreadable_request(queue: str, why: str) -> Verdict:
-    """Nobody can say how many cards a pod wants."""
-    message = f"Get request resource failed, Queue <{queue}>, error: {why}"
-    return Verdict(Step.ALLOCATABLE, NAME, Scope.POD, NO_REQUEST, message)
+def unreadable_request(queue: str, why: FieldError) -> Verdict:
+    """Nobody can say how many cards a pod wants; where no node offers its card, it is such a node that is lacking."""
+    message = f"Get request resource failed, Queue <{queue}>, error: {why.message}"
+    shown_as = ConditionReason.UNSCHEDULABLE if isinstance(why, NoSuchCardError) else ConditionReason.INVALID_FIELD
+    return Verdict(Step.ALLOCATABLE, NAME, Scope.POD, NO_REQUEST, message, shown_as=shown_as)
 
 
 def empty_capability(limit: Limit, step: At) -> Verdict:

@@ -171,7 +171,7 @@ class Rules:
         wants = self._ledger.wants
         wish, want = wants.wish(task.template), wants.of(task.template)
         if isinstance(wish, FieldError):
-            return refusals.unreadable_request(queue, wish.message)
+            return refusals.unreadable_request(queue, wish)
         for limit in chain:
             verdict = self._short_of_cpu_or_memory(limit, want)
             if verdict is not None:

@@ -30,7 +30,7 @@ from volsched.model.queue import ROOT, QueueInfo
 from volsched.model.series import Numbers, Series
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
 
 NAME: Final = "capacity-dra"
 INSUFFICIENT: Final = "InsufficientDRAQuota"
@@ -409,7 +409,7 @@ def _as_limited(amounts: Amounts, limits: Amounts) -> dict[Amount, Fraction]:
 
 def _not_a_leaf(queue: str, step: At) -> Verdict:
     message = f'queue "{queue}" has queues below it, and takes no pods with ResourceClaims itself; use one of those'
-    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, tells_pods=True)
+    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
 
 
 def _insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Fraction]], step: At) -> Verdict:
@@ -423,4 +423,4 @@ def _insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Frac
     if step is Step.ENQUEUE:
         message = f"queue resource quota insufficient: insufficient dra-resource-exceeded ({message})"
     shortfalls = tuple(Shortfall(key.key, milli(a), milli(h), milli(limit)) for key, a, h, limit in short)
-    return Verdict(step, NAME, Scope.QUEUE, INSUFFICIENT, message, shortfalls, tells_pods=True)
+    return Verdict(step, NAME, Scope.QUEUE, INSUFFICIENT, message, shortfalls)

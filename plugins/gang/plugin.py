@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
+from volsched.framework.groups import is_kept_out
 from volsched.framework.reporter import about_group, gang_message
 from volsched.framework.session import Session
 from volsched.model.job import Condition, JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
 READY = Condition(SCHEDULED, "True", "tasks in gang are ready to be scheduled", "")
@@ -41,11 +42,16 @@ def incompleteness(job: JobInfo) -> Verdict | None:
     if not job.roles_valid():
         lacking = ", ".join(sorted(role for role, least in job.min_roles.items() if _valid_in(job, role) < least))
         message = f'PodGroup "{job.key}" has not enough pods of role {lacking} for its minimum'
-        return Verdict(Step.GANG, "gang", Scope.JOB, "NotEnoughPodsOfTask", message, resolvable=False)
+        return _incomplete("NotEnoughPodsOfTask", message)
     if job.valid_count < job.min_available:
         message = f'PodGroup "{job.key}" has {job.valid_count} of the {job.min_available} pods that it starts with'
-        return Verdict(Step.GANG, "gang", Scope.JOB, "NotEnoughTasks", message, resolvable=False)
+        return _incomplete("NotEnoughTasks", message)
     return None
+
+
+def _incomplete(reason: str, message: str) -> Verdict:
+    shown_as = ConditionReason.GANG_INCOMPLETE
+    return Verdict(Step.GANG, "gang", Scope.JOB, reason, message, resolvable=False, shown_as=shown_as)
 
 
 def _valid_in(job: JobInfo, role: str) -> int:
@@ -94,9 +100,9 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
 def note_conditions(session: Session) -> None:
     """Say on every PodGroup that changed whether its gang can start."""
     for job in sorted(session.cluster.touched.values(), key=lambda job: job.key):
-        if not job.has_group or not job.tasks:
+        if not job.has_group or not job.tasks or _nobody_looked_at(session, job):
             continue
-        if is_ready(job) and not _is_kept_waiting(job):
+        if is_ready(job) and not is_kept_out(job):
             if READY not in job.conditions:
                 session.tell(about_group(job, "Normal", SCHEDULED, "pod group is ready"))
             session.set_conditions(
@@ -107,9 +113,9 @@ def note_conditions(session: Session) -> None:
             session.cannot_start(job, Condition(UNSCHEDULABLE, "True", "NotEnoughResources", message))
 
 
-def _is_kept_waiting(job: JobInfo) -> bool:
-    """Whether a gang that is ready as members ask for nothing was refused as a whole: not admitted, or queue closed."""
-    return job.refusal is not None and job.ready_count < job.min_available
+def _nobody_looked_at(session: Session, job: JobInfo) -> bool:
+    """Whether a job's queue is not there, or not yet: that is told after a moment, and no less of it before."""
+    return job.queue not in session.cluster.queues and job.refusal is None
 
 
 def _only_waits_for_leavers(job: JobInfo) -> bool:

@@ -96,8 +96,8 @@ class DeviceRules(Observer):
 
     def refuse_pod(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims are not ready for it."""
-        fault = self._needs_of(task).fault if self._concerns(task) else ""
-        return pod_refusal(fault) if fault else None
+        needs = self._needs_of(task) if self._concerns(task) else None
+        return pod_refusal(needs.fault, needs.shown_as) if needs is not None and needs.fault else None
 
     def key(self, task: TaskInfo) -> Hashable | None:
         """Tell what the pod wants of devices, None when it wants nothing."""
@@ -206,7 +206,7 @@ class DeviceRules(Observer):
             return None
         needs = self._needs_of(task)
         if needs.fault:
-            return pod_refusal(needs.fault)
+            return pod_refusal(needs.fault, needs.shown_as)
         claims, unmade = _wanted(needs, task, task.node), needs.unmade_on(task, task.node)
         found = self._choose(needs, claims, task.node)
         if isinstance(found, Verdict):

@@ -361,3 +361,42 @@ def test_a_completed_pod_group_whose_pods_are_gone_waits_for_nothing_and_keeps_n
     )
     assert found["podGroups"]["default/over"]["phase"] == "Completed"
     assert (found["pending"], [bind["pod"] for bind in found["binds"]]) == ([], ["default/p"])
+
+
+CARDS = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: capacity-card
+    arguments: {cardUnlimitedCpuMemory: true}
+"""
+
+
+def test_a_volcano_job_that_is_not_admitted_says_so_itself_in_its_podgroups_words() -> None:
+    gpus = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "8", "nvidia.com/gpu.memory": "143771"}
+    team = queue("cr-queue1")
+    team["metadata"]["annotations"] = {"volcano.sh/card.quota": '{"NVIDIA-H200": 3}'}
+    job = volcano_job("train", {"worker": 5}, queue="cr-queue1")
+    job["metadata"]["annotations"] = {"volcano.sh/card.request": '{"NVIDIA-H200": 5}'}
+    job["metadata"]["uid"] = "u"
+    [task] = job["spec"]["tasks"]
+    task["template"]["metadata"] = {"annotations": {"volcano.sh/card.name": "NVIDIA-H200"}}
+    task["template"]["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/gpu": 1}}
+
+    found = result(node("n1", labels=gpus, extended={"nvidia.com/gpu": 8}), team, job, config=CARDS)
+
+    said = (
+        "Queue <cr-queue1> has insufficient <NVIDIA-H200> quota: requested <5000>, total would be <5000>, "
+        "but capability is <3000> (NVIDIA-H200: requested 5, held 0, quota 3)"
+    )
+    on_job = {"reason": "PodGroupPending", "message": f'PodGroup "default/train-u" waits: {said}'}
+    on_group = {"reason": "InsufficientScalarQuota", "message": said}
+    assert found["events"] == [
+        {"cycle": 1, "object": "Job/default/train", "type": "Warning", **on_job},
+        {"cycle": 1, "object": "PodGroup/default/train-u", "type": "Warning", **on_group},
+    ]
+    condition = {"type": "Unschedulable", "status": "True", "reason": "NotAdmitted", "message": said}
+    assert found["podGroups"]["default/train-u"]["conditions"] == [condition]
+    assert found["settled"]

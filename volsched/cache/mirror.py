@@ -27,7 +27,7 @@ from volsched.model.selectors import LabelSelector
 from volsched.model.status import TaskStatus
 from volsched.model.task import ResourceClaimUse, TaskInfo
 from volsched.model.template import TemplateTable
-from volsched.model.verdict import BINDER, Scope, Step, Verdict
+from volsched.model.verdict import BINDER, ConditionReason, Scope, Step, Verdict
 
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
 FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
@@ -272,7 +272,7 @@ class Mirror:
         if gates_before != _gates_of(task) and task.job is not None:
             task.job.unpark()
             if gates_before[1] and not task.admission_gate:
-                task.refusal = None  # what kept it from its queue was not told on the pod
+                task.refusal = task.told = None  # what kept it from its queue is not in its condition
             self._explain_gates(task)
 
     def _tell_members_changed(self, task: TaskInfo, *, claims_changed: bool) -> None:
@@ -368,7 +368,7 @@ class Mirror:
         else:
             self.cluster.move(task, status, node)
         if status is not TaskStatus.PENDING:
-            task.refusal = None
+            task.refusal = task.told = None
 
     def _drop_task(self, uid: str) -> None:
         task = self.cluster.tasks.get(uid)
@@ -469,7 +469,7 @@ class Mirror:
         before = _spec_of(job) if job.has_group and job.group_uid == meta.uid else None
         if before is None:
             job.created = reading.seconds(meta.creation_timestamp) or job.created
-            job.reported, job.confirmed = None, True
+            job.reported, job.confirmed, job.told = None, True, None
         job.has_group = True
         job.group_uid = meta.uid
         job.labels, job.annotations = meta.labels, meta.annotations
@@ -618,7 +618,9 @@ class Mirror:
             return
         self.cluster.move(task, TaskStatus.PENDING, None)
         message = f'binding to node "{change.node}" failed: {change.message}'
-        task.refusal = Verdict(Step.PREDICATE, BINDER, Scope.POD, "FailedScheduling", message)
+        shown_as = ConditionReason.SCHEDULER_ERROR
+        task.refusal = Verdict(Step.PREDICATE, BINDER, Scope.POD, "FailedScheduling", message, shown_as=shown_as)
+        task.told = None
         task.held = True
         self._pods.failed[task.uid] = task
         if change.retry_at is not None:

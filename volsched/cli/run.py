@@ -105,6 +105,14 @@ class Labels(click.ParamType[tuple[tuple[str, str], ...]]):
     show_default="direct with the scheduler name default-scheduler, else podgroup",
     help="A pod that names no PodGroup is scheduled by itself (direct) or waits until a controller makes one.",
 )
+@click.option(
+    "--pod-condition-reason",
+    type=click.Choice(["by-cause", "unschedulable"]),
+    default="by-cause",
+    help="The reason of the condition PodScheduled=False of pods that wait. Autoscalers make nodes for Unschedulable, "
+    "so by cause that is said only where nodes are lacking, else QuotaExceeded, NotAdmitted and so on; unschedulable "
+    "says it whatever the cause.",
+)
 @leader_flags(
     "volsched; in kube-scheduler's place kube-scheduler",
     "the pod's own, else volsched-system; in the place of Volcano's scheduler volcano-system; in kube-scheduler's "
@@ -161,6 +169,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         default_queue=flags["default_queue"],
         node_selector=tuple(label for labels in flags["node_selectors"] for label in labels),
         plain_pods=flags["plain_pods"] or ("direct" if DEFAULT_SCHEDULER in names else "podgroup"),
+        always_unschedulable=flags["pod_condition_reason"] == "unschedulable",
         leader_elect=flags["leader_elect"],
         lease=lease,
         source=Source(flags["kubeconfig"], flags["kube_context"], flags["master"]),

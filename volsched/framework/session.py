@@ -162,8 +162,7 @@ class Session:
         self.evicted: dict[str, TaskInfo] = {}
         self.hunts: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
-        self.refused_jobs: dict[str, JobInfo] = {}
-        self._refusals_before: dict[TaskInfo | JobInfo, Verdict | None] = {}
+        self._refusals_before: dict[TaskInfo, Verdict | None] = {}
         self._nominations_before: dict[TaskInfo, tuple[str, bool]] = {}
         self.unschedulable: dict[str, bool] = {}
         self.told: list[Tell] = []
@@ -769,33 +768,28 @@ class Session:
                 self.cluster.touched[task.job.key] = task.job
 
     def refuse_job(self, job: JobInfo, verdict: Verdict | None) -> None:
-        """Leave with a job why it waits; None takes that back."""
-        if job.refusal != verdict:
-            self._refusals_before.setdefault(job, job.refusal)
-            job.refusal = verdict
-            self.refused_jobs[job.key] = job
-            self.cluster.touched[job.key] = job
+        """Leave with a job why it waits, and no longer why each of its tasks did; None takes that back."""
+        if job.refusal == verdict:
+            return
+        job.refusal = verdict
+        self.cluster.touched[job.key] = job
+        if verdict is not None:
+            for task in job.schedulable():
+                task.refusal = None
 
     def refusal_before(self, task: TaskInfo) -> Verdict | None:
         """Return why a task waited when the session began; for tasks that were refused since."""
         return self._refusals_before[task]
 
-    def newly_refused(self) -> dict[str, TaskInfo]:
-        """Return, by uid, the tasks that wait for another reason than when the session began.
-
-        Actions add to a refusal in turn (why no node takes the task, why evicting nobody helps), so in the end it may
-        say what it said before.
-        """
-        return {uid: task for uid, task in self.refused.items() if task.refusal != self._refusals_before[task]}
-
-    def newly_refused_jobs(self) -> dict[str, JobInfo]:
-        """Return the same of jobs, by key."""
-        return {key: job for key, job in self.refused_jobs.items() if job.refusal != self._refusals_before[job]}
-
     def cannot_start(self, job: JobInfo, condition: Condition) -> None:
-        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too."""
+        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too.
+
+        That is an Event as well, unless one tells already what keeps the job as a whole. Where a queue has its due both
+        are told, as Volcano's own tools look for this one there.
+        """
         self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
-        if condition not in job.conditions:
+        is_told = job.refusal is not None and job.refusal.step is not VerdictStep.OVERUSED
+        if condition not in job.conditions and not is_told:
             self.tell(about_group(job, "Warning", condition.type, condition.message))
         self.set_condition(job, condition)
 

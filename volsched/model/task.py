@@ -86,6 +86,7 @@ class TaskInfo:
         "status",
         "template",
         "terminating",
+        "told",
         "uid",
         "ungated",
         "workload",
@@ -129,6 +130,7 @@ class TaskInfo:
         self.nomination_sent = False
         self.resource_version = ""
         self.refusal: Verdict | None = None
+        self.told: Verdict | None = None
         self.bind_annotations: dict[str, str] | None = None
         self.bind_volumes: tuple[VolumeWrite, ...] = ()
         self.bind_claims: tuple[ClaimWrite, ...] = ()
