@@ -119,7 +119,7 @@ def test_a_small_simulation_is_over_at_once(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert json.loads(done.stdout)["binds"][0]["pod"] == "default/p"
-    assert int(done.stderr) < 175_000
+    assert int(done.stderr.splitlines()[-1]) < 175_000  # on a slow machine progress is told before
 
 
 def test_the_plugin_of_kubectl_is_the_same_command() -> None:

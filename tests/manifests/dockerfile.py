@@ -175,7 +175,7 @@ class Builder:
     def _move_programs(self) -> None:
         """Have programs name their interpreter where it is in a container, and not where it was while building."""
         for path in self._root.rglob("bin/*"):
-            if not path.is_symlink():
+            if path.is_file() and not path.is_symlink():
                 path.write_bytes(path.read_bytes().replace(str(self._root).encode(), b""))
 
     def _stage(self, stage: Stage) -> None:
