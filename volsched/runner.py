@@ -162,7 +162,7 @@ class Program(Process):
         self._cleanup.push_async_callback(server.stop)
         add_gauges(
             self._metrics,
-            cluster=self._thread.mirror.cluster,
+            mirror=self._thread.mirror,
             api=self._api,
             executor=self._executor,
             informers=self._informers,

@@ -219,7 +219,7 @@ class Scheduler:
         steps.extend(reporter.about_nomination(t) for t in session.newly_nominated() if t.uid not in newly_refused)
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
-        steps.extend(self._holdings.writes())
+        steps.extend(self._holdings.writes(session.queue_holdings))
         cluster.touched.clear()
         cluster.touched.update((job.key, job) for job in jobs if session.unschedulable.get(job.key) is False)
         return steps

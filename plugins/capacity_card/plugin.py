@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.ordering import NodeOrder, QueueOrder
@@ -110,6 +111,7 @@ class CapacityCardPlugin:
         session.add_event_handler(NAME, rules)
         session.add_run_fn(NAME, rules.longest_run, rules.allocate_run)
         session.add_queue_amounts_fn(NAME, books.amounts)
+        session.add_queue_holdings(NAME, books.allocated)
         books.series.register(session, NAME, books.queues, rules)
         books.tell_faults(session)
 
@@ -130,6 +132,7 @@ class _Books:
         self.nodes = NodeOrder(ledger, arguments.weight)
         self.queues = QueueOrder(cluster, ledger)
         self.series = CardSeries(cluster, ledger, self._demands)
+        self.allocated = AllocatedCards(ledger)
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""

@@ -12,7 +12,7 @@ from typing import Final
 from plugins.capacity_card.amounts import MILLI, joined
 from plugins.capacity_card.cards import Card
 from plugins.capacity_card.demands import Demands
-from plugins.capacity_card.ledger import Ledger
+from plugins.capacity_card.ledger import Ledger, Placed
 from plugins.capacity_card.ordering import QueueOrder
 from plugins.capacity_card.requests import Names
 from plugins.capacity_card.rules import Rules
@@ -20,6 +20,7 @@ from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.series import Numbers, Series
+from volsched.model.workload import WORKLOADS
 
 _QUEUE: Final = ("queue_name", "card")
 
@@ -30,6 +31,10 @@ REQUEST: Final = Series("volcano_queue_card_request", "Cards that they hold or w
 INQUEUE: Final = Series("volcano_queue_card_inqueue", "Cards reserved for jobs that were admitted, by list", _QUEUE)
 TOTAL: Final = Series("volsched_cluster_cards", "Cards that pods may take on all nodes", ("card",))
 IDLE: Final = Series("volsched_cluster_cards_idle", "Of those, cards that no pod takes", ("card",))
+WORKLOAD: Final = Series(
+    "volsched_cluster_workload_cards", "Cards that placed online and offline pods of queues hold", ("workload", "card")
+)
+QUEUE_WORKLOAD: Final = Series("volsched_queue_workload_cards", "The same of each queue", ("queue", "workload", "card"))
 REFUSALS: Final = Series(
     "volsched_queue_card_refusals", "Pods and jobs refused by quota", ("queue", "reason"), counts=True
 )
@@ -59,6 +64,8 @@ class CardSeries:
             (INQUEUE, self._inqueue),
             (TOTAL, self._total),
             (IDLE, self._idle.numbers),
+            (WORKLOAD, self._by_workload),
+            (QUEUE_WORKLOAD, self._by_queue_and_workload),
             (REFUSALS, lambda: self._refusals(rules)),
         ):
             session.add_series_fn(plugin, series, numbers)
@@ -111,6 +118,33 @@ class CardSeries:
     def _total(self) -> Numbers:
         catalogue = self._ledger.catalogue
         return self._made("total", catalogue.stock, lambda: _in_cards(catalogue.totals))
+
+    def _by_workload(self) -> Numbers:
+        """What all queues hold together, and zero of cards that there are."""
+        ledger = self._ledger
+
+        def made() -> Numbers:
+            total: dict[Placed, int] = {(card, w): 0 for card in ledger.catalogue.totals for w in WORKLOADS}
+            for name in self._cluster.queues:
+                for key, amount in ledger.own(name).placed.items():
+                    total[key] = total.get(key, 0) + amount
+            return {(workload, card): amount / MILLI for (card, workload), amount in total.items()}
+
+        return self._made("workload", (ledger.version, ledger.limits.version, ledger.catalogue.stock), made)
+
+    def _by_queue_and_workload(self) -> Numbers:
+        """What each queue holds, and zero of cards that it may hold."""
+        ledger = self._ledger
+
+        def made() -> Numbers:
+            return {
+                (name, workload, card): ledger.account(name).placed.get((card, workload), 0) / MILLI
+                for name in self._cluster.queues
+                for card in self._held(name)
+                for workload in WORKLOADS
+            }
+
+        return self._made("queue workload", (ledger.version, ledger.limits.version), made)
 
     def _refusals(self, rules: Rules) -> Numbers:
         """Refusals of the queues that are there; what was counted of one that is gone is not shown."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from volsched.cache.mirror import Mirror
 from volsched.gauges import add_gauges
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
@@ -12,7 +13,6 @@ from volsched.kube.fence import Fence
 from volsched.kube.inbox import Inbox
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
-from volsched.model.cluster import Cluster
 from volsched.ports import CycleReport
 
 KUBECONFIG = """
@@ -25,7 +25,7 @@ users: [{name: one, user: {}}]
 """
 
 
-async def scheduler_page(folder: Path, cluster: Cluster, report: CycleReport) -> str:
+async def scheduler_page(folder: Path, mirror: Mirror, report: CycleReport) -> str:
     """The page after a cycle on a cluster; no request is made."""
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(KUBECONFIG)
@@ -33,7 +33,7 @@ async def scheduler_page(folder: Path, cluster: Cluster, report: CycleReport) ->
     executor = ClusterExecutor(api, fence, Views(), lambda _: None)
     add_gauges(
         metrics,
-        cluster=cluster,
+        mirror=mirror,
         api=api,
         executor=executor,
         informers=[],

@@ -50,7 +50,7 @@ async def numbers(folder: Path) -> dict[tuple[str, ...], float]:
         Unwalked(cluster.nodes),
         Unwalked(cluster.jobs),
     )
-    page = await scheduler_page(folder, cluster, report)
+    page = await scheduler_page(folder, rig.mirror, report)
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(page)

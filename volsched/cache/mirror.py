@@ -14,6 +14,7 @@ from sys import intern
 from typing import Final
 
 from volsched.cache import reading
+from volsched.cache.online import OnlineAccounts
 from volsched.model import api
 from volsched.model.budget import Budget
 from volsched.model.changes import BindFailed, Bound, Change, DroppedFields, EvictFailed, Gone, GroupWriteFailed, Put
@@ -24,7 +25,7 @@ from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.selectors import LabelSelector
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
+from volsched.model.task import ResourceClaimUse, TaskInfo
 from volsched.model.template import TemplateTable
 from volsched.model.verdict import BINDER, Scope, Step, Verdict
 
@@ -85,11 +86,13 @@ class _Pods:
 
 
 class Mirror:
-    """Applies changes to a ``Cluster``."""
+    """Applies changes to a ``Cluster``. ``online`` follows what online pods take of it."""
 
     def __init__(self, settings: MirrorSettings | None = None) -> None:
         self.settings = settings or MirrorSettings()
         self.cluster = Cluster()
+        self.online = OnlineAccounts(self.cluster)
+        self.cluster.observe(self.online)
         self.problems: list[Problem] = []
         self.templates = TemplateTable()
         self._kept_annotations: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
@@ -244,7 +247,7 @@ class Mirror:
         gates_before = _gates_of(task)
         says_before = (*gates_before, task.role)
         assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
-        if template is not task.template or reading.resource_claims_of(pod) != task.resource_claims:
+        if template is not task.template or _kept_for_life(pod) != (task.resource_claims, task.workload):
             self._replace(task, pod)
             return
         self._describe(task, pod)
@@ -313,7 +316,7 @@ class Mirror:
         task.gated = reading.gates_of(pod)
         task.admission_gate = reading.has_admission_gate(pod)
         task.terminating = meta.deletion_timestamp is not None
-        task.resource_claims = reading.resource_claims_of(pod)
+        task.resource_claims, task.workload = _kept_for_life(pod)
         task.claim_names = reading.claim_names_of(pod)
         self._hear_nomination(task, pod.status.nominated_node_name)
         task.resource_version = meta.resource_version
@@ -653,6 +656,11 @@ def _spec_of(job: JobInfo) -> tuple[object, ...]:
     """What a PodGroup says that decides anything, its status aside."""
     needs = (job.min_available, job.min_roles, job.min_resources)
     return (*needs, job.queue, job.priority_class, job.topology, job.labels, job.annotations)
+
+
+def _kept_for_life(pod: api.Pod) -> tuple[tuple[ResourceClaimUse, ...], str]:
+    """What accounts are kept by beside the template: a pod that says something else there is another task."""
+    return reading.resource_claims_of(pod), reading.workload_of(pod)
 
 
 def _gates_of(task: TaskInfo) -> tuple[tuple[str, ...], bool, tuple[tuple[str, str | None], ...]]:

@@ -8,7 +8,7 @@ how long an answer holds.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from fractions import Fraction
@@ -187,6 +187,21 @@ class QueueAmounts:
 QueueAmountsFn: TypeAlias = Callable[[QueueInfo], QueueAmounts]
 """What a queue holds in a quota plugin's own terms, for whoever shows queues. Of several plugins all amounts are shown;
 without any, the resources that placed pods request."""
+
+
+class QueueHoldings(Protocol):
+    """What placed pods hold in a plugin's own terms, for `status.allocated` of Queues.
+
+    Pods stand allocated there (``model.status.IS_ALLOCATED``): promised room is not held yet.
+    """
+
+    def take_changed(self) -> Iterable[str]:
+        """Return the names of queues that may hold something else than when this was last called."""
+
+    def of(self, queue: str) -> Mapping[str, int]:
+        """Return what a queue's own pods hold, in thousandths, by names that are no resource's; no zeros."""
+
+
 CloseFn: TypeAlias = Callable[[], None]
 """Called when the session closes, before statuses are written."""
 DeviceLimitsFn: TypeAlias = Callable[[TaskInfo], Mapping[tuple[str, str], Fraction] | None]

@@ -45,6 +45,7 @@ from volsched.framework.callbacks import (
     PreemptiveFn,
     PrePredicateFn,
     QueueAmountsFn,
+    QueueHoldings,
     QueueKeyFn,
     Reads,
     RunFn,
@@ -195,6 +196,7 @@ class Session:
         self._series: list[tuple[Series, SeriesFn]] = []
         self._wakers: list[WakeFn] = []
         self.queue_amounts: list[QueueAmountsFn] = []
+        self.queue_holdings: list[QueueHoldings] = []
         self._device_limits: list[DeviceLimitsFn] = []
         self._runs: dict[str, RunFn] = {}
         self._run_placed: list[tuple[str, RunPlacedFn]] = []
@@ -382,6 +384,10 @@ class Session:
     def add_queue_amounts_fn(self, plugin: str, fn: QueueAmountsFn) -> None:
         """Say what queues hold in the plugin's own terms."""
         self.queue_amounts.append(fn)
+
+    def add_queue_holdings(self, plugin: str, holdings: QueueHoldings) -> None:
+        """Say in `status.allocated` of Queues what their pods hold in the plugin's own terms."""
+        self.queue_holdings.append(holdings)
 
     def add_device_limits_fn(self, plugin: str, fn: DeviceLimitsFn) -> None:
         """Say how many devices a task may still be given."""

@@ -199,7 +199,7 @@ def recounted(reader: Reader, story: Story) -> Ledger:
 def same_accounts(one: Ledger, other: Ledger) -> bool:
     names = [*one._own, *one._below, *other._own, *other._below]
     return all(
-        (mine.cpu, mine.memory, mine.cards) == (theirs.cpu, theirs.memory, theirs.cards)
+        (mine.cpu, mine.memory, mine.cards, mine.placed) == (theirs.cpu, theirs.memory, theirs.cards, theirs.placed)
         for name in names
         for mine, theirs in ((one.own(name), other.own(name)), (one.account(name), other.account(name)))
     )
