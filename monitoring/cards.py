@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from monitoring.grafana import Dashboard, Panel, Query, Row, Variable
 from monitoring.overview import rate
+from monitoring.queues import WHICH, WORKLOADS, parted
 
 HERE = '{queue_name=~"$queue", card=~"$card"}'
 QUEUE = '{queue=~"$queue"}'
@@ -33,17 +34,34 @@ QUOTAS = Row(
             width=24,
             height=10,
         ),
-        Panel("Held", (Query(cards("allocated"), NAME),), width=12, stacked=True),
+        Panel(
+            "Held",
+            (Query(cards("allocated"), NAME),),
+            "Cards that placed pods of the queue are charged for.",
+            width=12,
+            stacked=True,
+        ),
         Panel(
             "Used of the quota",
             (Query(f"{cards('allocated')} / {cards('capacity')}", NAME),),
+            "Held cards as a part of the quota.",
             unit="percentunit",
             width=12,
         ),
         Panel(
-            "Wanted and not held", (Query(f"{cards('request')} - {cards('allocated')}", NAME),), width=12, stacked=True
+            "Wanted and not held",
+            (Query(f"{cards('request')} - {cards('allocated')}", NAME),),
+            "What pods that wait want; of a list of cards any will do.",
+            width=12,
+            stacked=True,
         ),
-        Panel("Reserved for jobs that were admitted", (Query(cards("inqueue"), NAME),), width=12, stacked=True),
+        Panel(
+            "Reserved for jobs that were admitted",
+            (Query(cards("inqueue"), NAME),),
+            "What they may still take for their minimum.",
+            width=12,
+            stacked=True,
+        ),
     ),
 )
 
@@ -56,6 +74,7 @@ CLUSTER = Row(
                 Query(f"max by (card) (volsched_cluster_cards{CARD})", "{{card}} there"),
                 Query(f"max by (card) (volsched_cluster_cards_idle{CARD})", "{{card}} idle"),
             ),
+            "Cards of all nodes, and those of them that no pod takes.",
             width=12,
         ),
         Panel(
@@ -89,6 +108,45 @@ CLUSTER = Row(
             "Reasons are explained in docs/events.md.",
             unit="ops",
             width=12,
+        ),
+    ),
+)
+
+ONLINE = Row(
+    "Online and offline",
+    (
+        Panel(
+            "Cards",
+            (
+                Query(f"max by (card) (volsched_cluster_cards{CARD})", "there"),
+                Query(f"max by (card) (volsched_cluster_cards_idle{CARD})", "idle"),
+                Query(f"sum by (card) (max by (queue_name, card) (volcano_queue_card_capacity{CARD}))", "quotas"),
+                *(
+                    Query(
+                        f'max by (card) (volsched_cluster_workload_cards{{workload="{workload}", card=~"$card"}})',
+                        f"held {workload}",
+                    )
+                    for workload in WORKLOADS
+                ),
+            ),
+            f"Whole cards: what there is, what all queues may hold together, and what their pods hold. {WHICH}",
+            kind="table",
+            width=24,
+            height=8,
+        ),
+        Panel(
+            "Held in the cluster",
+            parted("volsched_cluster_workload_cards", "card", 'card=~"$card"'),
+            "What placed pods of all queues hold.",
+            width=12,
+            stacked=True,
+        ),
+        Panel(
+            "Held by queues",
+            parted("volsched_queue_workload_cards", "queue, card", 'queue=~"$queue", card=~"$card"'),
+            "What placed pods of each queue hold.",
+            width=12,
+            stacked=True,
         ),
     ),
 )
@@ -132,7 +190,7 @@ CARDS = Dashboard(
     "capacity-card",
     "volsched / Cards",
     "Quota by card model, of the plugin capacity-card. Metrics: docs/metrics.md.",
-    (QUOTAS, SCALING, CLUSTER),
+    (QUOTAS, ONLINE, SCALING, CLUSTER),
     (
         Variable("queue", "volcano_queue_card_capacity", "queue_name"),
         Variable("card", "volsched_cluster_cards", "card"),

@@ -32,7 +32,13 @@ QUOTAS = Row(
             width=24,
             height=10,
         ),
-        Panel("Held", (Query(devices("allocated"), NAME),), width=12, stacked=True),
+        Panel(
+            "Held",
+            (Query(devices("allocated"), NAME),),
+            "Devices, or their capacity, that claims of the queue's pods have.",
+            width=12,
+            stacked=True,
+        ),
         Panel(
             "Used of the quota",
             (Query(f"{devices('allocated')} / ({devices('capacity')} > 0)", NAME),),
@@ -40,7 +46,13 @@ QUOTAS = Row(
             unit="percentunit",
             width=12,
         ),
-        Panel("Reserved for jobs that were admitted", (Query(devices("inqueue"), NAME),), width=12, stacked=True),
+        Panel(
+            "Reserved for jobs that were admitted",
+            (Query(devices("inqueue"), NAME),),
+            "What they may still take for their minimum.",
+            width=12,
+            stacked=True,
+        ),
         Panel(
             "Left of the quota",
             (Query(f"{devices('capacity')} - {devices('allocated')}", NAME),),

@@ -299,13 +299,13 @@ def _add_workloads(metrics: Metrics, mirror: Mirror) -> None:
     metrics.add(
         "volsched_cluster_workload_used",
         "What online and offline pods take on all nodes",
-        ("workload", "resource"),
+        ("resource", "workload"),
         partial(_parts_of_cluster, mirror),
     )
     metrics.add(
         "volsched_queue_workload_allocated",
         "What placed online and offline pods of the queue use",
-        ("queue", "workload", "resource"),
+        ("queue", "resource", "workload"),
         partial(_parts_of_queues, mirror),
     )
 
@@ -314,14 +314,14 @@ def _parts_of_cluster(mirror: Mirror) -> Numbers:
     names, online = mirror.cluster.columns.names, dict(mirror.online.used)
     by_name = {names[column]: amount for column, amount in online.items()}
     return {
-        (workload, resource): in_base_units(resource, amount)
+        (resource, workload): in_base_units(resource, amount)
         for workload, resource, amount in parts(_named(mirror.cluster, mirror.cluster.total_used), by_name)
     }
 
 
 def _parts_of_queues(mirror: Mirror) -> Numbers:
     return {
-        (queue.name, workload, resource): in_base_units(resource, amount)
+        (queue.name, resource, workload): in_base_units(resource, amount)
         for queue in _queues(mirror.cluster)
         for workload, resource, amount in parts(dict(queue.allocated), dict(mirror.online.queues.get(queue.name, {})))
     }

@@ -32,9 +32,9 @@ INQUEUE: Final = Series("volcano_queue_card_inqueue", "Cards reserved for jobs t
 TOTAL: Final = Series("volsched_cluster_cards", "Cards that pods may take on all nodes", ("card",))
 IDLE: Final = Series("volsched_cluster_cards_idle", "Of those, cards that no pod takes", ("card",))
 WORKLOAD: Final = Series(
-    "volsched_cluster_workload_cards", "Cards that placed online and offline pods of queues hold", ("workload", "card")
+    "volsched_cluster_workload_cards", "Cards that placed online and offline pods of queues hold", ("card", "workload")
 )
-QUEUE_WORKLOAD: Final = Series("volsched_queue_workload_cards", "The same of each queue", ("queue", "workload", "card"))
+QUEUE_WORKLOAD: Final = Series("volsched_queue_workload_cards", "The same of each queue", ("queue", "card", "workload"))
 REFUSALS: Final = Series(
     "volsched_queue_card_refusals", "Pods and jobs refused by quota", ("queue", "reason"), counts=True
 )
@@ -128,7 +128,7 @@ class CardSeries:
             for name in self._cluster.queues:
                 for key, amount in ledger.own(name).placed.items():
                     total[key] = total.get(key, 0) + amount
-            return {(workload, card): amount / MILLI for (card, workload), amount in total.items()}
+            return {held: amount / MILLI for held, amount in total.items()}
 
         return self._made("workload", (ledger.version, ledger.limits.version, ledger.catalogue.stock), made)
 
@@ -138,7 +138,7 @@ class CardSeries:
 
         def made() -> Numbers:
             return {
-                (name, workload, card): ledger.account(name).placed.get((card, workload), 0) / MILLI
+                (name, card, workload): ledger.account(name).placed.get((card, workload), 0) / MILLI
                 for name in self._cluster.queues
                 for card in self._held(name)
                 for workload in WORKLOADS
