@@ -14,10 +14,12 @@ from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests import CARD_NAME
 from plugins.capacity_card.rules import Rules
 from plugins.capacity_card.series import CardSeries, by_list
+from plugins.capacity_card.usage import usage_of
 from volsched.framework.arguments import Argument, ArgumentProblem
 from volsched.framework.callbacks import QueueAmounts
 from volsched.framework.reporter import about_group, about_node, about_queue
 from volsched.framework.session import Session
+from volsched.framework.usage import Usage
 from volsched.model.cluster import Cluster
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import CPU, MEMORY
@@ -112,6 +114,7 @@ class CapacityCardPlugin:
         session.add_run_fn(NAME, rules.longest_run, rules.allocate_run)
         session.add_queue_amounts_fn(NAME, books.amounts)
         session.add_queue_holdings(NAME, books.allocated)
+        session.add_queue_usage_fn(NAME, books.usage)
         books.series.register(session, NAME, books.queues, rules)
         books.tell_faults(session)
 
@@ -126,6 +129,7 @@ class _Books:
     """Everything that is kept beside the ledger."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, arguments: CapacityCardArguments) -> None:
+        self._cluster = cluster
         self._ledger = ledger
         self._demands = Demands(cluster, ledger, spares_cpu=arguments.spares_cpu)
         self.rules = Rules(cluster, ledger, self._demands)
@@ -140,6 +144,10 @@ class _Books:
         reserved = {CPU: sums.reserved_cpu, MEMORY: sums.reserved_memory, **by_list(sums.reserved)}
         may_hold = {name: queue.capability[name] for name in (CPU, MEMORY) if name in queue.capability}
         return QueueAmounts(_resources(self._ledger.own(queue.name)), reserved, {**may_hold, **quota})
+
+    def usage(self) -> Usage:
+        """What all queues may hold and hold, for people."""
+        return usage_of(self._cluster, self._ledger, self._demands)
 
     def tell_faults(self, session: Session) -> None:
         """Say on queues, PodGroups and nodes what is wrong in their annotations and labels."""

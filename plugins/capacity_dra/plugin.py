@@ -6,7 +6,7 @@ Decoupled from the allocation of devices: it only counts. It stands alone, besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Literal
@@ -22,6 +22,7 @@ from volsched.framework.dra.charges import named_as
 from volsched.framework.queuetree import QueueTree
 from volsched.framework.reporter import about_group, about_queue
 from volsched.framework.session import Session
+from volsched.framework.usage import QuotaRow, QuotaTable, Value
 from volsched.model.announced import PATH, announced_by
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -53,6 +54,9 @@ GUARANTEE: Final = Series("volcano_queue_dra_guarantee", "What it says to be gua
 ALLOCATED: Final = Series("volcano_queue_dra_allocated", "What pods of the queue, and below it, hold of it", _LABELS)
 INQUEUE: Final = Series("volcano_queue_dra_inqueue", "What is reserved for jobs that were admitted", _LABELS)
 
+DEVICE_KINDS: Final = ("DeviceClass", "ResourceSlice", "ResourceClaimTemplate", "ResourceClaim")
+"""What the accounts are made from beside nodes, queues, PodGroups and pods."""
+
 At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
 PLACED_NOW: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
@@ -72,6 +76,7 @@ class CapacityDRAPlugin:
     """Registers the rules; what they read follows the cluster from one session to the next."""
 
     name: ClassVar[str] = NAME
+    COUNTED_FROM: ClassVar[tuple[str, ...]] = DEVICE_KINDS
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(ENABLED, "bool", True, "Whether quotas of devices are minded at all."),
         Argument(DIMENSIONS, "bool", True, "Whether sums of consumable capacity are minded beside numbers of devices."),
@@ -105,6 +110,7 @@ class CapacityDRAPlugin:
         session.add_event_handler(NAME, books)
         session.add_run_fn(NAME, books.longest_run)
         session.add_queue_amounts_fn(NAME, books.amounts)
+        session.add_quota_table_fn(NAME, books.table)
         session.add_device_limits_fn(NAME, books.left)
         for series, numbers in (
             (CAPACITY, lambda: books.said("capacity", lambda quota: quota.limits)),
@@ -308,6 +314,38 @@ class Books:
         limits = self._quota(queue.name).limits
         return QueueAmounts(self._shown(held), self._shown(reserved), self._shown(limits), beside=True)
 
+    def table(self) -> QuotaTable:
+        """Say what queues may hold, hold, have reserved and have left of each class and dimension."""
+        self.ledger.catch_up()
+        rows = [row for name in sorted(self._cluster.queues) for row in self._rows(name)]
+        figures = ("quota", "deserved", "guarantee", "used", "reserved", "reclaimable", "headroom")
+        return QuotaTable("devices", "Devices", ("queue", "deviceClass", "dimension"), figures, rows)
+
+    def _rows(self, queue: str) -> Iterator[QuotaRow]:
+        quota = self._quota(queue)
+        held = _as_limited(self.ledger.account(queue).used, quota.limits)
+        reserved = _as_limited(self._reserved(queue), quota.limits)
+        for key in sorted(self._minded({**quota.limits, **held, **reserved})):
+            left = [rest for level in self._levels(queue) if (rest := self._rest(level, key)) is not None]
+            limit = self._limit(key, quota)
+            figures = {
+                "quota": None if limit is None else _value(key, limit),
+                "used": _value(key, held.get(key, Fraction(0))),
+                "reserved": _value(key, reserved.get(key, Fraction(0))),
+                "headroom": _value(key, min(left)) if left else None,
+            }
+            yield QuotaRow((queue, key.device_class, key.dimension or "count"), figures)
+
+    def _rest(self, level: str, key: Amount) -> Fraction | None:
+        """Say how much more of an amount a queue's quota would admit; None without limit."""
+        quota = self._quota(level)
+        named = named_as(key, quota.limits)
+        limit = self._limit(named, quota)
+        if limit is None:
+            return None
+        taken = _as_limited(_total((self.ledger.account(level).used, self._reserved(level))), quota.limits)
+        return max(Fraction(0), limit - taken.get(named, Fraction(0)))
+
     def _shown(self, amounts: Amounts) -> dict[str, int]:
         return {key.key: milli(amount) for key, amount in self._minded(amounts).items()}
 
@@ -357,6 +395,11 @@ def _total(amounts: Iterable[Amounts]) -> dict[Amount, Fraction]:
         for key, amount in found.items():
             total[key] = total.get(key, Fraction(0)) + amount
     return total
+
+
+def _value(key: Amount, amount: Fraction) -> Value:
+    """Return so many devices as a number, so much capacity as a quantity."""
+    return int(amount) if key.dimension == COUNT and amount.denominator == 1 else key.quantity(amount)
 
 
 def _as_limited(amounts: Amounts, limits: Amounts) -> dict[Amount, Fraction]:

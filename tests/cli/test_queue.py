@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.cli.calls import call, text_of, written
 from tests.plugins.capacity_card.nodes import card_node
-from tests.plugins.capacity_card.test_usage import CARDS, asking, member, team, usage
+from tests.plugins.capacity_card.test_usage import CARDS, asking, member, seen, team
 from tests.plugins.capacity_card.test_validation import TEXTS
 from tests.simulation.clusters import Manifest, group, workload
 from volsched.cli import queue_view
@@ -235,9 +235,9 @@ def test_whatever_annotations_and_labels_say_is_shown(
         member("train-1", "train", name),
     )
 
-    found = usage(*world)
+    found = seen(*world)
 
-    said = json.dumps(queue_view.described(found, {}, {"vision": []}))
+    said = json.dumps(queue_view.described(found, queue_view.About("", {}), {"vision": []}))
     assert json.loads(said)["queues"]["vision"]["state"] == "Open"
     assert "QUEUES" in queue_view.list_page(found, "", 100)
     assert "Name:    vision" in queue_view.page(found, "vision", [], 100)

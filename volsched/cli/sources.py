@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
 from volsched.cli.flags import FILES_HELP, connection_flags, files_flag
 from volsched.cli.output import refuse, say
-from volsched.model import api
+from volsched.model.changes import Change, DroppedFields, Put
 from volsched.simulation.documents import InputError, InputProblem, read_documents
 from volsched.simulation.kinds import LeftOut
 from volsched.simulation.manifests import Inventory, take_stock
@@ -68,46 +68,44 @@ def _once(doubts: Sequence[InputProblem]) -> Iterator[str]:
         yield f"{first} (and in {len(subjects)} more)" if subjects else str(first)
 
 
-def read_cluster(flags: dict[str, Any], kinds: Sequence[str]) -> list[api.ApiObject]:
-    """Return all objects of these kinds from the cluster that the flags name, or end with a word about why not."""
+def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]:
+    """Return all objects of these kinds from the cluster that the flags name, and which fields of Queues are lost.
+
+    Ends with a word about why not.
+    """
     _keep_quiet()
+    from volsched.kube.errors import ApiError  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
     from volsched.kube.resources import watched  # noqa: PLC0415
 
     resources = {resource.kind: resource for resource in watched(need_groups=True)}
-    return _read(flags, [resources[kind] for kind in kinds])
-
-
-def read_config_map(flags: dict[str, Any], namespace: str, name: str) -> api.ConfigMap | None:
-    """Return one ConfigMap of that cluster, None when it is not there, or end with a word as above."""
-    _keep_quiet()
-    from volsched.kube.resources import Resource  # noqa: PLC0415
-
-    selector = f"metadata.name={name}"
-    resource = Resource("ConfigMap", "v1", "configmaps", api.ConfigMap, namespace=namespace, field_selector=selector)
-    return next((found for found in _read(flags, [resource]) if isinstance(found, api.ConfigMap)), None)
-
-
-def _keep_quiet() -> None:
-    """Send what libraries say to standard error, where it is no part of the answer."""
-    from volsched import logs  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
-
-    logs.setup("error")
-
-
-def _read(flags: dict[str, Any], resources: Sequence[Any]) -> list[api.ApiObject]:
-    from volsched.kube import listing  # noqa: PLC0415 - as above
-    from volsched.kube.credentials import Source  # noqa: PLC0415
-    from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415
-
     try:
-        found = listing.read_cluster(Source(flags["kubeconfig"], flags["kube_context"], flags["master"]), resources)
-    except CredentialsError as error:
-        _give_up(f"{error}; name a cluster with --kubeconfig, or manifests with -f")
+        found = ask(flags, [resources[kind] for kind in kinds])
     except ApiError as error:
         _give_up(error.message)
     for unreadable in found.unreadable:
         say(f"{unreadable}; it is left out", "warning")
-    return found.objects
+    changes: list[Change] = [Put(each) for each in found.objects]
+    return changes if found.dropped is None else [DroppedFields("Queue", found.dropped), *changes]
+
+
+def ask(flags: Mapping[str, Any], resources: Sequence[Any]) -> Any:
+    """Return everything of some kinds as a `Listing`; raises ApiError. Ends when no cluster is named."""
+    _keep_quiet()
+    from volsched.kube import listing  # noqa: PLC0415 - as above
+    from volsched.kube.credentials import Source  # noqa: PLC0415
+    from volsched.kube.errors import CredentialsError  # noqa: PLC0415
+
+    try:
+        return listing.read_cluster(Source(flags["kubeconfig"], flags["kube_context"], flags["master"]), resources)
+    except CredentialsError as error:
+        _give_up(f"{error}; name a cluster with --kubeconfig, or manifests with -f")
+
+
+def _keep_quiet() -> None:
+    """Send what libraries say to standard error, where it is no part of the answer."""
+    from volsched import logs  # noqa: PLC0415 - as above
+
+    logs.setup("error")
 
 
 def _give_up(message: str) -> NoReturn:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from volsched.framework.usage import QuotaTable, Usage
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
@@ -202,6 +203,10 @@ class QueueHoldings(Protocol):
         """Return what a queue's own pods hold, in thousandths, by names that are no resource's; no zeros."""
 
 
+QueueUsageFn: TypeAlias = Callable[[], Usage]
+"""What all queues may hold, hold and have left, for people; called when somebody asks. Of several the first counts."""
+QuotaTableFn: TypeAlias = Callable[[], QuotaTable]
+"""Quotas of another kind as a table for people; called when somebody asks."""
 CloseFn: TypeAlias = Callable[[], None]
 """Called when the session closes, before statuses are written."""
 DeviceLimitsFn: TypeAlias = Callable[[TaskInfo], Mapping[tuple[str, str], Fraction] | None]

@@ -47,6 +47,8 @@ from volsched.framework.callbacks import (
     QueueAmountsFn,
     QueueHoldings,
     QueueKeyFn,
+    QueueUsageFn,
+    QuotaTableFn,
     Reads,
     RunFn,
     RunPlacedFn,
@@ -197,6 +199,8 @@ class Session:
         self._wakers: list[WakeFn] = []
         self.queue_amounts: list[QueueAmountsFn] = []
         self.queue_holdings: list[QueueHoldings] = []
+        self.queue_usages: list[QueueUsageFn] = []
+        self.quota_tables: list[QuotaTableFn] = []
         self._device_limits: list[DeviceLimitsFn] = []
         self._runs: dict[str, RunFn] = {}
         self._run_placed: list[tuple[str, RunPlacedFn]] = []
@@ -388,6 +392,14 @@ class Session:
     def add_queue_holdings(self, plugin: str, holdings: QueueHoldings) -> None:
         """Say in `status.allocated` of Queues what their pods hold in the plugin's own terms."""
         self.queue_holdings.append(holdings)
+
+    def add_queue_usage_fn(self, plugin: str, fn: QueueUsageFn) -> None:
+        """Say what all queues may hold and hold, for `volsched queue`."""
+        self.queue_usages.append(fn)
+
+    def add_quota_table_fn(self, plugin: str, fn: QuotaTableFn) -> None:
+        """Show quotas of another kind than those of queues by resource or card."""
+        self.quota_tables.append(fn)
 
     def add_device_limits_fn(self, plugin: str, fn: DeviceLimitsFn) -> None:
         """Say how many devices a task may still be given."""
