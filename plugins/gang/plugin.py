@@ -32,8 +32,9 @@ class GangPlugin:
         session.add_run_fn(self.name, longest_run)
         session.add_job_pipelined_fn(self.name, _may_wait)
         session.add_job_starving_fn(self.name, _starves)
-        session.add_preemptable_fn(self.name, above_minimum)
-        session.add_reclaimable_fn(self.name, above_minimum)
+        elastic = session.elastic
+        session.add_preemptable_fn(self.name, lambda task, them: _may_go(task, them, whole=elastic.preempts_for(task)))
+        session.add_reclaimable_fn(self.name, lambda task, them: _may_go(task, them, whole=elastic.reclaims_for(task)))
         session.add_close_fn(self.name, lambda: note_conditions(session))
 
 
@@ -79,6 +80,14 @@ def _may_wait(job: JobInfo) -> Ballot:
 
 def _starves(job: JobInfo) -> bool:
     return job.is_starving
+
+
+def _may_go(task: TaskInfo, candidates: Sequence[TaskInfo], *, whole: bool) -> list[TaskInfo]:
+    """Candidates that leave their gang its minimum; all others, too, where gangs go as a whole before they break."""
+    if not whole:
+        return above_minimum(task, candidates)
+    others = [victim for victim in candidates if victim.job is not task.job]
+    return [*others, *above_minimum(task, [victim for victim in candidates if victim.job is task.job])]
 
 
 def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:

@@ -63,6 +63,7 @@ from volsched.framework.callbacks import (
     WordingsFn,
 )
 from volsched.framework.configuration import Configuration, PluginOption
+from volsched.framework.elastic import ElasticQuota, ElasticQuotas
 from volsched.framework.engine import Engine
 from volsched.framework.groups import with_condition
 from volsched.framework.leaving import all_left, leavers
@@ -157,6 +158,7 @@ class Session:
         self.now = now
         self.action = ""
         self.nodes = NodeCallbacks()
+        self.elastic = ElasticQuotas()
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.refused: dict[str, TaskInfo] = {}
         self.evicted: dict[str, TaskInfo] = {}
@@ -351,6 +353,16 @@ class Session:
     def add_reclaimable_fn(self, plugin: str, fn: VictimsFn) -> None:
         """Say from whom a task may reclaim."""
         self._add_tiered("enableReclaimable", self._reclaimable, fn)
+
+    def add_elastic_quota(self, plugin: str, quota: ElasticQuota, *, inside: bool = True) -> None:
+        """Have what queues deserve of something taken back, and nothing else of that; see ``framework.elastic``.
+
+        With ``inside``, preemption inside a queue takes only from those who hold what is wanted, too.
+        """
+        self.add_preemptive_fn(plugin, quota.may_take_room)
+        self.add_reclaimable_fn(plugin, quota.victims)
+        allows = self._option.allows
+        self.elastic.add(quota, reclaims=allows("enableReclaimable"), preempts=inside and allows("enablePreemptable"))
 
     def add_event_handler(self, plugin: str, handler: EventHandler, *, first: bool = False) -> None:
         """Follow what statements do with tasks; ``first``: before all others, which read what it decides."""
@@ -564,11 +576,11 @@ class Session:
 
     def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Whom of the candidates the task may preempt."""
-        return dispatch.victims(self._preemptable, task, candidates)
+        return self.elastic.preemptable(task, dispatch.victims(self._preemptable, task, candidates))
 
     def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """From whom of the candidates the task may reclaim."""
-        return dispatch.victims(self._reclaimable, task, candidates)
+        return self.elastic.reclaimable(task, dispatch.victims(self._reclaimable, task, candidates))
 
     # -- events of statements -----------------------------------------------------------------------------------------
 
@@ -686,7 +698,7 @@ class Session:
         """Whether a task may go on a node now, or once those who are leaving it are gone."""
         if self.engine.admits(task, node):
             return True
-        if not leavers(node):
+        if not leavers(node) and not self.cluster.devices.unclean:
             return False
         with all_left(self.cluster, node):
             return self.engine.admits(task, node)
