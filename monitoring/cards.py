@@ -17,6 +17,11 @@ def cards(kind: str) -> str:
     return f"max by (queue_name, card) (volcano_queue_card_{kind}{HERE})"
 
 
+def elastic(kind: str) -> str:
+    """One kind of number of what the chosen queues deserve, which Volcano's plugin has not."""
+    return f"max by (queue_name, card) (volsched_queue_card_{kind}{HERE})"
+
+
 QUOTAS = Row(
     "Quota by card",
     (
@@ -25,6 +30,8 @@ QUOTAS = Row(
             (
                 Query(cards("capacity"), "quota"),
                 Query(cards("deserved"), "deserved"),
+                Query(elastic("guarantee"), "guaranteed"),
+                Query(elastic("reclaimable"), "others could reclaim"),
                 Query(cards("allocated"), "held"),
                 Query(cards("request"), "held or wanted"),
                 Query(cards("inqueue"), "reserved"),
@@ -59,6 +66,29 @@ QUOTAS = Row(
             "Reserved for jobs that were admitted",
             (Query(cards("inqueue"), NAME),),
             "What they may still take for their minimum.",
+            width=12,
+            stacked=True,
+        ),
+    ),
+)
+
+DUES = Row(
+    "What queues deserve",
+    (
+        Panel(
+            "Held, deserved, guaranteed",
+            (
+                Query(cards("allocated"), f"{NAME} held"),
+                Query(cards("deserved"), f"{NAME} deserved"),
+                Query(elastic("guarantee"), f"{NAME} guaranteed"),
+            ),
+            "A queue below what it deserves takes back from those above theirs, never below their guarantees.",
+            width=12,
+        ),
+        Panel(
+            "Could be reclaimed",
+            (Query(elastic("reclaimable"), NAME),),
+            "Cards that a queue holds beyond what it deserves, which others below theirs could take back.",
             width=12,
             stacked=True,
         ),
@@ -190,7 +220,7 @@ CARDS = Dashboard(
     "capacity-card",
     "volsched / Cards",
     "Quota by card model, of the plugin capacity-card. Metrics: docs/metrics.md.",
-    (QUOTAS, ONLINE, SCALING, CLUSTER),
+    (QUOTAS, DUES, ONLINE, SCALING, CLUSTER),
     (
         Variable("queue", "volcano_queue_card_capacity", "queue_name"),
         Variable("card", "volsched_cluster_cards", "card"),

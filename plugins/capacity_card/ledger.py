@@ -88,7 +88,7 @@ class Ledger(Observer):
     def __init__(self, cluster: Cluster, *, spares_cpu: bool, is_strict: bool, is_hierarchical: bool) -> None:
         self._cluster = cluster
         self.catalogue = Catalogue(cluster)
-        self.limits = Limits(cluster, is_hierarchical=is_hierarchical)
+        self.limits = Limits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
         self.wants = Wants(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)
         self.changed_jobs: dict[str, JobInfo] = dict(cluster.jobs)
         self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
@@ -139,6 +139,10 @@ class Ledger(Observer):
     def left(self, chain: Sequence[Limit], card: str) -> int:
         """Return how much more of a card all limits allow, in milli-cards; below zero when one is exceeded."""
         return min(limit.card(card) - self.account(limit.queue).cards.get(card, 0) for limit in chain)
+
+    def levels(self, queue: str) -> tuple[str, ...]:
+        """The queues in which a queue counts: itself, and in a hierarchy those above it."""
+        return tuple(limit.queue for limit in self.limits.chain(queue)) or (queue,)
 
     def accounts(self) -> Iterator[Account]:
         """Every account there is: of jobs, of queues, of subtrees."""
@@ -272,9 +276,7 @@ class Ledger(Observer):
         return [own, *(_of(self._below, name) for name in self._above(queue))]
 
     def _above(self, queue: str) -> tuple[str, ...]:
-        if not self.limits.is_hierarchical:
-            return ()
-        return tuple(limit.queue for limit in self.limits.chain(queue)) or (queue,)
+        return self.levels(queue) if self.limits.is_hierarchical else ()
 
     # -- jobs and queues ----------------------------------------------------------------------------------------------
 
@@ -322,6 +324,7 @@ class Ledger(Observer):
         known = self.catalogue.version
         self.changed_nodes[node.name] = node
         if self.catalogue.put(node):
+            self.limits.stock_changed()
             self._seat_again(node.tasks.values())
         self._seat_lost(known)
 
@@ -330,6 +333,7 @@ class Ledger(Observer):
         known = self.catalogue.version
         self.changed_nodes[node.name] = node
         self.catalogue.remove(node)
+        self.limits.stock_changed()
         self._seat_lost(known)
 
     def _seat_lost(self, known: int) -> None:

@@ -6,7 +6,7 @@ them is in cores, bytes with a unit, and whole cards.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
@@ -25,6 +25,7 @@ NO_CAPABILITY: Final = "EmptyQueueCapability"
 NO_CPU: Final = "InsufficientCPUQuota"
 NO_MEMORY: Final = "InsufficientMemoryQuota"
 NO_CARDS: Final = "InsufficientScalarQuota"
+NOT_A_LEAF: Final = "NotALeafQueue"
 
 At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
 
@@ -64,6 +65,12 @@ def unreadable_request(queue: str, why: FieldError) -> Verdict:
     return Verdict(Step.ALLOCATABLE, NAME, Scope.POD, NO_REQUEST, message, shown_as=shown_as)
 
 
+def not_a_leaf(queue: str, step: At) -> Verdict:
+    """Work belongs into queues that have none below them."""
+    message = f'queue "{queue}" has queues below it, and takes no work itself; use one of those'
+    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, tells_pods=True)
+
+
 def empty_capability(limit: Limit, step: At) -> Verdict:
     """A queue says nothing of what it may hold."""
     what = "allocate" if step is Step.ALLOCATABLE else "enqueue"
@@ -97,10 +104,16 @@ def short_of_cards(limit: Limit, names: Names, sentence: Short, details: Sequenc
     """
     numbers = (str(sentence.requested), str(sentence.total), str(sentence.limit))
     text = _sentence(limit.queue, f"<{'|'.join(names)}>", *numbers)
-    human = "; ".join(short.human() for short in details)
+    human = "; ".join([*(short.human() for short in details), *_kept_for_others(limit, names)])
     return Verdict(
         step, NAME, Scope.QUEUE, NO_CARDS, f"{text} ({human})", tuple(short.shortfall() for short in details)
     )
+
+
+def _kept_for_others(limit: Limit, names: Names) -> Iterator[str]:
+    kept = [name for name in names if limit.yields(name)]
+    if kept:
+        yield f"what other queues are guaranteed of {', '.join(kept)} is kept for them"
 
 
 def _sentence(queue: str, what: str, requested: str, total: str, capability: str) -> str:

@@ -16,6 +16,7 @@ from plugins.capacity_card.ledger import Ledger, Placed
 from plugins.capacity_card.ordering import QueueOrder
 from plugins.capacity_card.requests import Names
 from plugins.capacity_card.rules import Rules
+from plugins.capacity_card.stakes import CardStakes
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
@@ -25,7 +26,11 @@ from volsched.model.workload import WORKLOADS
 _QUEUE: Final = ("queue_name", "card")
 
 CAPACITY: Final = Series("volcano_queue_card_capacity", "The queue's quota of a card", _QUEUE)
-DESERVED: Final = Series("volcano_queue_card_deserved", "Its quota within what the cluster has", _QUEUE)
+DESERVED: Final = Series(
+    "volcano_queue_card_deserved", "What it deserves; its quota within the cluster where no queue says so", _QUEUE
+)
+GUARANTEE: Final = Series("volsched_queue_card_guarantee", "Cards that are kept for the queue", _QUEUE)
+RECLAIMABLE: Final = Series("volsched_queue_card_reclaimable", "Cards that other queues could take back", _QUEUE)
 ALLOCATED: Final = Series("volcano_queue_card_allocated", "Cards that pods of the queue hold", _QUEUE)
 REQUEST: Final = Series("volcano_queue_card_request", "Cards that they hold or wait for, by list of cards", _QUEUE)
 INQUEUE: Final = Series("volcano_queue_card_inqueue", "Cards reserved for jobs that were admitted, by list", _QUEUE)
@@ -53,12 +58,15 @@ class CardSeries:
         self._demands = demands
         self._kept: dict[str, tuple[Hashable, Numbers]] = {}
         self._idle = IdleCards(ledger)
+        self.stakes = CardStakes(cluster, ledger)
 
     def register(self, session: Session, plugin: str, order: QueueOrder, rules: Rules) -> None:
         """Let a session report all of them."""
         for series, numbers in (
             (CAPACITY, self._capacity),
             (DESERVED, lambda: self._deserved(order)),
+            (GUARANTEE, self._guarantee),
+            (RECLAIMABLE, self._reclaimable),
             (ALLOCATED, self._allocated),
             (REQUEST, self._request),
             (INQUEUE, self._inqueue),
@@ -78,6 +86,17 @@ class CardSeries:
         deserved = order.deserved()
         state = (self._ledger.limits.version, self._ledger.catalogue.stock)
         return self._made("deserved", state, lambda: _cards((name, due.cards) for name, due in deserved.items()))
+
+    def _guarantee(self) -> Numbers:
+        limits = self._ledger.limits
+        return self._made(
+            "guarantee", limits.version, lambda: _cards(self._each(lambda name: limits.said(name).guarantee))
+        )
+
+    def _reclaimable(self) -> Numbers:
+        ledger = self._ledger
+        state = (ledger.version, ledger.limits.version)
+        return self._made("reclaimable", state, lambda: _cards(self._each(self.stakes.reclaimable)))
 
     def _allocated(self) -> Numbers:
         ledger = self._ledger

@@ -5,6 +5,8 @@ For each card of a queue, and likewise for cpu and memory::
     quota      what it may hold by its own object
     used       what pods hold that have a node, or have room made for them on one
     reserved   what jobs that were admitted may still take for their minimum
+    deserved   what it may take back from others, where it says so; guarantee: what is kept for it
+    reclaimable  what others below their due could take back of what it holds
     headroom   with how much a new job that asks for this alone would be admitted now: quota - used - reserved, less
                what lists of cards need of it, bounded by ancestors that count; of cpu and memory, what jobs hold
                beyond their minimum (elastic) is headroom too
@@ -24,6 +26,7 @@ from plugins.capacity_card.limits import Limit
 from plugins.capacity_card.matching import Matching
 from plugins.capacity_card.minimum import Wanted
 from plugins.capacity_card.series import by_list, idle_of
+from plugins.capacity_card.stakes import CardStakes
 from volsched.framework.usage import CardUse, Dimension, JobUse, PodUse, QueueUse, Usage, node_name, pods_of
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -35,9 +38,9 @@ from volsched.model.status import IS_CHOSEN
 from volsched.model.task import TaskInfo
 
 
-def usage_of(cluster: Cluster, ledger: Ledger, demands: Demands) -> Usage:
+def usage_of(cluster: Cluster, ledger: Ledger, demands: Demands, stakes: CardStakes) -> Usage:
     """Return what all queues may hold and hold, by these accounts."""
-    reader = _Reader(cluster, ledger, demands)
+    reader = _Reader(cluster, ledger, demands, stakes)
     queues = {name: reader.queue(cluster.queues[name]) for name in sorted(cluster.queues)}
     return Usage(queues, dict(reader.cards(queues.values())), by_card=True)
 
@@ -60,10 +63,11 @@ def _of_queues(cluster: Cluster, node: NodeInfo) -> Iterator[TaskInfo]:
 
 
 class _Reader:
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands, stakes: CardStakes) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands
+        self._stakes = stakes
         self._jobs: dict[str, list[JobInfo]] = {}
         for job in sorted(cluster.jobs.values(), key=lambda job: job.key):
             self._jobs.setdefault(job.queue, []).append(job)
@@ -73,6 +77,8 @@ class _Reader:
     def queue(self, queue: QueueInfo) -> QueueUse:
         chain = self._ledger.limits.chain(queue.name)
         own, held, sums = chain[0], self._ledger.account(queue.name), self._demands.of(queue.name)
+        said, reclaimable = self._ledger.limits.said(queue.name), self._stakes.reclaimable(queue.name)
+        deserved = said.deserved or {}
         single = {names[0]: amount for names, amount in sums.reserved.items() if len(names) == 1}
         jobs = (self._job(job) for job in self._jobs.get(queue.name, ()))
         return QueueUse(
@@ -81,12 +87,15 @@ class _Reader:
             Dimension(own.memory, held.memory, sums.reserved_memory, min(map(self._memory_headroom, chain))),
             {
                 card: Dimension(
-                    own.card(card),
+                    own.cards.get(card, own.other),
                     held.cards.get(card, 0),
                     single.get(card, 0),
                     min(self._card_headroom(limit, card) for limit in chain),
+                    deserved.get(card),
+                    said.guarantee.get(card),
+                    reclaimable.get(card),
                 )
-                for card in sorted({*own.cards, *held.cards, *single})
+                for card in sorted({*own.cards, *held.cards, *single, *deserved})
             },
             {names: amount for names, amount in sorted(sums.reserved.items()) if len(names) > 1},
             tuple(job for job in jobs if not job.is_idle),

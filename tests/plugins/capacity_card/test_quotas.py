@@ -647,6 +647,8 @@ def test_series() -> None:
     assert numbers == {
         "volcano_queue_card_capacity": {("q", A): 6, ("q", H): 20},
         "volcano_queue_card_deserved": {("q", A): 6, ("q", H): 8},
+        "volsched_queue_card_guarantee": {},
+        "volsched_queue_card_reclaimable": {},
         "volcano_queue_card_allocated": {("q", A): 2, ("q", H): 0},
         "volcano_queue_card_request": {("q", A): 2, ("q", H): 0, ("q", f"{A}|{H}"): 9},
         "volcano_queue_card_inqueue": {("q", f"{A}|{H}"): 9},
