@@ -25,9 +25,11 @@ QUOTAS = Row(
                 Query(devices("inqueue"), "reserved"),
                 Query(devices("deserved"), "deserved"),
                 Query(devices("guarantee"), "guarantee"),
+                Query(f"max by ({BOTH}) (volsched_queue_dra_reclaimable{HERE})", "others could reclaim"),
             ),
             "Devices where the dimension is empty, else that dimension of their capacity. What a queue holds includes "
-            "the queues below it; a claim that pods share counts once. Deserved and guarantee are shown only.",
+            "the queues below it; a claim that pods share counts once. Reclaimable is what queues "
+            "below what they deserve could take.",
             kind="table",
             width=24,
             height=10,

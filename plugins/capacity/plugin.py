@@ -60,7 +60,7 @@ class CapacityPlugin:
         standing.catch_up()
         told.tell(session, standing)
         rules = Rules(session.cluster, standing, demand)
-        reclaim = Reclaim(standing, session.in_order_of_victims, self._ancestors)
+        reclaim = Reclaim(standing, session.in_order_of_victims, self._ancestors, session.elastic.reclaims_for)
         session.add_queue_order_fn(NAME, rules.order)
         session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
         session.add_allocatable_fn(NAME, rules.refusal, rules.leeway)

@@ -93,7 +93,7 @@ class _Reader:
                     min(self._card_headroom(limit, card) for limit in chain),
                     deserved.get(card),
                     said.guarantee.get(card),
-                    reclaimable.get(card),
+                    reclaimable.get(card, 0 if card in deserved else None),
                 )
                 for card in sorted({*own.cards, *held.cards, *single, *deserved})
             },

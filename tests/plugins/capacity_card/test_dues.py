@@ -154,12 +154,15 @@ def test_metrics_say_what_is_deserved_guaranteed_and_could_be_reclaimed() -> Non
 
 
 def test_volsched_queue_shows_them() -> None:
-    listed = call("queue", "list", "-f", "-", given=text_of(*shown_world().objects)).stdout
-    table = [line.split() for line in listed.splitlines()]
-    asked = call("queue", "describe", "vision", "-o", "json", "-f", "-", given=text_of(*shown_world().objects))
+    given = text_of(*shown_world().objects)
+    listed = call("queue", "list", "-f", "-", given=given).stdout
+    rows = [line.split() for line in listed.splitlines()]
+    asked = call("queue", "describe", "vision", "-o", "json", "-f", "-", given=given)
 
-    assert ["QUEUE", "CARD", "DESERVED", "GUARANTEE", "USED", "RECLAIMABLE"] in table
-    assert ["speech", A, "3", "0", "5", "2"] in table
-    assert ["vision", A, "4", "2", "2", "0"] in table
-    dues = json.loads(asked.stdout)["queues"]["vision"]["deserved"]
-    assert dues == {A: {"deserved": 4, "guarantee": 2, "used": 2, "reclaimable": 0}}
+    head = next(row for row in rows if row[:1] == ["QUEUE"])
+    shown = {(row[0], row[2]): dict(zip(head, row, strict=False)) for row in rows if len(row) > 3}
+    columns = ("DESERVED", "GUARANTEE", "USED", "RECLAIMABLE")
+    assert [shown["speech", A][name] for name in columns] == ["3", "-", "5", "2"]
+    assert [shown["vision", A][name] for name in columns] == ["4", "2", "2", "0"]
+    found = json.loads(asked.stdout)["queues"]["vision"]["cards"][A]
+    assert (found["deserved"], found["guarantee"], found["reclaimable"]) == (4, 2, 0)
