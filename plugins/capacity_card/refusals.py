@@ -68,7 +68,7 @@ def unreadable_request(queue: str, why: FieldError) -> Verdict:
 def not_a_leaf(queue: str, step: At) -> Verdict:
     """Work belongs into queues that have none below them."""
     message = f'queue "{queue}" has queues below it, and takes no work itself; use one of those'
-    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, tells_pods=True)
+    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
 
 
 def empty_capability(limit: Limit, step: At) -> Verdict:

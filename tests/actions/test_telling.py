@@ -96,8 +96,9 @@ def test_a_pod_that_is_tried_in_every_session_is_not_told_again_in_those_that_se
         assert (idle.steps, idle.waiting["g-0"]) == ([], decision.waiting["g-0"])
 
 
-def test_who_waits_is_told_why_and_who_was_bound_is_told_nothing() -> None:
-    decision = cycle(rig(world(), DEFAULT))
+@both
+def test_who_waits_is_told_why_and_who_was_bound_is_told_nothing(configuration: str) -> None:
+    decision = cycle(rig(world(), configuration))
 
     told = {s.name for s in decision.steps if isinstance(s, Tell | WritePodCondition)}
     bound = {s.name for s in decision.steps if isinstance(s, Bind)}

@@ -660,8 +660,9 @@ class Session:
         self.cluster.nominate(task, node, sent=before != (node, False))
 
     def newly_nominated(self) -> list[TaskInfo]:
-        """Return the tasks for which room is made on another node than when the session began, or no longer."""
-        return [task for task, (node, _) in self._nominations_before.items() if task.nominated != node]
+        """Return waiting tasks for which room is made on another node than when the session began, or no longer."""
+        before = self._nominations_before.items()
+        return [t for t, (node, _) in before if t.nominated != node and t.status is TaskStatus.PENDING]
 
     def keep_promises(self) -> None:
         """Hold the room that earlier sessions made for tasks, the most important first; give up what is lost.
