@@ -132,7 +132,7 @@ def test_a_claim_that_is_refused_at_admission_keeps_its_podgroup_from_being_read
 
     assert rig.cluster.jobs["default/gang"].phase == "Pending"
     assert condition_of(rig) == [("Unschedulable", "True")]
-    assert told_of_the_group(decision) == ["InsufficientDRAQuota", "Unschedulable"]
+    assert told_of_the_group(decision) == ["InsufficientDRAQuota"]
 
 
 def test_pods_that_want_nothing_are_not_ready_either_while_their_queue_takes_nothing_on() -> None:
@@ -145,7 +145,7 @@ def test_pods_that_want_nothing_are_not_ready_either_while_their_queue_takes_not
 
     assert decision.bindings == {}
     assert condition_of(rig) == [("Unschedulable", "True")]
-    assert told_of_the_group(decision) == ["QueueClosed", "Unschedulable"]
+    assert told_of_the_group(decision) == ["QueueClosed"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
