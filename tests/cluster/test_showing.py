@@ -167,7 +167,7 @@ def test_queue_describe_shows_what_the_scheduler_did(
     found = shown("queue", "describe", team, *cluster)
 
     queue = found["queues"][team]
-    assert queue["cards"] == {product: {"quota": 4, "used": 4, "reserved": 2, "headroom": 0}}
+    assert queue["cards"] == {product: {"quota": 4, "used": 4, "reserved": 0, "headroom": 0}}
     assert (queue["cpu"]["used"], queue["state"]) == ("0", "Open")
     assert found["cards"][product] == {"total": 8, "idle": 4, "quota": 4, "used": 4}
     job = queue["jobs"][f"{namespace}/serve"]
