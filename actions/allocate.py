@@ -38,11 +38,14 @@ class AllocateAction:
             overused = session.overused(queue)
             if overused is not None:
                 while jobs:
-                    self._go_on_with_its_due(session, queue, attempts[jobs.pop().key], overused)
+                    with session.about(job := jobs.pop()):
+                        self._go_on_with_its_due(session, queue, attempts[job.key], overused)
                 continue
-            job = jobs.pop()
-            session.refuse_job(job, None)
-            if self._go_on(session, queue, attempts[job.key]):
+            job, has_more = jobs.pop(), False
+            with session.about(job):
+                session.refuse_job(job, None)
+                has_more = self._go_on(session, queue, attempts[job.key])
+            if has_more:
                 jobs.push(job)
             turns.queues.push(queue)
 
@@ -80,8 +83,9 @@ def _attempts(session: Session) -> dict[str, Attempt]:
     promised = _promised(session)
     for job in considered(session, Parking.of(session).worth_a_look(session), promised):
         tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
-        if tasks:
-            attempts[job.key] = Attempt(job, session.in_order(tasks)[::-1])
+        with session.about(job):
+            if tasks:
+                attempts[job.key] = Attempt(job, session.in_order(tasks)[::-1])
     return attempts
 
 

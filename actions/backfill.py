@@ -31,10 +31,10 @@ class BackfillAction:
         while turns.queues:
             jobs = turns.jobs[turns.queues.pop().name]
             while jobs:
-                job = jobs.pop()
-                for task in session.in_order(waiting[job.key]):
-                    self._place(session, task)
-                _say_gang_waits(session, job)
+                with session.about(job := jobs.pop()):
+                    for task in session.in_order(waiting[job.key]):
+                        self._place(session, task)
+                    _say_gang_waits(session, job)
 
     def _place(self, session: Session, task: TaskInfo) -> None:
         if task.admission_gate:

@@ -29,7 +29,9 @@ class EnqueueAction:
             jobs = turns.jobs[queue.name]
             if not jobs:
                 continue
-            self._admit(session, queue, jobs.pop())
+            job = jobs.pop()
+            with session.about(job):
+                self._admit(session, queue, job)
             turns.queues.push(queue)
 
     def _admit(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
@@ -50,5 +52,8 @@ def _unadmitted(session: Session) -> list[JobInfo]:
     return [
         job
         for job in cluster.unadmitted.values()
-        if job.parked_at != cluster.relief and job.has_group and job.queue in cluster.queues
+        if job.parked_at != cluster.relief
+        and job.has_group
+        and job.queue in cluster.queues
+        and not session.bounds.set_aside.holds(job, session.now)
     ]

@@ -37,14 +37,22 @@ def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo
             continue
         if job.phase in ("", PENDING) and not job.implicit:
             continue
+        if not session.bounds.set_aside.holds(job, session.now) and _is_complete(session, job):
+            yield job
+
+
+def _is_complete(session: Session, job: JobInfo) -> bool:
+    """Whether a job can be looked at; if not, it is told why and left alone until something has changed."""
+    cluster = session.cluster
+    with session.about(job):
         refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.invalidity(job)
         if refusal is None:
             if job.refusal is not None and job.refusal.step is not Step.OVERUSED:
                 session.refuse_job(job, None)
-            yield job
-        else:
-            session.refuse_job(job, refusal)
-            job.parked_at = cluster.relief
+            return True
+        session.refuse_job(job, refusal)
+        job.parked_at = cluster.relief
+    return False
 
 
 def promote_all(session: Session) -> None:

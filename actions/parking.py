@@ -91,12 +91,19 @@ class Parking:
         outdated = [(key, lot) for key, lot in self._lots.items() if lot.checked_at != relief]
         still_without_room: dict[Hashable, bool] = {}
         for key, lot in outdated:
-            if _still_waits(session, lot, still_without_room):
+            still_waits = False
+            with session.about(next(iter(lot.jobs.values()), _NOBODY)):
+                still_waits = _still_waits(session, lot, still_without_room)
+            if still_waits:
                 lot.checked_at = relief
             else:
                 del self._lots[key]
                 _dissolve(lot)
         return [job for job in cluster.waiting.values() if job.parked_at != relief and job.parked_with is None]
+
+
+_NOBODY = JobInfo("", "")
+"""Whom a lot is about that all its jobs have left."""
 
 
 def _dissolve(lot: Lot) -> None:

@@ -65,22 +65,29 @@ class PreemptAction:
         for queue in sorted((session.cluster.queues[name] for name in queues), key=session.queue_key):
             self._between_jobs(session, queue, queues[queue.name])
             for job in sorted(queues[queue.name], key=session.job_key):
-                self._within_job(session, queue, job)
+                with session.about(job):
+                    self._within_job(session, queue, job)
         note_hunted(session, jobs)
 
     def _between_jobs(self, session: Session, queue: QueueInfo, jobs: list[JobInfo]) -> None:
         heap = Heap(session.job_key, jobs)
         tasks = {job.key: preemptors(session, job) for job in jobs}
         while heap:
-            job = heap.pop()
-            statement = session.statement()
-            made = self._feed(session, statement, queue, job, tasks[job.key])
-            if not session.is_pipelined(job):
-                statement.discard()
-            else:
-                statement.commit()
-                if made:
-                    heap.push(job)
+            job, has_more = heap.pop(), False
+            with session.about(job):
+                has_more = self._make_room(session, queue, job, tasks[job.key])
+            if has_more:
+                heap.push(job)
+
+    def _make_room(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
+        """Make room for a job's tasks as a gang; whether there is more to be made."""
+        statement = session.statement()
+        made = self._feed(session, statement, queue, job, tasks)
+        if not session.is_pipelined(job):
+            statement.discard()
+            return False
+        statement.commit()
+        return made
 
     def _feed(
         self, session: Session, statement: Statement, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]

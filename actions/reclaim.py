@@ -46,7 +46,8 @@ class ReclaimAction:
             queue = turns.queues.pop()
             if not turns.jobs[queue.name]:
                 continue
-            self._reclaim(session, queue, turns.jobs[queue.name].pop())
+            with session.about(job := turns.jobs[queue.name].pop()):
+                self._reclaim(session, queue, job)
             turns.queues.push(queue)
         note_hunted(session, jobs)
 

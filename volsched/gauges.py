@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from volsched.cache.mirror import Mirror
 from volsched.cache.online import parts
+from volsched.cache.quarantine import Quarantine
 from volsched.kube.client import Api
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.fence import Fence
@@ -18,7 +19,7 @@ from volsched.kube.informer import Informer
 from volsched.kube.metrics import Metrics, Read
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.model.cluster import Cluster
-from volsched.model.columns import NONZERO_CPU, NONZERO_MEMORY
+from volsched.model.columns import NONZERO_CPU, NONZERO_MEMORY, OFFERED_NOWHERE
 from volsched.model.quantity import UNLIMITED, in_base_units
 from volsched.model.queue import QueueInfo
 from volsched.model.series import Numbers
@@ -47,6 +48,8 @@ def add_gauges(
     add_requests(metrics, api)
     add_watches(metrics, informers)
     add_lease(metrics, fence)
+    add_quarantine(metrics, mirror.quarantine)
+    cluster = mirror.cluster
     _add_writing(metrics, executor, inbox)
     _add_binding(metrics, executor, cluster)
     _add_preemption(metrics, cluster)
@@ -112,6 +115,16 @@ def add_watches(metrics: Metrics, informers: Sequence[Informer]) -> None:
         "Objects that are known",
         _RESOURCE,
         lambda: _summed(((informer.resource.plural,), informer.count) for informer in informers),
+    )
+
+
+def add_quarantine(metrics: Metrics, quarantine: Quarantine) -> None:
+    """Objects that are set aside."""
+    metrics.add(
+        "volsched_quarantined_objects",
+        "Objects that are set aside, as they cannot be read or used, until they change",
+        ("kind", "where"),
+        lambda: quarantine.counts,
     )
 
 
@@ -382,5 +395,5 @@ def _named(cluster: Cluster, totals: Sequence[int]) -> dict[str, int]:
     return {
         name: amount
         for column, (name, amount) in named
-        if amount and column not in (NONZERO_CPU, NONZERO_MEMORY)  # those are for scores only
+        if amount and column not in (NONZERO_CPU, NONZERO_MEMORY, OFFERED_NOWHERE)  # those are no resources
     }

@@ -20,6 +20,7 @@ import structlog
 
 from volsched import __version__
 from volsched.cache.mirror import Mirror
+from volsched.framework.boundary import Bounds
 from volsched.kube.inbox import Inbox
 from volsched.model.changes import Bound
 from volsched.model.cluster import Cluster
@@ -38,6 +39,9 @@ server would need for them, within a limit."""
 
 ORPHAN_GRACE_SECONDS: Final = 2.0
 """A pod may be without its PodGroup this long before that is told: a controller may be about to make it."""
+
+SESSION_BUDGET_SECONDS: Final = 5.0
+"""CPU that a session may take; the rest comes in the next one."""
 
 GC_THRESHOLDS: Final = (50_000, 50, 100)
 """Once everything is listed and out of the collector's sight: sessions make little that stays."""
@@ -58,6 +62,10 @@ class SystemClock:
     def elapsed(self) -> float:
         """Return seconds on a clock that never goes back."""
         return time.perf_counter()
+
+    def cpu(self) -> float:
+        """Return seconds of CPU that the calling thread has used."""
+        return time.thread_time()
 
 
 class SchedulingThread:
@@ -154,6 +162,7 @@ class SchedulingThread:
         allowed = self._may_schedule()  # asked first: what it promises to be there is in the inbox by now
         changes = self._inbox.take()
         self.mirror.apply(changes)
+        self._log_quarantine()
         if not self._is_due:
             self._is_due = any(type(change) is not Bound for change in changes)
         self._configure()
@@ -165,6 +174,15 @@ class SchedulingThread:
         self._freeze_once()
         if self._is_session_due():
             self._run_session(self._scheduler)
+
+    def _log_quarantine(self) -> None:
+        for found in self.mirror.quarantine.take_errors():
+            _log.error(
+                "an object is set aside",
+                kind=found.kind,
+                object=f"{found.namespace}/{found.name}",
+                exc_info=found.error,
+            )
 
     def _wait_seconds(self) -> float:
         """Until the next look: the period, or sooner when something is due at a known time."""
@@ -192,6 +210,7 @@ class SchedulingThread:
                 SystemClock(),
                 orphan_grace=ORPHAN_GRACE_SECONDS,
                 always_unschedulable=self._always_unschedulable,
+                bounds=Bounds(SESSION_BUDGET_SECONDS, contains_faults=True),
             )
         else:
             self._scheduler.reconfigure(profile)

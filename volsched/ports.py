@@ -20,6 +20,9 @@ class Clock(Protocol):
     def elapsed(self) -> float:
         """Seconds on a clock that never goes back, for durations."""
 
+    def cpu(self) -> float:
+        """Seconds of CPU that the calling thread has used, for budgets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -41,7 +44,9 @@ class CycleReport:
     """What one cycle did, for metrics and logs.
 
     Durations are in seconds. ``hunts`` counts searches for victims and ``victims`` the pods chosen, by (action, queue
-    of the pod that needs the room). ``series`` are the plugins' own numbers.
+    of the pod that needs the room). ``series`` are the plugins' own numbers. ``faults`` are exceptions that ended with
+    the job that they were about, or with the session, each with the plugin that raised it; ``over`` says why the
+    session ended before it was through.
     """
 
     placed: int = 0
@@ -56,3 +61,5 @@ class CycleReport:
     hunts: Mapping[Labels, int] = field(default_factory=dict)
     victims: Mapping[Labels, int] = field(default_factory=dict)
     series: Sequence[tuple[Series, Numbers]] = ()
+    faults: Sequence[tuple[str, BaseException]] = ()
+    over: str = ""

@@ -6,29 +6,39 @@ How a process ends:
 * The lease is lost or could not be renewed in time: nothing more is written; a plain message; status 1.
 * The configuration, a flag or an address is wrong at the start: status 2.
 * Anything unforeseen: status 1.
+* The API server's store was put back to an earlier state: nothing that is known can be believed. Everything is begun
+  anew inside the same process, as after a restart.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from volsched import logs
 from volsched.kube.client import Api
 from volsched.kube.elector import Elector, LeaseSettings
-from volsched.kube.errors import CredentialsError, KubeSetupError
+from volsched.kube.errors import ApiError, CredentialsError, KubeSetupError
 from volsched.kube.fence import Fence
+from volsched.kube.informer import Informer
 from volsched.model.errors import ConfigError
 
 STOPPED, FAILED, MISUSED = 0, 1, 2
 """Exit statuses."""
+
+_ANEW: Final = -1
+"""In place of an exit status: begin again, knowing nothing."""
+
+HISTORY_SECONDS: Final = 15.0
+"""How often it is asked whether the API server's store was put back; one small request."""
 
 _log = structlog.get_logger(__name__)
 
@@ -54,6 +64,7 @@ class Process(ABC):
         self._cleanup = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[Any]] = []
         self._is_clean_end = True
+        self._is_hasty_end = False
         self._elector: Elector | None = None
         self._end: asyncio.Future[_End]
 
@@ -122,6 +133,19 @@ class Process(ABC):
         task.add_done_callback(ended)
         return task
 
+    def _mind_history_of(self, informers: Sequence[Informer]) -> None:
+        """Ask for pods: there are always some that change, so an earlier state is told by their version."""
+        self._spawn(self._mind_history(next(each for each in informers if each.resource.kind == "Pod")))
+
+    async def _mind_history(self, informer: Informer) -> None:
+        """Begin everything anew once the API server's store was put back to an earlier state."""
+        while True:
+            await asyncio.sleep(HISTORY_SECONDS)
+            with contextlib.suppress(ApiError):
+                lost = await informer.history_lost()
+                if lost:
+                    self._finish(_ANEW, f"{lost}: its store was put back; everything is listed anew")
+
     async def _interruptible(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for something, or for the end of the program if that comes first."""
         task = asyncio.ensure_future(work)
@@ -142,15 +166,25 @@ class Process(ABC):
         if end.message:
             (_log.info if end.status == STOPPED else _log.error)(end.message)
         self._is_clean_end = end.status == STOPPED
+        self._is_hasty_end = end.status not in (STOPPED, _ANEW)
         if not self._is_clean_end:
             self._fence.close()
         await self._cleanup.aclose()
 
 
-def run_process(process: Process) -> int:
-    """Run a process until it ends; return the exit status."""
+def run_process(make: Callable[[], Process]) -> int:
+    """Make a process and run it until it ends, a new one whenever all is to begin anew; return the exit status."""
+    status = _run_once(make)
+    while status == _ANEW:
+        gc.unfreeze()
+        gc.collect()
+        status = _run_once(make)
+    return status
+
+
+def _run_once(make: Callable[[], Process]) -> int:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(process.run())
+        return runner.run(make().run())
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -195,6 +195,7 @@ class Program(Process):
             )
             self._informers.append(informer)
             self._spawn(informer.run())
+        self._mind_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report))
 
     def _on_listed(self) -> None:
@@ -267,8 +268,8 @@ class Program(Process):
         self._finish_from_thread(FAILED, f"the scheduling thread failed: {error}")
 
     async def _stop_thread(self) -> None:
-        """Wait for the session that runs when the program ends in good order, and for nothing otherwise."""
-        await asyncio.to_thread(self._thread.stop, DRAIN_SECONDS if self._is_clean_end else 0.0)
+        """Wait for the session that runs, unless the program has to end at once."""
+        await asyncio.to_thread(self._thread.stop, 0.0 if self._is_hasty_end else DRAIN_SECONDS)
 
     async def _stop_executor(self) -> None:
         if not self._is_clean_end:
@@ -333,4 +334,4 @@ def _built_in(options: Options) -> str:
 def run(options: Options) -> int:
     """Run the scheduler until it ends; return the exit status."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    return run_process(Program(options))
+    return run_process(lambda: Program(options))

@@ -5,26 +5,30 @@ It reaches the cluster through ports only, so ``run`` and ``simulate`` are the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from volsched.backlog import Backlog
 from volsched.cache.mirror import Mirror, Problem
 from volsched.framework import groups, reporter
+from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, FastEngine
 from volsched.framework.holdings import Holdings
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
+from volsched.model import api, dra
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.plan import Bind, Evict, Executor, Step, Tell, WritePodCondition
+from volsched.model.series import Numbers, Series
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Verdict
 from volsched.model.verdict import Step as VerdictStep
 from volsched.ports import Clock, CycleReport
 
-_API_VERSIONS = {"Pod": "v1", "Node": "v1", "PodGroup": reporter.POD_GROUP_VERSION, "Queue": reporter.POD_GROUP_VERSION}
+_API_VERSIONS = {kind: version for version, kind in api.KINDS} | dict.fromkeys(dra.KINDS, dra.GROUP_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +82,11 @@ class Scheduler:
     """Runs cycles on a mirror. Only one thread may use it, the one that feeds the mirror.
 
     ``orphan_grace``: seconds that a pod may be without its PodGroup before that is told, as a controller may be about
-    to make it. ``always_unschedulable``: see ``Reporter``.
+    to make it. ``bounds``: what a session may cost, and where what fails in it ends. ``always_unschedulable``: see
+    ``Reporter``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with, then how it tells and where it ends
         self,
         mirror: Mirror,
         profile: Profile,
@@ -90,6 +95,7 @@ class Scheduler:
         make_engine: Callable[[Cluster], Engine] = FastEngine,
         on_placed: Callable[[Session, TaskInfo], None] | None = None,
         orphan_grace: float = 0.0,
+        bounds: Bounds | None = None,
         *,
         always_unschedulable: bool = False,
     ) -> None:
@@ -101,15 +107,14 @@ class Scheduler:
         self._on_placed = on_placed
         self._orphan_grace = orphan_grace
         self._reporter = reporter.Reporter(always_unschedulable=always_unschedulable)
+        self._bounds = bounds or Bounds()
         self._orphans: dict[str, float] = {}
         self._plugins_due: float | None = None
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
         mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
         mirror.cluster.let_devices_serve(profile.devices_serve())
-        self._holdings = Holdings(mirror.cluster)
-        self._backlog = Backlog()
-        mirror.cluster.observe(self._backlog)
+        self._follow()
 
     def reconfigure(self, profile: Profile) -> None:
         """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
@@ -126,24 +131,43 @@ class Scheduler:
         started = self._clock.elapsed()
         now = self._clock.now()
         self.mirror.tick(now)
+        if self.mirror.cluster.lost:
+            self._mend()
         outbox = _Outbox(self.executor)
         session = Session(
-            self.mirror.cluster, self.profile.configuration, self.engine, self._accounts, outbox.submit, now
+            self.mirror.cluster,
+            self.profile.configuration,
+            self.engine,
+            self._accounts,
+            outbox.submit,
+            now,
+            self._clock.cpu,
+            self._bounds,
         )
         session.on_placed = self._on_placed
-        plugins = self._open(session)
-        session.keep_promises()
-        opened = self._clock.elapsed()
+        session.modules = modules_of((option.name, plugin) for tier in self.profile.plugins for option, plugin in tier)
         durations: dict[str, float] = {}
-        for action in self.profile.actions:
-            before = self._clock.elapsed()
-            session.action = action.name
-            action.execute(session)
-            durations[action.name] = self._clock.elapsed() - before
+        plugins: dict[str, float] = {}
+        with self._bounded(session):
+            self._open(session, plugins)
+            session.keep_promises()
+        opened = self._clock.elapsed()
+        if not session.over:
+            with self._bounded(session):
+                self._act(session, durations)
         self._explain_orphans(session)
-        self._plugins_due = session.wake_at()
-        session.close()
+        with self._bounded(session):
+            self._plugins_due = session.wake_at()
+        with self._bounded(session):
+            session.close()
         outbox.submit(self._aftermath(session))
+        series: tuple[tuple[Series, Numbers], ...] = ()
+        with self._bounded(session):
+            series = session.series()
+        self.engine = session.engine
+        self._bounds.set_aside.keep(self.mirror.cluster.jobs)
+        if session.faults or self.mirror.cluster.lost:
+            self._mend()
         return CycleReport(
             placed=outbox.binds,
             evicted=outbox.evictions,
@@ -156,12 +180,57 @@ class Scheduler:
             waiting=self._backlog.totals(),
             hunts=dict(session.hunts),
             victims=dict(session.victims),
-            series=session.series(),
+            series=series,
+            faults=tuple((plugin, error) for plugin, error in session.faults),
+            over=session.over,
         )
 
-    def _open(self, session: Session) -> dict[str, float]:
+    @contextmanager
+    def _bounded(self, session: Session) -> Iterator[None]:
+        """Do a part of a session: what fails and is about no job ends the session, and no more than that."""
+        try:
+            yield
+        except SessionOverError as over:
+            session.over = session.over or str(over)
+        except Exception as error:
+            if not self._bounds.contains_faults:
+                raise
+            plugin = culprit(error, session.modules)
+            session.faults.append((plugin, error))
+            session.over = session.over or f"{type(error).__name__}: {error}"
+
+    def _act(self, session: Session, durations: dict[str, float]) -> None:
+        """Run the actions in order; the seconds that each took."""
+        for action in self.profile.actions:
+            before = self._clock.elapsed()
+            session.action = action.name
+            try:
+                action.execute(session)
+            finally:
+                durations[action.name] = self._clock.elapsed() - before
+
+    def _mend(self) -> None:
+        """Make anew what saw a failure, or did: the engine and all accounts."""
+        cluster = self.mirror.cluster
+        self._accounts.drop()
+        self.engine = self._make_engine(cluster)
+        if cluster.lost:
+            cluster.lost.clear()
+            cluster.ignore(self._backlog)
+            self._follow()
+            self.mirror.count_online()
+
+    def _follow(self) -> None:
+        """Count what waits and what queues hold, from what stands and by what changes."""
+        cluster = self.mirror.cluster
+        self._holdings = Holdings(cluster)
+        self._backlog = Backlog()
+        cluster.observe(self._backlog)
+        for job in cluster.jobs.values():
+            self._backlog.count(job)
+
+    def _open(self, session: Session, durations: dict[str, float]) -> None:
         """Let the plugins of every tier register; the seconds that each took."""
-        durations: dict[str, float] = {}
         for tier, members in enumerate(self.profile.plugins):
             for option, plugin in members:
                 before = self._clock.elapsed()
@@ -169,12 +238,12 @@ class Scheduler:
                 plugin.on_session_open(session)
                 durations[option.name] = self._clock.elapsed() - before
         session.opened()
-        return durations
 
     def wake_at(self) -> float | None:
         """When a cycle is due even if nothing changes (seconds since the epoch); None: not before something does."""
         due = [since + self._orphan_grace for since in self._orphans.values()]
-        due += [time for time in (self.mirror.next_retry(), self._plugins_due) if time is not None]
+        times = (self.mirror.next_retry(), self._plugins_due, self._bounds.set_aside.wake_at(self._clock.now()))
+        due += [time for time in times if time is not None]
         return min(due, default=None)
 
     def _explain_orphans(self, session: Session) -> None:
@@ -217,6 +286,7 @@ class Scheduler:
         steps.extend(self._reporter.about_nomination(t) for t in session.newly_nominated() if t.uid not in shown)
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
+        steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
         steps.extend(self._holdings.writes(session.queue_holdings))
         cluster.touched.clear()
         cluster.touched.update((job.key, job) for job in jobs if session.unschedulable.get(job.key) is False)
@@ -243,7 +313,7 @@ def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
 def _tell_problem(problem: Problem) -> Tell:
     return Tell(
         problem.kind,
-        _API_VERSIONS.get(problem.kind, "v1"),
+        _API_VERSIONS[problem.kind],
         problem.namespace,
         problem.name,
         problem.uid,

@@ -30,6 +30,7 @@ class BinpackScore:
         self._weights = arguments.weights
         self._scale = 100.0 * arguments.weight
         self._columns = columns
+        self._columns_version = columns.version
         self._known: dict[int, tuple[TaskTemplate, tuple[Part, ...], float]] = {}
 
     def applies(self, task: TaskInfo) -> bool:
@@ -72,10 +73,13 @@ class BinpackScore:
 
     def _of(self, template: TaskTemplate) -> tuple[TaskTemplate, tuple[Part, ...], float]:
         """Return what counts of a template."""
+        if self._columns_version != self._columns.version:
+            self._columns_version = self._columns.version
+            self._known.clear()
         found = self._known.get(template.id)
         if found is None or found[0] is not template:
             names = sorted(template.request, key=lambda name: (name not in ("cpu", "memory"), name))
             weighted = [(name, self._weights[name]) for name in names if self._weights.get(name)]
-            parts = tuple((self._columns.column(name), template.request[name], float(w)) for name, w in weighted)
+            parts = tuple((self._columns.place(name), template.request[name], float(w)) for name, w in weighted)
             found = keep(self._known, template, (template, parts, sum(weight for _, _, weight in parts)))
         return found

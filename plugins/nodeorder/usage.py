@@ -63,6 +63,7 @@ class UsageScore:
         self._most = weights.mostrequested
         self._balance = weights.balancedresource
         self._columns = columns
+        self._columns_version = columns.version
         self._known: dict[int, _Asked] = {}
 
     @property
@@ -71,12 +72,15 @@ class UsageScore:
         return bool(self._least or self._most or self._balance)
 
     def _of(self, template: TaskTemplate) -> _Asked:
+        if self._columns_version != self._columns.version:
+            self._columns_version = self._columns.version
+            self._known.clear()
         found = self._known.get(template.id)
         if found is None or found.template is not template:
             request = template.request
             balanced = [(CPU, request.amount("cpu")), (MEMORY, request.amount("memory"))]
             if request.amount(GPU):
-                balanced.append((self._columns.column(GPU), request.amount(GPU)))
+                balanced.append((self._columns.place(GPU), request.amount(GPU)))
             if not self._balance or not any(amount for _, amount in balanced):
                 balanced = []
             found = _Asked(

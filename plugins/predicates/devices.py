@@ -33,6 +33,8 @@ from volsched.model.verdict import Scope, Verdict
 
 UNREACHED = node_refusal("resourceclaim not available on the node", resolvable=False)
 TOO_HARD = node_refusal("too many combinations of devices to try", resolvable=False)
+POSTPONED_SECONDS = 2.0
+"""Between sessions that work out selectors for as long as they may: others have most of the time."""
 MOST_KEPT = 1 << 16
 MOST_TRIES = 3
 """Nodes on which the search for devices may come to its limit before it is given up for all."""
@@ -65,10 +67,24 @@ class DeviceRules(Observer):
         self._given_up_version = -1
         self._faults: dict[Hashable, dict[str, str]] = {}
         self._faults_version = -1
+        self._postponed: set[Hashable] = set()
+        self._rounds = 0
 
     def open(self, session: Session) -> None:
-        """Begin a session: its plugins say how many devices a pod may be given."""
+        """Begin a session: its plugins say how many devices a pod may be given.
+
+        Nodes that were not judged in the one before, as that would have taken long, are asked again.
+        """
         self._session = session
+        self._selectors.begin(session.clock)
+        if self._postponed:
+            self._postponed.clear()
+            self._rounds += 1
+            self._cluster.relief += 1
+
+    def wake_at(self) -> float | None:
+        """When nodes that were not judged yet are asked again (seconds since the epoch); None: there are none."""
+        return self._session.now + POSTPONED_SECONDS if self._postponed and self._session is not None else None
 
     # -- the rule -----------------------------------------------------------------------------------------------------
 
@@ -109,7 +125,7 @@ class DeviceRules(Observer):
 
     def version(self, _: TaskInfo) -> int:
         """Tell when answers may have changed for nodes that did not change themselves."""
-        return self._devices.version
+        return self._devices.version + self._rounds
 
     def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Ask about one node."""
@@ -128,8 +144,10 @@ class DeviceRules(Observer):
         if self._hopeless(needs.key):
             return TOO_HARD
         found = self._search(claims, node, needs.limits)
-        if isinstance(found, Unfit) and needs.limits:
+        if isinstance(found, Unfit) and needs.limits and not found.is_postponed:
             found = self._search(claims, node, {})
+        if isinstance(found, Unfit) and found.is_postponed:
+            self._postponed.add(needs.key)
         if isinstance(found, Unfit) and found.gave_up:
             self._given_up[needs.key] = self._given_up.get(needs.key, 0) + 1
         faults = self._faults_of(needs.key)

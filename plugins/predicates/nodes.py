@@ -20,15 +20,21 @@ CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 UNSCHEDULABLE = node_refusal("node(s) were unschedulable", resolvable=False)
+QUARANTINED = node_refusal("node(s) had a pod that cannot be read", resolvable=False)
 TERMINATING = node_refusal("node(s) were being deleted", resolvable=False)
 NOT_AFFINE = node_refusal("node(s) didn't match Pod's node affinity/selector", resolvable=False)
 LACKS_FEATURES = node_refusal("node(s) didn't match Pod's required features", resolvable=False)
 
 
 def is_schedulable(task: TaskInfo, node: NodeInfo) -> Verdict | None:
-    """NodeUnschedulable: a cordoned node takes only pods that tolerate the cordon; one being deleted takes nobody."""
+    """NodeUnschedulable: a cordoned node takes only pods that tolerate the cordon.
+
+    One that is being deleted takes nobody, nor does one on which a pod runs that cannot be read.
+    """
     if node.terminating:
         return TERMINATING
+    if node.quarantined:
+        return QUARANTINED
     if node.unschedulable and not task.template.tolerates(CORDON):
         return UNSCHEDULABLE
     return None

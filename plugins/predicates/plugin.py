@@ -196,6 +196,7 @@ def _is_special(task: TaskInfo) -> bool:
 def _register_devices(session: Session, within: int) -> DeviceRules:
     rules = session.account("predicates.devices", lambda cluster: DeviceRules(cluster, within))
     rules.open(session)
+    session.add_wake_fn(NAME, rules.wake_at)
     session.add_pre_predicate_fn(NAME, rules.refuse_pod)
     session.add_predicate_fn(
         NAME, rules.refuse, scope="domain", applies=rules.applies, key=rules.key, version=rules.version

@@ -11,8 +11,8 @@ from tests.cluster.scheduling import CONFIG, LEASE, MANIFESTS, SYSTEM, Installed
 from volsched.testing.controlplane import ControlPlane
 
 
-@pytest.fixture(scope="session")
-def manifests_applied(control_plane: ControlPlane) -> ControlPlane:
+def apply_manifests(control_plane: ControlPlane) -> ControlPlane:
+    """Apply our kinds and rights, and return the control plane once it has the kinds."""
     control_plane.kubectl("apply", "-k", str(MANIFESTS / "crds"))
     control_plane.kubectl("apply", "-k", str(MANIFESTS / "rbac"))
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -22,6 +22,11 @@ def manifests_applied(control_plane: ControlPlane) -> ControlPlane:
             lambda crd: any(c["type"] == "Established" and c["status"] == "True" for c in crd["status"]["conditions"]),
         )
     return control_plane
+
+
+@pytest.fixture(scope="session")
+def manifests_applied(control_plane: ControlPlane) -> ControlPlane:
+    return apply_manifests(control_plane)
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ class Rig:
         self.gate.set()
         self.failures: list[Exception] = []
         self.at_once = self.most_at_once = 0
-        self.queue = WorkQueue(self._work, lambda: self.active)
+        self.faults: list[tuple[Key, Exception]] = []
+        self.queue = WorkQueue(self._work, lambda: self.active, lambda key, error: self.faults.append((key, error)))
 
     async def _work(self, key: Key) -> None:
         self.seen.append(key)
@@ -154,3 +155,19 @@ def test_a_pace_lets_some_go_at_once_and_the_rest_at_a_rate_each_key_for_itself(
     assert [pace.wait(A), pace.wait(A)] == [0.0, 0.25]
     now[0] = 100.0
     assert [pace.wait(A), pace.wait(A), pace.wait(A)] == [0.0, 0.0, 0.25]
+
+
+async def test_a_fault_over_one_key_ends_with_that_key() -> None:
+    rig = Rig()
+    rig.failures = [ZeroDivisionError("ours")]
+    rig.queue.add(A)
+    rig.queue.add(B)
+
+    async with rig.workers():
+        await rig.until(2)
+        assert [(key, str(error)) for key, error in rig.faults] == [(A, "ours")]
+        rig.queue.add(A)  # it changed
+        await rig.until(3)
+
+    assert rig.seen == [A, B, A]
+    assert (rig.queue.errors["PodGroup"], rig.queue.done["PodGroup"]) == (1, 2)

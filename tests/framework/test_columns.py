@@ -225,7 +225,8 @@ def test_a_static_view_has_everything_else_of_a_node() -> None:
     own = {name for name in dir(StaticNode) if not name.startswith("_")} - {"show", "reads"}
 
     assert own == {
-        "name", "labels", "annotations", "taints", "unschedulable", "terminating", "images", "features",
+        "name", "labels", "annotations", "taints", "unschedulable", "terminating", "quarantined", "images",
+        "features",
         "allocatable_of", "capacity_of",
     }  # fmt: skip
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
+from volsched.controllers import job_controller
+from volsched.controllers.job_controller import JobView, Outcome
 from volsched.controllers.writes import JOB, QUEUE, Patch, Write
 from volsched.kube.fence import Fence
 from volsched.model.plan import Tell
 from volsched.operator.engine import Engine
 from volsched.operator.options import Options
+from volsched.operator.reading import job_view
 from volsched.operator.writer import Writer
 
 
@@ -93,3 +98,58 @@ def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
         assert engine._pace._tokens == {}
 
     asyncio.run(story())
+
+
+def test_a_job_over_which_a_controller_fails_is_set_aside_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of ours, as one that nobody thought of: the Job says so, the next one is run."""
+
+    def failing(view: JobView, *rest: Any) -> Outcome:
+        if view.job.metadata.name == "odd":
+            raise ZeroDivisionError("ours")
+        return reconcile(view, *rest)
+
+    async def story() -> None:
+        writer, told = Taken(), []
+        engine = Engine(Options(), writer, told.append)
+        engine.begin()
+        worker = asyncio.create_task(engine.queue.worker())
+        for name in ("odd", "even"):
+            engine.see(JOB, True, job(name, "1"))
+        while engine.queue.done["Job"] + engine.queue.errors["Job"] < 2:  # noqa: ASYNC110 - what is waited for is a number
+            await asyncio.sleep(0)
+        worker.cancel()
+
+        assert [(tell.kind, tell.name, tell.uid, tell.reason) for tell in told] == [
+            ("Job", "odd", "uid-odd", "Quarantined")
+        ]
+        assert "ZeroDivisionError: ours" in told[0].message
+        assert engine.quarantine.counts == {("Job", "reconciling"): 1.0}
+        assert {write.name for write in writer.writes} >= {"even-uid-even"}
+
+        engine.see(JOB, False, job("odd", "1"))
+        assert not engine.quarantine
+
+    reconcile = job_controller.reconcile
+    monkeypatch.setattr(job_controller, "reconcile", failing)
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"name": "c", "env": 5},
+        {"name": "c", "env": [5]},
+        {"name": "c", "env": [{"name": {"a": 1}}]},
+        {"name": "c", "volumeMounts": 5},
+        {"name": "c", "volumeMounts": [5]},
+        {"name": "c", "ports": [{"containerPort": "x"}]},
+    ],
+)
+@pytest.mark.parametrize("plugin", ["env", "svc", "ssh"])
+def test_a_template_of_another_shape_is_told_on_its_job(container: dict[str, Any], plugin: str) -> None:
+    raw = job("j", "1", **{plugin: []})
+    raw["spec"]["tasks"][0]["template"]["spec"]["containers"] = [container]
+
+    view = job_view(raw, ("volsched",), "default")
+
+    assert "spec.tasks[0].template.spec.containers[0]" in view.problem

@@ -2,26 +2,38 @@
 
 The scheduling thread owns the mirror and is its only writer. What the scheduler has decided counts at once (a pod is
 *assumed* on its node) and stays until the API server shows it or is known to have refused it. Nothing here asks the
-API server anything, and nothing here raises over an object's content: what cannot be read is a problem that is told.
+API server anything, and nothing here raises over an object's content: a field that cannot be read is a problem that is
+told, and an object that cannot be taken in is set aside (``quarantine``).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Final
 
 from volsched.cache import reading
 from volsched.cache.online import OnlineAccounts
+from volsched.cache.quarantine import Identity, Quarantine, SetAside, identity_of, stopped_by, unreadable
 from volsched.model import api
 from volsched.model.budget import Budget
-from volsched.model.changes import BindFailed, Bound, Change, DroppedFields, EvictFailed, Gone, GroupWriteFailed, Put
+from volsched.model.changes import (
+    BindFailed,
+    Bound,
+    Change,
+    DroppedFields,
+    EvictFailed,
+    Gone,
+    GroupWriteFailed,
+    Put,
+    Unreadable,
+)
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import GroupStatus, JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.selectors import LabelSelector
 from volsched.model.status import TaskStatus
@@ -94,6 +106,7 @@ class Mirror:
         self.online = OnlineAccounts(self.cluster)
         self.cluster.observe(self.online)
         self.problems: list[Problem] = []
+        self.quarantine = Quarantine()
         self.templates = TemplateTable()
         self._kept_annotations: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
         self._arrival = _Arrival()
@@ -119,35 +132,59 @@ class Mirror:
         for name in dict.fromkeys(("root", self.settings.default_queue)):
             self.cluster.put_queue(self._standing_queue(name))
 
+    def count_online(self) -> None:
+        """Count anew what online pods take."""
+        self.cluster.ignore(self.online)
+        self.online = OnlineAccounts(self.cluster)
+        self.cluster.observe(self.online)
+
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Iterable[Change]) -> int:
-        """Take changes in, in order; how many there were. Nodes that come together are numbered together."""
+        """Take changes in, in order; how many there were.
+
+        Nodes that come together are numbered together, and before what else is there: pods find them, then.
+        """
         count = 0
-        nodes: list[api.Node] = []
+        nodes: list[Put] = []
+        others: list[Change] = []
         for change in changes:
             count += 1
-            self.cluster.changes += 1
-            if isinstance(change, Put):
-                found = change.object
-                if isinstance(found, api.Node):
-                    nodes.append(found)
-                else:
-                    self._put.get(type(found), self._put_storage)(found)
+            if isinstance(change, Put) and isinstance(change.object, api.Node):
+                nodes.append(change)
                 continue
-            if nodes:
-                self._put_nodes(nodes)
-                nodes = []
-            self._apply_other(change)
-        if nodes:
-            self._put_nodes(nodes)
+            others.append(change)
+            if not isinstance(change, Put):
+                self._apply_batch(nodes, others)
+                nodes, others = [], []
+        self._apply_batch(nodes, others)
+        self.cluster.changes += count
         return count
 
-    def _apply_other(self, change: Change) -> None:
-        """Take in what is no object that is there."""
+    def _apply_batch(self, nodes: Sequence[Put], others: Iterable[Change]) -> None:
+        if nodes:
+            self._put_nodes(nodes)
+        for change in others:
+            self._guarded(self._apply_one, change)
+
+    def _guarded(self, take: Callable[[Change], None], change: Change) -> None:
+        """Take a change in; what fails over an object ends with that object."""
+        try:
+            take(change)
+        except Exception as error:
+            self._set_aside(stopped_by(change, error))
+        else:
+            if self.quarantine and not isinstance(change, Unreadable):
+                self._take_back(identity_of(change))
+
+    def _apply_one(self, change: Change) -> None:
         match change:
+            case Put(found):
+                self._put.get(type(found), self._put_storage)(found)
             case Gone():
                 self._gone.get(change.kind, self._drop_storage)(change)
+            case Unreadable():
+                self._set_aside(unreadable(change))
             case Bound():
                 self._bound(change)
             case BindFailed():
@@ -158,6 +195,32 @@ class Mirror:
                 self._group_write_failed(change)
             case DroppedFields():
                 self.cluster.dropped_fields[change.kind] = change.fields
+
+    # -- quarantine ---------------------------------------------------------------------------------------------------
+
+    def _set_aside(self, found: SetAside | None) -> None:
+        """Leave an object as it was last understood; the node of a pod that does not count takes nothing new."""
+        if found is None:
+            return
+        if found.uid in self.cluster.tasks:
+            found = replace(found, node="")
+        before = self.quarantine.add(found)
+        self._close_or_open(found, before)
+
+    def _take_back(self, identity: Identity | None) -> None:
+        if identity is not None:
+            self._close_or_open(self.quarantine.drop(identity))
+
+    def _close_or_open(self, *found: SetAside | None) -> None:
+        """Have the nodes on which these run take something new or not, as it is now."""
+        for name in {each.node for each in found if each is not None}:
+            node = self.cluster.nodes.get(name)
+            if node is not None:
+                self.cluster.set_facts(node, self._with_quarantine(node.facts))
+
+    def _with_quarantine(self, facts: NodeFacts) -> NodeFacts:
+        closed = facts.name in self.quarantine.closed_nodes()
+        return facts if facts.quarantined == closed else replace(facts, quarantined=closed)
 
     def tick(self, now: float) -> None:
         """Let tasks whose back-off is over be tried again. ``now`` is in seconds since the epoch."""
@@ -185,12 +248,21 @@ class Mirror:
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    def _put_nodes(self, nodes: list[api.Node]) -> None:
-        self.cluster.put_nodes([reading.node_facts(node, self._reporter("Node", node)) for node in nodes])
-        for node in nodes:
-            for task in list(self._pods.homeless.get(node.metadata.name, {}).values()):
+    def _put_nodes(self, changes: Sequence[Put]) -> None:
+        read: list[tuple[NodeFacts, Mapping[str, int]]] = []
+        for change in changes:
+            self._guarded(lambda change: read.append(self._read_node(change)), change)
+        self.cluster.put_nodes(read)
+        for facts, _ in read:
+            for task in list(self._pods.homeless.get(facts.name, {}).values()):
                 self._leave_home(task.uid)
-                self.cluster.move(task, task.status, self.cluster.nodes[node.metadata.name])
+                self.cluster.move(task, task.status, self.cluster.nodes[facts.name])
+
+    def _read_node(self, change: Change) -> tuple[NodeFacts, Mapping[str, int]]:
+        assert isinstance(change, Put)
+        assert isinstance(change.object, api.Node)
+        facts, allocatable = reading.node_facts(change.object, self._reporter("Node", change.object))
+        return self._with_quarantine(facts) if self.quarantine else facts, allocatable
 
     def _drop_node(self, name: str) -> None:
         node = self.cluster.nodes.get(name)

@@ -213,8 +213,7 @@ def targets(job: api.Job, action: Action, pods: Sequence[Member]) -> list[Member
 def partition_size(task: api.TaskSpec | None) -> int:
     """Return how many pods of a task form a partition; 0 when it has none."""
     policy = task.partition_policy if task is not None else None
-    size = policy.get("partitionSize") if isinstance(policy, dict) else None
-    return size if isinstance(size, int) and size > 0 else 0
+    return max(0, policy.partition_size) if policy is not None else 0
 
 
 # --- counts and phases ----------------------------------------------------------------------------------------------

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from volsched.model.api import ApiObject, Record
+from typing import Any
+
+import msgspec
+
+from volsched.model.api import ApiObject, ObjectMeta, Record
+
+Json = dict[str, Any]
 
 
 class Scale(Record, frozen=True):
@@ -44,3 +50,84 @@ class Command(ApiObject, frozen=True):
 
     action: str = ""
     target: CommandTarget = CommandTarget()
+
+
+# --- Volcano Jobs as they are written ---------------------------------------------------------------------------------
+
+
+class RawJob(ApiObject, frozen=True):
+    """batch.volcano.sh/v1alpha1 Job with whatever its templates have: pods are made from it."""
+
+    spec: Any = None
+    status: Any = None
+
+    def as_json(self) -> Json:
+        """Return the Job as plain values."""
+        return {"metadata": msgspec.to_builtins(self.metadata), "spec": self.spec, "status": self.status}
+
+
+class GivenVariable(Record, frozen=True):
+    """An environment variable of a container; the rest of it is handed on."""
+
+    name: str = ""
+
+
+class GivenPort(Record, frozen=True):
+    """A port of a container."""
+
+    container_port: int = 0
+
+
+class GivenContainer(Record, frozen=True):
+    """What plugins of Volcano Jobs read of a container, and add to."""
+
+    name: str = ""
+    env: tuple[GivenVariable, ...] = ()
+    ports: tuple[GivenPort, ...] = ()
+    volume_mounts: tuple[Json, ...] = ()
+
+
+class GivenPodSpec(Record, frozen=True):
+    """What the Job controller and its plugins read of a pod, and add to."""
+
+    containers: tuple[GivenContainer, ...] = ()
+    init_containers: tuple[GivenContainer, ...] = ()
+    volumes: tuple[Json, ...] = ()
+    hostname: str = ""
+    subdomain: str = ""
+    host_network: bool = False
+    dns_policy: str = ""
+    scheduler_name: str = ""
+    priority_class_name: str = ""
+
+
+class GivenTemplate(Record, frozen=True):
+    """The template of a task."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: GivenPodSpec = GivenPodSpec()
+
+
+class GivenTask(Record, frozen=True):
+    """A task of a Job."""
+
+    template: GivenTemplate = GivenTemplate()
+
+
+class GivenVolume(Record, frozen=True):
+    """A volume that the pods of a Job share; what its claim says is handed on."""
+
+    volume_claim: Json | None = None
+
+
+class GivenSpec(Record, frozen=True):
+    """The parts of a Job that pods are made from without being understood: the CRD lets anything stand there."""
+
+    tasks: tuple[GivenTask, ...] = ()
+    volumes: tuple[GivenVolume, ...] = ()
+
+
+class GivenJob(ApiObject, frozen=True):
+    """A Job whose templates are of the shape that pods can be made from."""
+
+    spec: GivenSpec = GivenSpec()

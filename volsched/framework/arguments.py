@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-import msgspec
-
 from volsched.model import api
 from volsched.model.errors import ConfigError, FieldError, QuantityError, shortened
 from volsched.model.quantity import parse
@@ -273,14 +271,10 @@ def _selector(value: object) -> LabelSelector | None:
     for key in value:
         if key not in _SELECTOR_KEYS:
             raise ValueError(f"has no key {shortened(str(key))}{hint(str(key), _SELECTOR_KEYS)}; {_SELECTOR_HAS}")
-    read = api.as_json(value)
     try:
-        selector = LabelSelector.parse(msgspec.convert(read, api.LabelSelector), "")
+        selector = LabelSelector.parse(api.convert(api.as_json(value), api.LabelSelector), "")
     except FieldError as error:
-        raise ValueError(f"is no selector: {error.path.lstrip('.')}: {error.message}") from None
-    except msgspec.ValidationError as error:
-        where, said = api.field_and_message(error, read)
-        raise ValueError(f"is no selector: {where.removeprefix('$.')}: {said}") from None
+        raise ValueError(f"is no selector: {error.path.lstrip('$.')}: {error.message}") from None
     if not all(selector.keys()):
         raise ValueError("is no selector: the key of a label must not be empty")
     return selector

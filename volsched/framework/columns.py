@@ -132,6 +132,7 @@ _READERS: dict[str, Callable[[NodeInfo, str], Hashable]] = {
     "images": lambda node, _: tuple(sorted(node.images.items())),
     "features": lambda node, _: node.features,
     "terminating": lambda node, _: node.terminating,
+    "quarantined": lambda node, _: node.quarantined,
     "allocatable": lambda node, name: node.allocatable_of(name),
     "capacity": lambda node, name: node.capacity_of(name),
 }
@@ -307,6 +308,12 @@ class StaticNode:
         """As ``NodeInfo.terminating``."""
         self.reads.add(("terminating", ""))
         return self._node.terminating
+
+    @property
+    def quarantined(self) -> bool:
+        """As ``NodeInfo.quarantined``."""
+        self.reads.add(("quarantined", ""))
+        return self._node.quarantined
 
     @property
     def images(self) -> object:

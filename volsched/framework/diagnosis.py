@@ -47,7 +47,8 @@ class Diagnosis:
             lacks = self._engine.columns.future_idle(column, rows) < amount
             short = int(np.count_nonzero(lacks & ~self._engine.columns.left_to_devices(column, rows)))
             if short:
-                found.add(f"Insufficient {self._engine.cluster.columns.names[column]}", short)
+                for name in self._engine.cluster.columns.names_of(task.template, column):
+                    found.add(f"Insufficient {name}", short)
         return found
 
     def _count_by_class(self, task: TaskInfo, predicate: Predicate, refused: Mask, found: NodeRefusals) -> None:

@@ -56,6 +56,9 @@ class Engine(Protocol):
     def open(self, callbacks: NodeCallbacks) -> None:
         """Use these callbacks from now on."""
 
+    def afresh(self) -> Engine:
+        """An engine of the same kind that knows nothing yet: one over which a callback failed may know it half."""
+
     def best(self, task: TaskInfo) -> NodeInfo | None:
         """The best node with room now; else the best that will have room; None when no node will do."""
 
@@ -121,6 +124,10 @@ class FastEngine:
         self._diagnosis = Diagnosis(self)
 
     # -- opening ------------------------------------------------------------------------------------------------------
+
+    def afresh(self) -> Engine:
+        """An engine of the same kind that knows nothing yet."""
+        return type(self)(self.cluster)
 
     def open(self, callbacks: NodeCallbacks) -> None:
         """Use these callbacks; answers of the last session stay when the callbacks are the same in kind."""

@@ -52,9 +52,10 @@ def refusal_of(
             if verdict is not None:
                 return verdict, [verdict.message]
     lacking = [
-        f"Insufficient {cluster.columns.names[column]}"
+        f"Insufficient {name}"
         for column, amount in cluster.columns.request(task.template)
         if not node.fits_future(((column, amount),))
+        for name in cluster.columns.names_of(task.template, column)
     ]
     return None, lacking
 

@@ -7,12 +7,14 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from volsched.framework import dispatch
+from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverError, culprit, failed, too_expensive
 from volsched.framework.callbacks import (
     ANY_RUN,
     AllocatableFn,
@@ -87,6 +89,9 @@ LIFTING = Verdict(
 )
 """A task whose gate we are taking away; the API server words gates itself, so this is not told."""
 
+_WORTH_NOTING = 0.01
+"""Of a session's budget: what took less is not remembered of a job."""
+
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
 
@@ -139,8 +144,10 @@ class Accounts:
 class Session:
     """What actions and plugins work with during one cycle.
 
-    ``now`` is the time of the session in seconds since the epoch. ``submit`` of the constructor takes the steps of
-    every committed statement at once.
+    ``now`` is the time of the session in seconds since the epoch, ``clock`` gives seconds of CPU that this thread has
+    used, for budgets. ``submit`` of the constructor takes the steps of every committed statement at once. ``faults``
+    are the exceptions of this session, each with the plugin that raised it, ``over`` says why it ended before it was
+    through, and ``modules`` says which plugin's code is where.
     """
 
     def __init__(  # noqa: PLR0915 - a line for each kind of callback
@@ -151,11 +158,21 @@ class Session:
         accounts: Accounts,
         submit: Callable[[Sequence[Step]], None],
         now: float = 0.0,
+        clock: Callable[[], float] = lambda: 0.0,
+        bounds: Bounds | None = None,
     ) -> None:
         self.cluster = cluster
         self.configuration = configuration
         self.engine = engine
         self.now = now
+        self.clock = clock
+        self.bounds = bounds or Bounds()
+        self.faults: list[tuple[str, BaseException]] = []
+        self.modules: dict[str, str] = {}
+        self.over = ""
+        self._began = clock()
+        self._costs: dict[str, tuple[float, JobInfo]] = {}
+        self._open: dict[int, Statement] = {}
         self.action = ""
         self.nodes = NodeCallbacks()
         self.elastic = ElasticQuotas()
@@ -611,14 +628,76 @@ class Session:
         for handler in reversed(self._handlers):
             handler.deallocate(task)
 
+    # -- boundaries ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def about(self, job: JobInfo) -> Iterator[None]:
+        """Do something about a job: what fails ends with that job, see ``boundary``. Raises SessionOverError."""
+        began = self.clock()
+        if began - self._began > self.bounds.budget:
+            self._end_over_budget(began - self._began)
+        open_before = len(self._open)
+        try:
+            yield
+        except SessionOverError:
+            raise
+        except Exception as error:
+            if not self.bounds.contains_faults:
+                raise
+            self._fail(job, error, open_before)
+        if self.cluster.lost:
+            raise SessionOverError("an account does not follow the cluster any more")
+        took = self.clock() - began
+        if took > self.bounds.budget * _WORTH_NOTING:
+            self._costs[job.key] = (self._costs.get(job.key, (0.0, job))[0] + took, job)
+
+    def _fail(self, job: JobInfo, error: Exception, open_before: int) -> None:
+        """Undo what was tried for a job, and tell it what failed."""
+        plugin = culprit(error, self.modules)
+        self.faults.append((plugin, error))
+        try:
+            for statement in list(self._open.values())[: open_before - len(self._open) - 1 : -1]:
+                statement.discard()
+        except Exception as worse:
+            raise SessionOverError(f"what was tried could not be undone: {worse}", plugin) from worse
+        self.engine = self.engine.afresh()
+        self.engine.open(self.nodes)
+        self.refuse_all(job, failed(plugin, error, self.bounds.set_aside.add(job, self.now)))
+
+    def refuse_all(self, job: JobInfo, verdict: Verdict) -> None:
+        """Leave with a job and with all of it that waits why that is."""
+        self.refuse_job(job, verdict)
+        for task in job.waiting.values():
+            self.refuse_task(task, verdict)
+
+    def _end_over_budget(self, used: float) -> None:
+        """End the session, and leave alone for a while what has taken most of its time."""
+        waiting = (each for each in self._costs.values() if each[1].waiting)
+        cost, job = max(waiting, key=lambda each: each[0], default=(0.0, None))
+        if job is not None and cost > EXPENSIVE_SHARE * self.bounds.budget:
+            self.refuse_all(job, too_expensive(cost, self.bounds.budget, self.bounds.set_aside.add(job, self.now)))
+        raise SessionOverError(f"{used:.1f}s of CPU were used, the budget of a session is {self.bounds.budget:g}s")
+
+    def check_accounts(self) -> None:
+        """Raise what an account failed with that has to follow what is done: without it quotas are not minded."""
+        if self.cluster.lost:
+            raise next(iter(self.cluster.lost.values()))
+
     # -- doing ---------------------------------------------------------------------------------------------------------
 
     def statement(self) -> Statement:
         """Start an attempt."""
-        return Statement(self)
+        statement = Statement(self)
+        self._open[id(statement)] = statement
+        return statement
+
+    def closed(self, statement: Statement) -> None:
+        """Hear that a statement was committed, held or discarded."""
+        self._open.pop(id(statement), None)
 
     def hold(self, statement: Statement) -> None:
         """Keep what a statement reserved until the session closes."""
+        self.closed(statement)
         self._held.append(statement)
         for operation in statement.operations:
             if operation.kind == "pipeline":
@@ -678,10 +757,18 @@ class Session:
                 self.cluster.nominate(task, "", sent=False)
         kept_some = True
         while open_promises and kept_some:
-            left = [task for task in open_promises if not self._keep_promise(task)]
+            left = [task for task in open_promises if not self._kept_within(task)]
             kept_some, open_promises = len(left) < len(open_promises), left
         for task in open_promises:
             self.give_up_nomination(task)
+
+    def _kept_within(self, task: TaskInfo) -> bool:
+        """Keep a task's promise; what fails over it ends with its job."""
+        if task.job is None:
+            return self._keep_promise(task)
+        with self.about(task.job):
+            return self._keep_promise(task)
+        return False
 
     def _keep_promise(self, task: TaskInfo) -> bool:
         """Hold the room that was made for a task, if it still is to be had."""

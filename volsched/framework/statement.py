@@ -58,12 +58,14 @@ class Statement:
         cluster = self._session.cluster
         relief = cluster.relief
         placed = tasks[: cluster.allocate_run(tasks, nodes)]
+        self.operations += [Operation("allocate", task, TaskStatus.PENDING, None, relief) for task in placed]
+        self._session.check_accounts()
         if placed and not self._session.told_run(placed):
+            del self.operations[-len(placed) :]
             for task in placed:
                 cluster.move(task, TaskStatus.PENDING, None)
             cluster.relief = relief
             return 0
-        self.operations += [Operation("allocate", task, TaskStatus.PENDING, None, relief) for task in placed]
         return len(placed)
 
     def pipeline(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
@@ -76,7 +78,13 @@ class Statement:
         cluster = self._session.cluster
         operation = Operation(kind, task, task.status, task.node, cluster.relief)
         cluster.move(task, status, node)
-        refusal = self._session.told_allocated(task)
+        try:
+            self._session.check_accounts()
+            refusal = self._session.told_allocated(task)
+        except BaseException:
+            cluster.move(task, operation.status, operation.node)
+            cluster.relief = operation.relief
+            raise
         if refusal is not None:
             cluster.move(task, operation.status, operation.node)
             cluster.relief = operation.relief
@@ -135,6 +143,7 @@ class Statement:
 
     def discard(self) -> None:
         """Undo everything. The cluster is as it was, so nothing has become possible that was not before."""
+        self._session.closed(self)
         self.rollback(0)
 
     def keep_bound(self) -> None:
@@ -152,6 +161,7 @@ class Statement:
         """
         steps: list[Step] = []
         cluster = self._session.cluster
+        self._session.closed(self)
         for place, operation in enumerate(self.operations):
             task, kind = operation.task, operation.kind
             if kind == "allocate":

@@ -8,7 +8,6 @@ the lease have connections of their own, so that none of them waits for the othe
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 import time
 from collections import Counter, defaultdict
@@ -19,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from volsched import __version__
@@ -26,6 +26,7 @@ from volsched.kube.credentials import Credentials, Source
 from volsched.kube.errors import ApiError
 from volsched.kube.histogram import Histogram
 from volsched.kube.wire import Answer, Wire, WireError
+from volsched.model import json_text
 
 USER_AGENT: Final = f"volsched/{__version__}"
 
@@ -333,8 +334,8 @@ def _session(context: ssl.SSLContext, limit: int) -> aiohttp.ClientSession:
 def parsed(answer: bytes) -> Any:
     """Return the JSON value of an answer; raises ApiError when it is none, as when a proxy answers with a page."""
     try:
-        return json.loads(answer)
-    except ValueError as error:
+        return json_text.decode(answer)
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ApiError(0, "Broken", f"the answer is not JSON: {answer[:200]!r}") from error
 
 
@@ -374,8 +375,8 @@ def _answer_of(response: aiohttp.ClientResponse, body: bytes) -> Answer:
 def _refusal(answer: Answer) -> ApiError:
     """Read a Status object, or whatever a proxy sent in its place."""
     try:
-        status: Any = json.loads(answer.body)
-    except ValueError:
+        status: Any = json_text.decode(answer.body)
+    except (msgspec.DecodeError, UnicodeError):
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
         text = answer.body[:200].decode(errors="replace").strip() or "empty answer"

@@ -21,11 +21,11 @@ import msgspec
 import structlog
 
 from volsched.kube.backoff import Backoff
-from volsched.kube.client import Api
+from volsched.kube.client import Api, parsed
 from volsched.kube.errors import ApiError
 from volsched.kube.resources import Resource
-from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model import api, json_text
+from volsched.model.changes import Change, Gone, Put, Unreadable
 from volsched.model.errors import ObjectError
 
 SILENCE_SECONDS: Final = 75.0
@@ -63,6 +63,14 @@ class WatchEvent(msgspec.Struct, Generic[T], gc=False):
 
     type: str
     object: T
+
+
+class Unread(api.ApiObject, frozen=True):
+    """Who an object is that cannot be read otherwise, why not (`field`, `message`), and where it runs, if it does."""
+
+    field: str = ""
+    message: str = ""
+    node: str = ""
 
 
 class ListMeta(msgspec.Struct, rename="camel", gc=False):
@@ -158,6 +166,21 @@ class Informer:
         if self._reading is not None and self._version:
             self._reading.cancel()
         await asyncio.shield(self._catching_up)
+
+    async def history_lost(self) -> str:
+        """Say so when the newest version that the server has is older than what we have seen; empty when it is not.
+
+        That is so when the server's store was put back to an earlier state. A watch does not tell: the server waits
+        until it has reached the version from which it is to go on, and says nothing. Raises ApiError.
+        """
+        seen = self._version
+        if not seen:
+            return ""
+        page = self._read_page(await self._api.request("GET", self.resource.query(limit="1"), self.resource.plural))
+        newest = page.metadata.resource_version
+        if not newest or _is_newer(newest, seen) or newest == seen:
+            return ""
+        return f"the API server's newest version of {self.resource.plural} is {newest}, and {seen} was seen before"
 
     async def _once(self) -> None:
         """Read one watch to its end, after listing where that is due."""
@@ -279,10 +302,10 @@ class Informer:
 
     def _read_page(self, answer: bytes) -> Page[Any]:
         try:
-            return self._pages.decode(answer)  # type: ignore[no-any-return]
+            return self._decode(self._pages, answer)  # type: ignore[no-any-return]
         except msgspec.ValidationError:
-            raw = msgspec.json.decode(answer)
-            items = [found for item in raw.get("items") or () if (found := self._repaired(item)) is not None]
+            raw = parsed(answer)
+            items = [self._repaired(item) for item in raw.get("items") or ()]
             return Page(msgspec.convert(raw.get("metadata") or {}, ListMeta), items)
         except msgspec.DecodeError as error:
             raise ApiError(0, "Broken", f"a page is not JSON: {error}") from error
@@ -353,7 +376,7 @@ class Informer:
     def _events(self, lines: bytes) -> Iterator[WatchEvent[Any]]:
         try:
             events = self._decoder.decode_lines(lines)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             yield from self._events_one_by_one(lines)
             return
         for event in events:
@@ -368,34 +391,39 @@ class Informer:
             if not line.strip():
                 continue
             try:
-                event = self._decoder.decode(line)
+                event = self._decode(self._decoder, line)
             except msgspec.DecodeError:
                 event = None
-            if event is None or event.type == "ERROR":
-                event = self._odd_event(line)
-            if event is not None:
-                yield event
+            yield self._odd_event(line) if event is None or event.type == "ERROR" else event
 
-    def _odd_event(self, line: bytes) -> WatchEvent[Any] | None:
-        """Read a line that is not as expected; None when its object cannot be read, ApiError when it is an error."""
+    @staticmethod
+    def _decode(decoder: Any, text: bytes) -> Any:
+        """Decode a text however deep it is nested."""
         try:
-            raw = msgspec.json.decode(line)
+            return decoder.decode(text)
+        except RecursionError:
+            return decoder.decode(json_text.cut(text))
+
+    def _odd_event(self, line: bytes) -> WatchEvent[Any]:
+        """Read a line that is not as expected; raises ApiError when it is an error."""
+        try:
+            raw = json_text.decode(line)
             kind, found = raw["type"], raw["object"]
         except (msgspec.DecodeError, KeyError, TypeError) as error:
             raise ApiError(0, "Broken", f"a line of a watch is no event: {line[:200]!r}") from error
         if kind == "ERROR" or not isinstance(found, dict):
             raise _status_error(found)
-        repaired = self._repaired({"metadata": found.get("metadata")} if kind in ("DELETED", "BOOKMARK") else found)
-        return None if repaired is None else WatchEvent(str(kind), repaired)
+        found = {"metadata": found.get("metadata")} if kind in ("DELETED", "BOOKMARK") else found
+        return WatchEvent(str(kind), self._repaired(found))
 
-    def _repaired(self, raw: Any) -> api.ApiObject | None:
-        """Read an object that is not as expected: nulls count as absent; what cannot be read at all is left out."""
+    def _repaired(self, raw: Any) -> api.ApiObject:
+        """Read an object that is not as expected: nulls count as absent."""
         try:
             return api.decode_as(self.resource.struct, raw)
         except ObjectError as error:
             self.unreadable += 1
-            _log.error("an object cannot be read and is ignored", resource=self.resource.plural, error=str(error))
-            return None
+            _log.error("an object cannot be read and is set aside", resource=self.resource.plural, error=str(error))
+            return Unread(api.identity_of(raw), error.field, error.message, _node_of(raw))
 
     def _on_event(self, event: WatchEvent[api.ApiObject], changes: list[Change]) -> None:
         found, version = event.object, event.object.metadata.resource_version
@@ -438,7 +466,12 @@ class Informer:
         self._known[key] = uid
         if self._seen is not None:
             self._seen.add(key)
-        changes.append(Put(found))
+        changes.append(self._unreadable(found) if isinstance(found, Unread) else Put(found))
+
+    def _unreadable(self, found: Unread) -> Unreadable:
+        meta, resource = found.metadata, self.resource
+        whose = (resource.kind, resource.group_version, meta.namespace, meta.name, meta.uid)
+        return Unreadable(*whose, found.field, found.message, found.node)
 
     def _forget(self, key: str) -> Gone:
         namespace, _, name = key.rpartition("/")
@@ -448,6 +481,14 @@ class Informer:
         if changes:
             self.changes += len(changes)
             self._sink(tuple(changes))
+
+
+def _node_of(raw: Any) -> str:
+    """Return where a pod runs of which nothing is known to be right; empty for one that holds nothing on a node."""
+    spec, status = (raw.get(name) if isinstance(raw, dict) else None for name in ("spec", "status"))
+    node = spec.get("nodeName") if isinstance(spec, dict) else None
+    has_ended = isinstance(status, dict) and status.get("phase") in ("Succeeded", "Failed")
+    return node if isinstance(node, str) and not has_ended else ""
 
 
 def _now() -> float:

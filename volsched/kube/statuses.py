@@ -257,6 +257,9 @@ class Statuses:
             self.dropped += 1
         except ApiError as error:
             self._failed(key, entry, error)
+        except Exception:
+            self.dropped += 1
+            _log.exception("a status was not written, in an unforeseen way", object=_name(step))
         else:
             if done:
                 self.written += 1
@@ -320,7 +323,7 @@ class Statuses:
         if await self._has_status_subresource():
             path += "/status"
         answer = await self._patch(path, "podgroups/status", _group_body(step, conditions), MERGE_PATCH)
-        written = msgspec.json.decode(answer, type=api.PodGroup)
+        written = api.decode_text(api.PodGroup, answer)
         self._views.observe((Put(written),))
         return True
 
@@ -346,7 +349,7 @@ class Statuses:
             return False
         path = f"/apis/{VOLCANO}/queues/{path_segment(step.name)}/status"
         answer = await self._patch(path, "queues/status", queue_body(step, known.status.allocated), MERGE_PATCH)
-        self._views.observe((Put(msgspec.json.decode(answer, type=api.Queue)),))
+        self._views.observe((Put(api.decode_text(api.Queue, answer)),))
         return True
 
     # -- pods -----------------------------------------------------------------------------------------------------
@@ -359,7 +362,7 @@ class Statuses:
             return False
         path = f"/api/v1/namespaces/{path_segment(step.namespace)}/pods/{path_segment(step.name)}/status"
         answer = await self._patch(path, "pods/status", condition_body(step, known), STRATEGIC_PATCH)
-        version = msgspec.json.decode(answer, type=api.ApiObject).metadata.resource_version
+        version = api.decode_text(api.ApiObject, answer).metadata.resource_version
         self._views.wrote_refusal(step.uid, wanted, version)
         return True
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from volsched.model import api
+from volsched.model import api, json_text
 from volsched.model.task import ResourceClaimUse
 
 ANNOTATION: Final = "volsched.io/resource-claims"
@@ -54,7 +54,7 @@ def announced_by(annotations: Mapping[str, str]) -> Announced:
 @lru_cache(maxsize=4096)
 def _read(text: str) -> Announced:
     try:
-        roles = msgspec.json.decode(text, type=dict[str, tuple[_Entry, ...]])
+        roles = json_text.decode(text, dict[str, tuple[_Entry, ...]])
     except (msgspec.DecodeError, UnicodeError) as error:
         return Announced(fault=f"is not understood: {error}")
     for role, entries in roles.items():

@@ -16,7 +16,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from volsched.model.errors import ObjectError
+from volsched.model import json_text
+from volsched.model.errors import FieldError, ObjectError
+from volsched.model.json_text import MOST_LEVELS
 from volsched.model.paths import with_keys
 from volsched.model.quantity import QuantityText
 
@@ -373,8 +375,6 @@ class PodSpec(Record, frozen=True):
     runtime_class_name: str | None = None
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
-    workload_ref: dict[str, Any] | None = None
-    scheduling_group: dict[str, Any] | None = None
 
 
 class TerminatedState(Record, frozen=True):
@@ -592,7 +592,6 @@ class QueueStatus(Record, frozen=True):
     unknown: int = 0
     completed: int = 0
     allocated: ResourceList = {}
-    reservation: Any = None
 
 
 class Queue(ApiObject, frozen=True):
@@ -619,7 +618,6 @@ class PodGroupSpec(Record, frozen=True):
     priority_class_name: str = ""
     min_resources: ResourceList | None = None
     network_topology: NetworkTopology | None = None
-    sub_group_policy: Any = None
 
 
 class PodGroupStatus(Record, frozen=True):
@@ -656,6 +654,12 @@ class DependsOn(Record, frozen=True):
     iteration: str = ""
 
 
+class PartitionPolicy(Record, frozen=True):
+    """Into groups of how many pods a role of a Volcano Job is divided."""
+
+    partition_size: int = 0
+
+
 class TaskSpec(Record, frozen=True):
     """One role of a Volcano Job."""
 
@@ -667,7 +671,7 @@ class TaskSpec(Record, frozen=True):
     topology_policy: str = ""
     max_retry: int = 0
     depends_on: DependsOn | None = None
-    partition_policy: Any = None
+    partition_policy: PartitionPolicy | None = None
 
 
 class JobVolume(Record, frozen=True):
@@ -993,6 +997,7 @@ KINDS: Final[Mapping[tuple[str, str], type[ApiObject]]] = {
 """What each kind of a group and version is decoded into."""
 
 AnyObject = TypeVar("AnyObject", bound=ApiObject)
+T = TypeVar("T")
 
 _MESSAGE_AND_PATH: Final = re.compile(r"(?s)(.*?)(?: - at `(?:key in )?(\$.*)`)?")
 
@@ -1009,14 +1014,32 @@ def decode_object(raw: Mapping[str, Any]) -> ApiObject:
     return decode_as(known, raw)
 
 
-def decode_as(kind: type[AnyObject], raw: Mapping[str, Any]) -> AnyObject:
-    """Return the object as a struct of this kind, or raise ObjectError."""
-    read = as_json(raw, _NULLS_MEAN_AMOUNTS.get(kind, {}))
+def decode_text(kind: type[AnyObject], text: bytes) -> AnyObject:
+    """Return the object of a JSON text as a struct of this kind, or raise ObjectError. Nulls count as absent."""
+    try:
+        return json_text.decode(text, kind)
+    except msgspec.ValidationError:
+        return decode_as(kind, json_text.decode(text))
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise ObjectError(kind.__name__, "", "$", f"is not JSON: {error}") from error
+
+
+def decode_as(kind: type[AnyObject], raw: Any) -> AnyObject:
+    """Return the object as a struct of this kind, or raise ObjectError. Nulls count as absent."""
+    if not isinstance(raw, Mapping):
+        raise ObjectError(kind.__name__, "", "$", f"must be a mapping, not {type(raw).__name__}")
+    try:
+        return convert(as_json(raw, _NULLS_MEAN_AMOUNTS.get(kind, {})), kind)
+    except FieldError as error:
+        raise ObjectError(str(raw.get("kind") or kind.__name__), object_name(raw), error.path, error.message) from error
+
+
+def convert(read: Any, kind: type[T]) -> T:
+    """Return plain values as a struct of this kind; raises FieldError with the path (`$.spec.nodeSelector`)."""
     try:
         return msgspec.convert(read, kind)
     except msgspec.ValidationError as error:
-        field, message = field_and_message(error, read)
-        raise ObjectError(str(raw.get("kind") or kind.__name__), object_name(raw), field, message) from error
+        raise FieldError(*field_and_message(error, read)) from error
 
 
 def field_and_message(error: msgspec.ValidationError, read: Any) -> tuple[str, str]:
@@ -1036,22 +1059,24 @@ _NULLS_MEAN_AMOUNTS: Final[Mapping[type[ApiObject], Nulls]] = {
 }
 
 
-def as_json(value: Any, nulls: Nulls | None = None) -> Any:
+def as_json(value: Any, nulls: Nulls | None = None, levels: int = MOST_LEVELS) -> Any:
     """Return what the API server would make of a value from YAML.
 
     Mapping entries that are null count as absent, but where `nulls` says that they do not; keys are texts, and times
-    stay texts, whatever a YAML reader thinks.
+    stay texts, whatever a YAML reader thinks. Raises FieldError for what is nested deeper than `levels`.
     """
+    if levels < 0:
+        raise FieldError("$", f"is nested deeper than {MOST_LEVELS} levels")
     if isinstance(value, Mapping):
         known = nulls or {}
         stay = _EVERYWHERE in known
         return {
-            _key_text(key): as_json(item, known if stay else known.get(key))
+            _key_text(key): as_json(item, known if stay else known.get(key), levels - 1)
             for key, item in value.items()
             if stay or item is not None
         }
     if isinstance(value, list | tuple):
-        return [as_json(item, nulls) for item in value]
+        return [as_json(item, nulls, levels - 1) for item in value]
     if isinstance(value, date):
         return value.isoformat().replace("+00:00", "Z")
     return value
@@ -1070,3 +1095,14 @@ def object_name(raw: Mapping[str, Any]) -> str:
         return ""
     parts = [metadata.get("namespace"), metadata.get("name") or metadata.get("generateName")]
     return "/".join(part for part in parts if isinstance(part, str) and part)
+
+
+def identity_of(raw: Any) -> ObjectMeta:
+    """Return who an object is of which nothing is known to be right, as far as it says so."""
+    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
+    found = metadata if isinstance(metadata, Mapping) else {}
+    said = {name: found[name] for name in _IDENTITY if isinstance(found.get(name), str)}
+    return msgspec.convert(said, ObjectMeta)
+
+
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")

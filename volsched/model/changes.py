@@ -29,6 +29,23 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object is there and cannot be read: ``field`` and ``message`` say why.
+
+    ``node`` is where it runs, if it is a pod that holds room on a node, as far as that can be read.
+    """
+
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    uid: str
+    field: str
+    message: str
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """The API server has the binding of a pod (the watch may show it earlier or later)."""
 
@@ -77,4 +94,4 @@ class DroppedFields:
     fields: frozenset[str]
 
 
-Change: TypeAlias = Put | Gone | Bound | BindFailed | EvictFailed | GroupWriteFailed | DroppedFields
+Change: TypeAlias = Put | Gone | Unreadable | Bound | BindFailed | EvictFailed | GroupWriteFailed | DroppedFields

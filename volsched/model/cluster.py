@@ -8,7 +8,7 @@ keeps answers about nodes catches up by asking only about the rows that changed.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from volsched.model.budget import Budget
 from volsched.model.columns import ResourceColumns
@@ -120,6 +120,7 @@ class Cluster:
     ``charged`` are the names of queues that are new or whose tasks may hold something else since it was last looked;
     ``queue_tree`` changes when a queue comes, goes, or is put below another one.
     ``ungated`` is what pods ask for together, pod slots too, by queue, whose gate was lifted and that have no node yet.
+    ``lost`` are the failures of observers that are told nothing more.
     ``nominated`` are the tasks for which room is being made on a node. ``dropped_fields`` are those that the API server
     drops from all objects of a kind; a kind that is not there was not looked at.
     """
@@ -156,6 +157,7 @@ class Cluster:
         self.ungated: dict[str, dict[str, int]] = {}
         self.totals: list[int] = []
         self.total_used: list[int] = []
+        self.lost: dict[int, Exception] = {}
         self._observers: tuple[Observer, ...] = ()
         self._hear_of_jobs: tuple[Observer, ...] = ()
         self._followers: dict[int, tuple[Observer, ...]] = {}
@@ -176,6 +178,19 @@ class Cluster:
         self._observers = observers
         self._hear_of_jobs = tuple(o for o in observers if type(o).job_changed is not Observer.job_changed)
         self._followers.clear()
+
+    def lose(self, observer: Observer, error: Exception) -> None:
+        """Tell an observer nothing more, as it has failed: what it keeps is not right any more."""
+        self.lost[id(observer)] = error
+        self.ignore(observer)
+
+    def _tell(self, observers: Iterable[Observer], tell: Callable[[Observer], None]) -> None:
+        """Tell observers of a change; one that fails is lost, the others hear of it."""
+        for observer in observers:
+            try:
+                tell(observer)
+            except Exception as error:
+                self.lose(observer, error)
 
     def _followers_of(self, template: TaskTemplate) -> tuple[Observer, ...]:
         """Whom to tell when a task of this template moved; there are many moves, and few observers care for most."""
@@ -222,10 +237,23 @@ class Cluster:
         if arrived:
             self._number_rows()
         for name, facts_before in before.items():
-            for observer in self._observers:
-                observer.node_changed(self.nodes[name], facts_before)
+            self._tell_of_node(self.nodes[name], facts_before)
         if changed:
             self.relief += 1
+
+    def set_facts(self, node: NodeInfo, facts: NodeFacts) -> None:
+        """Let a node say something else of itself, which takes effect at once."""
+        before = node.facts
+        if facts == before:
+            return
+        node.facts = facts
+        self.facts_log.append(node.row)
+        self.usage_log.append(node.row)
+        self._tell_of_node(node, before)
+        self.relief += 1
+
+    def _tell_of_node(self, node: NodeInfo, before: NodeFacts | None) -> None:
+        self._tell(self._observers, lambda observer: observer.node_changed(node, before))
 
     def remove_node(self, name: str) -> None:
         """Forget a node. Its tasks must have been moved or removed before."""
@@ -234,11 +262,12 @@ class Cluster:
             self.totals[column] -= amount
         self.unsettled.pop(name, None)
         self._number_rows()
-        for observer in self._observers:
-            observer.node_removed(node)
+        self._tell(self._observers, lambda observer: observer.node_removed(node))
 
     def _set_allocatable(self, node: NodeInfo, allocatable: Mapping[str, int]) -> bool:
         """Set what pods may take on a node; whether that is anything new."""
+        if not self.columns.in_vain().isdisjoint(allocatable):
+            self._give_columns([name for name in allocatable if name in self.columns.in_vain()])
         columns = {self.columns.column(name): amount for name, amount in allocatable.items()}
         self._widen()
         changed = False
@@ -278,6 +307,21 @@ class Cluster:
             for amounts in (node.allocatable, node.used, node.releasing, node.pipelined):
                 amounts.extend([0] * (size - len(amounts)))
 
+    def _give_columns(self, names: Sequence[str]) -> None:
+        """Charge tasks that ask for resources which are offered from now on with what they ask for of each."""
+        templates = self.columns.offered_now(names)
+        self._widen()
+        for task in self.tasks.values():
+            if task.template.id in templates:
+                node, status = task.node, task.status
+                if node is not None:
+                    self._charge(node, task, status, -1)
+                task.charge = self.columns.charge(task.template)
+                if node is not None:
+                    self._charge(node, task, status, 1)
+        self.layout += 1
+        self.relief += 1
+
     def let_devices_serve(self, serve: bool) -> None:
         """Say whether whoever decides gives out devices for extended resources; without, a node must offer them."""
         if serve != self._devices_serve:
@@ -290,6 +334,9 @@ class Cluster:
 
     def _ask_devices_again(self) -> None:
         """Have every node asked again when other resources are left to devices."""
+        served = [name for name in self.columns.in_vain() if self.is_left_to_devices(name)]
+        if served:
+            self._give_columns(served)
         if self.columns.ask_again():
             for node in self.rows:
                 self.touch(node)
@@ -353,7 +400,10 @@ class Cluster:
         if node_before is not None:
             self.relief += 1
         for observer in self._followers_of(task.template):
-            observer.task_moved(task, before, node_before)
+            try:
+                observer.task_moved(task, before, node_before)
+            except Exception as error:
+                self.lose(observer, error)
         if task.ungated:
             self._count_ungated(task, 1)
 
@@ -391,7 +441,10 @@ class Cluster:
         self._charge_queue(job.queue, request, count, 1)
         self.standing += count
         for observer in self._followers_of(first.template):
-            observer.run_allocated(tasks)
+            try:
+                observer.run_allocated(tasks)
+            except Exception as error:
+                self.lose(observer, error)
 
     def set_ungated(self, task: TaskInfo, *, ungated: bool) -> None:
         """Let a task that waits count in its queue although it has no node, or no longer."""
@@ -417,8 +470,7 @@ class Cluster:
         accumulate(account, {**task.template.request, PODS: 1}, by)
         if not account:
             del self.ungated[job.queue]
-        for observer in self._observers:
-            observer.task_ungated(task, counts=by > 0)
+        self._tell(self._observers, lambda observer: observer.task_ungated(task, counts=by > 0))
 
     def nominate(self, task: TaskInfo, node: str, *, sent: bool) -> None:
         """Note that room is being made for a task on a node (empty: no longer); ``sent``: it is we who say so."""
@@ -440,7 +492,7 @@ class Cluster:
         """Tell observers that the API server shows other annotations of a placed task than those that counted."""
         for observer in self._observers:
             if type(observer).task_annotated is not Observer.task_annotated and observer.follows(task.template):
-                observer.task_annotated(task)
+                self._tell((observer,), lambda observer: observer.task_annotated(task))
                 self.relief += 1
 
     def move_quietly(self, task: TaskInfo, status: TaskStatus) -> None:
@@ -509,8 +561,7 @@ class Cluster:
                 self._charge_queue(queue.name, job.allocated, 1, job.placed_count)
                 self.touched[job.key] = job
         self.relief += 1
-        for observer in self._observers:
-            observer.queue_changed(queue, gone=False)
+        self._tell(self._observers, lambda observer: observer.queue_changed(queue, gone=False))
 
     def remove_queue(self, name: str) -> None:
         """Forget a queue; its jobs stay and wait for one of that name."""
@@ -521,8 +572,7 @@ class Cluster:
         self.touched.update((job.key, job) for job in self._jobs_in(name))
         self.relief += 1
         if queue is not None:
-            for observer in self._observers:
-                observer.queue_changed(queue, gone=True)
+            self._tell(self._observers, lambda observer: observer.queue_changed(queue, gone=True))
 
     def _jobs_in(self, queue: str) -> list[JobInfo]:
         return [job for job in self.jobs.values() if job.queue == queue]
@@ -534,8 +584,7 @@ class Cluster:
         self.set_phase(job, job.phase)
         self._note(job)
         self.relief += 1
-        for observer in self._hear_of_jobs:
-            observer.job_changed(job, gone=False)
+        self._tell(self._hear_of_jobs, lambda observer: observer.job_changed(job, gone=False))
 
     def remove_job(self, job: JobInfo) -> None:
         """Forget a job that has no tasks left."""
@@ -543,8 +592,7 @@ class Cluster:
         for known in (self.jobs, self.waiting, self.unadmitted, self.touched):
             known.pop(job.key, None)
         self.relief += 1
-        for observer in self._hear_of_jobs:
-            observer.job_changed(job, gone=True)
+        self._tell(self._hear_of_jobs, lambda observer: observer.job_changed(job, gone=True))
 
     def set_phase(self, job: JobInfo, phase: str) -> None:
         """Set a job's phase; jobs that nobody has admitted are kept at hand for the enqueue action."""
@@ -559,14 +607,12 @@ class Cluster:
             job.version += 1
             job.unpark()
             self.touched[job.key] = job
-            for observer in self._hear_of_jobs:
-                observer.job_changed(job, gone=False)
+            self._tell(self._hear_of_jobs, lambda observer: observer.job_changed(job, gone=False))
 
     def members_changed(self, job: JobInfo) -> None:
         """Note that a member came, went, or says something else of itself: its gates, role, or names of its claims."""
         self._note(job)
-        for observer in self._hear_of_jobs:
-            observer.job_changed(job, gone=False)
+        self._tell(self._hear_of_jobs, lambda observer: observer.job_changed(job, gone=False))
 
     def _note(self, job: JobInfo) -> None:
         """Remember that a job changed, and whether it has tasks that wait."""
@@ -589,8 +635,7 @@ class Cluster:
         job.queue = queue
         self._charge_queue(job.queue, job.allocated, 1, job.placed_count)
         self.relief += 1
-        for observer in self._hear_of_jobs:
-            observer.job_changed(job, gone=False)
+        self._tell(self._hear_of_jobs, lambda observer: observer.job_changed(job, gone=False))
         for task in ungated:
             self._count_ungated(task, 1)
 

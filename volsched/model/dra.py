@@ -385,12 +385,10 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def parsed(spec: Any, kind: type[Spec], path: str = "spec") -> Spec:
     """Return a spec of one of these kinds; FieldError with the path for whatever is not understood."""
-    read = _of_today(api.as_json({} if spec is None else spec))
     try:
-        return msgspec.convert(read, kind)
-    except msgspec.ValidationError as error:
-        field, message = api.field_and_message(error, read)
-        raise FieldError(path + field.removeprefix("$"), message).detached() from None
+        return api.convert(_of_today(api.as_json({} if spec is None else spec)), kind)
+    except FieldError as error:
+        raise FieldError(path + error.path.removeprefix("$"), error.message).detached() from None
 
 
 def _of_today(spec: Any) -> Any:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a node says of itself, apart from how much of it is used; replaced as a whole when the Node changes."""
+    """What a node says of itself, apart from how much of it is used; replaced as a whole when the Node changes.
+
+    ``quarantined``: a pod runs there that cannot be read, so nobody knows what is free.
+    """
 
     name: str
     uid: str = ""
@@ -31,6 +34,7 @@ class NodeFacts:
     images: Mapping[str, int] = None  # type: ignore[assignment]  # replaced in __post_init__
     features: frozenset[str] = frozenset()
     terminating: bool = False
+    quarantined: bool = False
 
     def __post_init__(self) -> None:
         for name in ("labels", "annotations", "capacity", "images"):
@@ -108,6 +112,11 @@ class NodeInfo:
     def terminating(self) -> bool:
         """Whether the Node object is being deleted."""
         return self.facts.terminating
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether a pod runs there that cannot be read."""
+        return self.facts.quarantined
 
     def capacity_of(self, resource: str) -> int:
         """The machine's whole amount of a resource, 0 when it has none."""

@@ -8,18 +8,27 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-import msgspec
 import structlog
 
+from volsched.cache.quarantine import (
+    MIRROR,
+    RECONCILING,
+    Quarantine,
+    SetAside,
+    identity_of,
+    said_of,
+    stopped_by,
+    unreadable,
+)
 from volsched.controllers import job_controller, queues
 from volsched.controllers.group_controller import reconcile_group, reconcile_pod
-from volsched.controllers.objects import Command
+from volsched.controllers.objects import Command, RawJob
 from volsched.controllers.store import Key, Store
 from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete, Kind, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.histogram import Histogram
-from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model import api, json_text
+from volsched.model.changes import Change, Gone, Put, Unreadable
 from volsched.model.errors import ObjectError
 from volsched.model.plan import Tell
 from volsched.model.queue import ROOT
@@ -35,6 +44,8 @@ JOB_LOOKS: Final = (6, 2.0)
 """How often one Volcano Job is looked at: so often at once, then so often in a second. Each of its pods changes it."""
 
 LAG_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+KINDS: Final = {kind.name: kind for kind in (POD, GROUP, QUEUE, JOB, COMMAND)}
 
 _STRUCTS: Final[dict[str, type[api.ApiObject]]] = {POD.name: api.Pod, GROUP.name: api.PodGroup, QUEUE.name: api.Queue}
 
@@ -56,7 +67,8 @@ class Engine:
         self._commands: dict[str, Command] = {}
         self._at_once = asyncio.Semaphore(options.workers)
         self._pace = Pace(*JOB_LOOKS, time.monotonic)
-        self.queue = WorkQueue(self._work, lambda: self._is_active)
+        self.quarantine = Quarantine()
+        self.queue = WorkQueue(self._work, lambda: self._is_active, self._work_failed)
         self.store = Store(
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
         )
@@ -110,21 +122,87 @@ class Engine:
     def observe(self, changes: Sequence[Change]) -> None:
         """Take in what an informer found."""
         for change in changes:
-            if isinstance(change, Put):
-                self.store.put(change.object)
-            elif isinstance(change, Gone):
+            self._guarded(self._observe, change)
+
+    def observe_jobs(self, changes: Sequence[Change]) -> None:
+        """Take in what the informer of Volcano Jobs found."""
+        for change in changes:
+            match change:
+                case Put(RawJob() as found):
+                    self.see(JOB, True, found.as_json())
+                case Gone():
+                    identity = {"namespace": change.namespace, "name": change.name, "uid": change.uid}
+                    self.see(JOB, False, {"metadata": identity})
+                case Unreadable():
+                    self._set_aside(unreadable(change))
+
+    def _guarded(self, take: Callable[[Change], None], change: Change) -> None:
+        """Take a change in; what fails over an object ends with that object."""
+        try:
+            take(change)
+        except Exception as error:
+            self._set_aside(stopped_by(change, error))
+        else:
+            identity = identity_of(change)
+            if self.quarantine and identity is not None:
+                self.quarantine.drop(identity)
+
+    def _work_failed(self, key: Key, error: Exception) -> None:
+        namespace, name, uid = self._identity(key)
+        whose = (key.kind, KINDS[key.kind].group_version, namespace, name, uid)
+        self._set_aside(SetAside(*whose, RECONCILING, said_of(error), error=error))
+
+    def _identity(self, key: Key) -> tuple[str, str, str]:
+        """Return namespace, name and uid of the object that a key stands for."""
+        if key.kind == POD.name and (pod := self.store.pods.get(key.name)) is not None:
+            return pod.namespace, pod.name, pod.uid
+        namespace, _, name = key.name.rpartition("/")
+        known: dict[str, Callable[[], api.ApiObject | None]] = {
+            GROUP.name: lambda: self.store.groups.get(key.name),
+            QUEUE.name: lambda: self.store.queues.get(key.name),
+            JOB.name: lambda: view.job if (view := self.store.jobs.get(key.name)) is not None else None,
+        }
+        found = known.get(key.kind, lambda: None)()
+        return namespace, name, found.metadata.uid if found is not None else ""
+
+    def _set_aside(self, found: SetAside | None) -> None:
+        """Say once of an object that it is set aside."""
+        if found is None:
+            return
+        self.quarantine.add(found)
+        for news in self.quarantine.take_news():
+            where = f"{news.namespace}/{news.name}"
+            _log.error("an object is set aside", kind=news.kind, object=where, exc_info=news.error)
+            self._tell(news.tell())
+
+    def _observe(self, change: Change) -> None:
+        match change:
+            case Put(found):
+                self.store.put(found)
+            case Gone():
                 self.store.gone(change)
+            case Unreadable():
+                self.quarantine.add(unreadable(change))  # the scheduler, which follows these kinds as well, tells
 
     def see(self, kind: Kind, is_there: bool, raw: Json) -> None:
-        """Take in what kopf found."""
-        meta = raw.get("metadata") or {}
-        name, namespace, uid = (str(meta.get(field) or "") for field in ("name", "namespace", "uid"))
-        if kind is QUEUE:
-            self._see_queue(is_there, raw, Gone(QUEUE.name, "", name, uid))
-        elif kind is JOB:
-            self._see_job(is_there, raw, f"{namespace}/{name}", uid)
+        """Take in what kopf, or an answer to a write, shows."""
+        meta = api.identity_of(raw)
+        try:
+            self._see(kind, is_there, raw, meta)
+        except Exception as error:
+            whose = (kind.name, kind.group_version, meta.namespace, meta.name, meta.uid)
+            self._set_aside(SetAside(*whose, MIRROR, said_of(error), error=error))
         else:
-            self._see_command(is_there, raw, f"{namespace}/{name}")
+            if not is_there:
+                self.quarantine.drop((kind.name, meta.namespace, meta.name))
+
+    def _see(self, kind: Kind, is_there: bool, raw: Json, meta: api.ObjectMeta) -> None:
+        if kind is QUEUE:
+            self._see_queue(is_there, raw, Gone(QUEUE.name, "", meta.name, meta.uid))
+        elif kind is JOB:
+            self._see_job(is_there, raw, f"{meta.namespace}/{meta.name}", meta.uid)
+        else:
+            self._see_command(is_there, raw, f"{meta.namespace}/{meta.name}")
 
     def _see_queue(self, is_there: bool, raw: Json, gone: Gone) -> None:
         if not is_there:
@@ -168,6 +246,9 @@ class Engine:
     async def _work(self, key: Key) -> None:
         if self._is_ours(key):
             await self._controllers[key.kind](key)
+        if self.quarantine:
+            namespace, name, _ = self._identity(key)
+            self.quarantine.drop((key.kind, namespace, name))
 
     def _is_ours(self, key: Key) -> bool:
         """Whether the controller of a kind is switched on; a Command is the business of its target's."""
@@ -287,9 +368,9 @@ class Engine:
         """See at once what was written, and not only when the watch shows it."""
         struct = _STRUCTS.get(kind.name)
         if kind is JOB:
-            self.see(JOB, True, msgspec.json.decode(answer))
+            self.see(JOB, True, json_text.decode(answer))
         elif struct is not None:
-            self.store.put(msgspec.json.decode(answer, type=struct))
+            self.store.put(api.decode_text(struct, answer))
 
     def _lost(self, write: Patch) -> None:
         """Forget what is not there any more; kopf does not say so when it was away meanwhile."""

@@ -1,7 +1,8 @@
-"""Follows Queues, Volcano Jobs and Commands with kopf: kinds of which there are few, and of which some may not exist.
+"""Follows Queues and Commands with kopf: kinds of which there are few, and of which some may not exist.
 
-kopf sees kinds come and go with their CustomResourceDefinitions and hands over objects with all their fields, which the
-templates of Jobs need. Only `on.event` handlers are registered, so it writes nothing.
+kopf sees kinds come and go with their CustomResourceDefinitions. Only `on.event` handlers are registered, so it writes
+nothing. Both kinds have no place for whatever somebody likes to write, so the API server has checked every field of
+them; a Volcano Job, whose templates may be anything, would end kopf when it is nested too deep for Python's decoder.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Any, Final
 
 import kopf
 
-from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
+from volsched.controllers.writes import COMMAND, QUEUE, Kind
 from volsched.kube.credentials import Source
 from volsched.operator.kopf_thread import KopfThread
 
-KINDS: Final = (QUEUE, JOB, COMMAND)
+KINDS: Final = (QUEUE, COMMAND)
 
 Json = dict[str, Any]
 Sink = Callable[[Kind, bool, Json], None]

@@ -17,9 +17,9 @@ from typing import Any, Final
 import structlog
 
 from volsched import __version__, logs
-from volsched.controllers.objects import Workload
-from volsched.controllers.writes import QUEUE, Kind
-from volsched.gauges import add_lease, add_requests, add_watches
+from volsched.controllers.objects import RawJob, Workload
+from volsched.controllers.writes import JOB, QUEUE, Kind
+from volsched.gauges import add_lease, add_quarantine, add_requests, add_watches
 from volsched.kube.client import Api
 from volsched.kube.elector import Elector
 from volsched.kube.events import Events
@@ -45,6 +45,9 @@ LOOK_SECONDS: Final = 1.0
 """How often it is asked whether Volcano's controllers still run."""
 
 _log = structlog.get_logger(__name__)
+
+
+JOBS: Final = Resource(JOB.name, JOB.group_version, JOB.plural, RawJob, optional=True)
 
 
 def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
@@ -111,6 +114,7 @@ class Program(Process):
         for step in (self._kopf.stop, self._release, self._stop_events, self._cancel_tasks):
             self._cleanup.push_async_callback(step)  # the last one is done first
         self._start_informers()
+        self._mind_history_of(self._needed)
         self._kopf.start()
         self._start_admission()
         self._spawn(self._mind_the_others())
@@ -125,6 +129,7 @@ class Program(Process):
         add_requests(self._metrics, self._api)
         add_watches(self._metrics, self._informers)
         add_lease(self._metrics, self._fence)
+        add_quarantine(self._metrics, self._engine.quarantine)
         add_gauges(self._metrics, self._engine, lambda: bool(self._sign))
         if self._admission is not None:
             self._admission.add_gauges(self._metrics)
@@ -135,6 +140,7 @@ class Program(Process):
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):
             self._needed.append(self._follow(resource, self._engine.observe))
+        self._needed.append(self._follow(JOBS, self._engine.observe_jobs))
         for resource in (volcano.LEASES, volcano.PODS):
             self._needed.append(self._follow(resource, self._observe_volcano))
 
@@ -267,4 +273,4 @@ def _unlisted(informers: Sequence[Informer]) -> str:
 
 def run(options: Options) -> int:
     """Run the controllers until they end; return the exit status."""
-    return run_process(Program(options))
+    return run_process(lambda: Program(options))

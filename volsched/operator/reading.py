@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from volsched.controllers import jobs
 from volsched.controllers.job_controller import JobView
+from volsched.controllers.objects import GivenJob
 from volsched.model import api
 from volsched.model.errors import ObjectError
 from volsched.validation.jobs import job_faults
@@ -19,19 +18,12 @@ def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str) ->
     """Return a Volcano Job; one that cannot be read, or is not right, has a `problem`."""
     try:
         job = api.decode_as(api.Job, raw)
+        api.decode_as(GivenJob, raw)
     except ObjectError as error:
-        return JobView(raw, api.Job(metadata=_identity(raw)), problem=f"{error.field}: {error.message}")
+        return JobView(raw, api.Job(metadata=api.identity_of(raw)), problem=f"{error.field}: {error.message}")
     default = "volcano" if "volcano" in scheduler_names else scheduler_names[0]
     job = jobs.with_defaults(job, default, default_queue)
     faults = [f"{fault.field}: {fault.message}" for fault in job_faults(job, {}) if fault.severity == "error"]
     named = [job.spec.scheduler_name, *(task.template.spec.scheduler_name for task in job.spec.tasks)]
     foreign = next((name for name in named if name and name not in scheduler_names), "")
     return JobView(raw, job, problem="; ".join(faults), foreign=foreign)
-
-
-def _identity(raw: Json) -> api.ObjectMeta:
-    """Return who an object is of which nothing else can be read."""
-    meta = raw.get("metadata")
-    found = meta if isinstance(meta, dict) else {}
-    names = {name: found[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in found}
-    return msgspec.convert(names, api.ObjectMeta)

@@ -51,12 +51,19 @@ class Pace:
 class WorkQueue:
     """Keys by kind, in the order in which they came, and workers that take them while `is_active`.
 
-    `work` looks at one key. When it raises ApiError the key comes back after a pause of its own. A key that comes
-    while it is being worked on is worked on once more.
+    `work` looks at one key. When it raises ApiError the key comes back after a pause of its own; when it raises
+    anything else, which is a fault of ours, `on_fault` is told, and the key comes back when its object changes. A key
+    that comes while it is being worked on is worked on once more.
     """
 
-    def __init__(self, work: Callable[[Key], Awaitable[None]], is_active: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        work: Callable[[Key], Awaitable[None]],
+        is_active: Callable[[], bool],
+        on_fault: Callable[[Key, Exception], None],
+    ) -> None:
         self._work = work
+        self._on_fault = on_fault
         self._is_active = is_active
         self._waiting: dict[str, OrderedDict[Key, None]] = {kind: OrderedDict() for kind in _FIRST}
         self._under_way: set[Key] = set()
@@ -144,6 +151,9 @@ class WorkQueue:
             wait = max(wait, error.retry_after or 0.0)
             _log.warning("a write failed", kind=key.kind, object=key.name, error=str(error), retry_in=round(wait, 2))
             self.add_later(key, wait)
+        except Exception as error:
+            self.errors[key.kind] += 1
+            self._on_fault(key, error)
         else:
             self.done[key.kind] += 1
             self._backoffs.pop(key, None)

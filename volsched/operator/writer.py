@@ -94,7 +94,7 @@ class Writer:
             if _is_gone(error, write.name):
                 return None
             raise
-        return msgspec.json.decode(raw, type=_Shown).metadata
+        return api.decode_text(api.ApiObject, raw).metadata
 
     async def _patch(self, write: Patch) -> bytes | None:
         path, plural = _path(write), write.kind.plural
@@ -127,10 +127,6 @@ class Writer:
             content_type=content_type,
             within=self._fence.limit(WRITE_TIMEOUT_SECONDS),
         )
-
-
-class _Shown(msgspec.Struct):
-    metadata: api.ObjectMeta
 
 
 def _said(write: Create) -> str:

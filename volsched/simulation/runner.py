@@ -63,6 +63,10 @@ class _Clock:
     def elapsed(self) -> float:
         return time.perf_counter()
 
+    def cpu(self) -> float:
+        """Return 0: a simulation takes its time, so that it comes out the same on every machine."""
+        return 0.0
+
 
 class _Witness:
     """A plugin that says nothing and sees what others register, and which tasks wait for room when a session closes."""

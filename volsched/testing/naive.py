@@ -32,6 +32,10 @@ class NaiveEngine:
         self.cluster = cluster
         self.callbacks = NodeCallbacks()
 
+    def afresh(self) -> NaiveEngine:
+        """An engine of the same kind that knows nothing yet."""
+        return type(self)(self.cluster)
+
     def open(self, callbacks: NodeCallbacks) -> None:
         """Use these callbacks from now on."""
         self.callbacks = callbacks

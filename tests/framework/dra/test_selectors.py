@@ -118,7 +118,7 @@ def test_an_expression_is_compiled_once_and_asked_once_for_each_device() -> None
     twin = Device(DEVICE.id, DEVICE.attributes, DEVICE.capacity)
 
     first = selectors.of("device.driver == 'gpu.example.com'")
-    first.select(twin)
+    selectors.select(first.expression, twin)
 
     assert selectors.of("device.driver == 'gpu.example.com'") is first
     assert twin.verdicts == {first.expression: True}

@@ -20,7 +20,7 @@ from typing import Final
 from volsched.framework.dra import capacity
 from volsched.framework.dra.constraints import Constraint, is_list
 from volsched.framework.dra.pools import Pool
-from volsched.framework.dra.selectors import Selectors
+from volsched.framework.dra.selectors import OverBudgetError, Selectors
 from volsched.model.device import Ask, Claim, ClassSpec, Device, DeviceId, PoolId, Request, Slice
 from volsched.model.devices import Ledger
 from volsched.model.dra import MOST_RESULTS, DeviceTaint, DeviceToleration
@@ -35,6 +35,8 @@ BLOCKING: Final = ("NoSchedule", "NoExecute")
 
 NO_DEVICES: Final = "cannot allocate all claims"
 
+POSTPONED: Final = "selectors of devices take long to work out; more nodes are judged in the next sessions"
+
 MOST_TAINTS_NAMED: Final = 3
 """Taints that a node names when devices were left out for them."""
 
@@ -46,6 +48,8 @@ class Unfit:
     reason: str = NO_DEVICES
     gave_up: bool = False
     """Whether there were too many combinations to try them all."""
+    is_postponed: bool = False
+    """Whether selectors were not worked out in this session any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +298,10 @@ class _Search:
     def _is_meant(self, want: _Want, device: Device) -> bool:
         """Say whether the selectors of class and request mean a device; raises _StopError when they cannot tell."""
         for whose, expression in want.selectors:
-            answer = self._selectors.of(expression).select(device)
+            try:
+                answer = self._selectors.select(expression, device)
+            except OverBudgetError:
+                raise _StopError(Unfit(POSTPONED, is_postponed=True)) from None
             if isinstance(answer, str):
                 raise _StopError(Impossible(f"{whose}: {answer}: selector {expression!r}, device {device.id}"))
             if not answer:

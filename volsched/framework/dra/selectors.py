@@ -16,13 +16,14 @@ Source: apiserver/pkg/cel/library and dynamic-resource-allocation/cel of Kuberne
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise, zip_longest
 from typing import Any, Final
 
+from volsched.framework.dra.reads import TOKEN, kind_of, reads_of
 from volsched.model.device import Device, Value, Version
 from volsched.model.errors import QuantityError
 from volsched.model.quantity import parse
@@ -33,13 +34,22 @@ LONGEST: Final = 10 * 1024
 MOST_VALUES: Final = 64
 """Values of a list attribute that ``includes`` looks at."""
 
+MOST_SECONDS: Final = 0.5
+"""Of a session, for answers that are not known yet."""
+
 _KEPT: Final = 4096
+_KEPT_ANSWERS: Final = 1 << 16
+_KEPT_BY_DEVICE: Final = 16
 _QUANTITY: Final = "quantity"
 _SEMVER: Final = "semver"
 _NANO: Final = 10**9
 _INT64: Final = 2**63
 
 Map = Mapping[str, Any]
+
+
+class OverBudgetError(Exception):
+    """An answer that is not known yet is not worked out in this session any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +61,7 @@ class Selector:
     fault: str = ""
 
     def select(self, device: Device) -> bool | str:
-        """Say whether a device is meant; a text says why that cannot be told."""
-        known = device.verdicts.get(self.expression)
-        if known is None:
-            known = device.verdicts[self.expression] = self._ask(device)
-        return known  # type: ignore[return-value]  # only this method writes there
-
-    def _ask(self, device: Device) -> bool | str:
+        """Work out whether a device is meant; a text says why that cannot be told."""
         if self.fault:
             return f"CEL compile error: {self.fault}"
         try:
@@ -73,10 +77,27 @@ class Selector:
 
 
 class Selectors:
-    """Expressions, each compiled once."""
+    """Expressions, each compiled once, and their answers, each worked out once for all devices of a kind.
 
-    def __init__(self) -> None:
+    ``most_seconds`` is what working out answers may take in one session. What is not known when that is over is known
+    in a later session: tenants write expressions, and one may take milliseconds for each of 40,000 devices.
+    """
+
+    def __init__(self, most_seconds: float = MOST_SECONDS) -> None:
+        self._most_seconds = most_seconds
         self._known: dict[str, Selector] = {}
+        self._answers: dict[tuple[str, Hashable], bool | str] = {}
+        self._clock: Callable[[], float] = lambda: 0.0
+        self._spent = 0.0
+
+    def begin(self, clock: Callable[[], float]) -> None:
+        """Begin a session; the clock gives seconds."""
+        self._clock, self._spent = clock, 0.0
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether nothing more is worked out in this session."""
+        return self._spent >= self._most_seconds
 
     def of(self, expression: str) -> Selector:
         """Return the compiled expression."""
@@ -86,6 +107,35 @@ class Selectors:
                 self._known.clear()
             found = self._known[expression] = compiled(expression)
         return found
+
+    def select(self, expression: str, device: Device) -> bool | str:
+        """Say whether a device is meant; a text says why that cannot be told. Raises OverBudgetError."""
+        known = device.verdicts.get(expression)
+        if known is None:
+            if len(device.verdicts) >= _KEPT_BY_DEVICE:
+                device.verdicts.clear()
+            known = device.verdicts[expression] = self._answer(expression, device)
+        return known  # type: ignore[return-value]  # only this method writes there
+
+    def _answer(self, expression: str, device: Device) -> bool | str:
+        reads = reads_of(expression)
+        if reads is None:
+            return self._work_out(expression, device)
+        key = (expression, kind_of(device, reads))
+        known = self._answers.get(key)
+        if known is None:
+            if len(self._answers) >= _KEPT_ANSWERS:
+                self._answers.clear()
+            known = self._answers[key] = self._work_out(expression, device)
+        return known
+
+    def _work_out(self, expression: str, device: Device) -> bool | str:
+        if self.is_over_budget:
+            raise OverBudgetError
+        began = self._clock()
+        answer = self.of(expression).select(device)
+        self._spent += self._clock() - began
+        return answer
 
 
 def compiled(expression: str) -> Selector:
@@ -144,15 +194,9 @@ def _value(value: Value) -> Any:
     return _semver_map(value) if isinstance(value, Version) else value
 
 
-_TOKEN: Final = re.compile(
-    r"""[rRbB]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")|//[^\n]*|\w+|\s+|.""",
-    re.DOTALL,
-)
-
-
 def with_any_domain(expression: str) -> str:
     """Return the expression so that it finds an empty map where a device has nothing of a domain."""
-    tokens = _TOKEN.findall(expression)
+    tokens = TOKEN.findall(expression)
     return "".join(_rewritten(tokens))
 
 

@@ -131,8 +131,12 @@ class ApiClient:
         content_type: str = "application/json",
         timeout: float = 60.0,
     ) -> bytes:
-        """Send one request and return the answer's body; raises ApiError for a status of 400 and above."""
-        payload = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        """Send one request and return the answer's body; raises ApiError for a status of 400 and above.
+
+        A body of bytes is sent as it is.
+        """
+        is_text = body is None or isinstance(body, bytes)
+        payload = body if is_text else json.dumps(body, separators=(",", ":")).encode()
         connection = self._connection(timeout)
         try:
             connection.request(method, path, payload, self._headers(content_type if payload else None))

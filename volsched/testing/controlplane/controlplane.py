@@ -258,6 +258,25 @@ class ControlPlane(Startable):
         finally:
             self.start_api_server()
 
+    def save_store(self, folder: Path) -> None:
+        """Copy all that etcd holds into a folder that does not exist yet; the API server is down meanwhile."""
+        with self.api_server_down(graceful=True):
+            self._state.processes.stop("etcd", grace=10.0)
+            shutil.copytree(self._state.store, folder)
+            self._start_etcd()
+
+    def restore_store(self, folder: Path) -> None:
+        """Put etcd back to what was saved, as from a backup: resource versions go back. Everything is restarted."""
+        processes = self._state.processes
+        for name in ("kwok", "kube-controller-manager"):
+            processes.stop(name)
+        with self.api_server_down():
+            processes.stop("etcd", grace=10.0)
+            shutil.rmtree(self._state.store)
+            shutil.copytree(folder, self._state.store)
+            self._start_etcd()
+        self._start_others()
+
     def start_kube_scheduler(self, *, qps: float = 5000.0, flags: Sequence[str] = ()) -> Process:
         """Start kube-scheduler as its own user, for comparison; `qps` is its limit of requests per second."""
         kubeconfig = self._write_kubeconfig("kube-scheduler", self.credentials.scheduler_token)
@@ -294,13 +313,16 @@ class ControlPlane(Startable):
         self._start_etcd()
         self._start_api_server()
         self._wait_until_ready()
+        self._start_others()
+        if self._with_controller_manager:
+            account = "/api/v1/namespaces/default/serviceaccounts/default"
+            self._wait(account, lambda: self.api.find(account) is not None)
+
+    def _start_others(self) -> None:
         if self._with_controller_manager:
             self._start_controller_manager()
         if self._with_kwok:
             self._start_kwok()
-        if self._with_controller_manager:
-            account = "/api/v1/namespaces/default/serviceaccounts/default"
-            self._wait(account, lambda: self.api.find(account) is not None)
 
     def _start_etcd(self) -> None:
         state = self._state
@@ -309,7 +331,7 @@ class ControlPlane(Startable):
             "etcd",
             [
                 state.binaries["etcd"],
-                f"--data-dir={state.scratch}/etcd",
+                f"--data-dir={state.store}",
                 f"--listen-client-urls={socket_url}",
                 "--advertise-client-urls=http://localhost:0",  # nobody asks for it
                 "--listen-peer-urls=unix://peer:0",  # a file in the scratch folder: there are no peers
@@ -446,6 +468,11 @@ class _Running:
             f"https://127.0.0.1:{self.port}", self.credentials.client_context(), self.credentials.admin_token
         )
         self.written = 0
+
+    @property
+    def store(self) -> Path:
+        """The folder that etcd keeps everything in."""
+        return self.scratch / "etcd"
 
     @classmethod
     def create(cls, folder: Path | None, binaries: Binaries) -> _Running:

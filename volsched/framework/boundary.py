@@ -1,0 +1,154 @@
+"""What one job causes in a session ends with that job.
+
+Everything that an action does about a job happens inside ``Session.about(job)``. When a plugin, or we, fail over it,
+what was tried is undone, the job is told so (``PluginError``), and it is left alone for a while: until something of its
+own changes, or a growing pause is over. Everybody else goes on in the same session.
+
+A session has a budget of CPU time as well. When that is over the session ends; what was decided stands, and the rest
+comes in the next one. The job that took most of it is left alone for a while in the same way.
+
+What cannot be pinned to a job (a plugin that fails when a session opens, an account that does not follow the cluster
+any more, an order of queues) ends the session at once: nothing is decided by what may be wrong, and the next session
+begins with accounts made anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final
+
+import msgspec
+
+from volsched.model.errors import shortened
+from volsched.model.job import JobInfo
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
+
+PLUGIN_ERROR: Final = "PluginError"
+TOO_EXPENSIVE: Final = "TooExpensive"
+
+SET_ASIDE: Final = -2
+"""In place of the relief at which a job was parked: it is set aside. Something of its own that changes replaces it."""
+
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 300.0
+
+EXPENSIVE_SHARE: Final = 0.2
+"""Of a session's budget: a job that took more of one that ran out of time is left alone for a while."""
+
+_LONGEST_CAUSE: Final = 300
+
+
+class SessionOverError(Exception):
+    """Ends a session: ``blame`` is the plugin that failed, empty when it was not a plugin or nothing failed."""
+
+    def __init__(self, message: str, blame: str = "") -> None:
+        super().__init__(message)
+        self.blame = blame
+
+
+@dataclass(slots=True)
+class _Pause:
+    seconds: float
+    until: float
+
+
+class SetAside:
+    """Jobs that are left alone for a while; kept from session to session."""
+
+    def __init__(self) -> None:
+        self._pauses: dict[str, _Pause] = {}
+
+    def __len__(self) -> int:
+        return len(self._pauses)
+
+    def holds(self, job: JobInfo, now: float) -> bool:
+        """Whether a job is left alone at this time (seconds since the epoch)."""
+        pause = self._pauses.get(job.key)
+        return pause is not None and job.parked_at == SET_ASIDE and now < pause.until
+
+    def add(self, job: JobInfo, now: float) -> float:
+        """Leave a job alone from now on, each time for twice as long; return for how many seconds."""
+        before = self._pauses.get(job.key)
+        seconds = FIRST_PAUSE_SECONDS if before is None else min(LONGEST_PAUSE_SECONDS, 2 * before.seconds)
+        self._pauses[job.key] = _Pause(seconds, now + seconds)
+        job.part()
+        job.parked_at = SET_ASIDE
+        return seconds
+
+    def drop(self, job: JobInfo) -> None:
+        """A job went well: begin with a short pause should it fail again."""
+        self._pauses.pop(job.key, None)
+
+    def keep(self, jobs: Mapping[str, JobInfo]) -> None:
+        """Forget jobs that are no more."""
+        for key in [key for key in self._pauses if key not in jobs]:
+            del self._pauses[key]
+
+    def wake_at(self, now: float) -> float | None:
+        """When the first of them is tried again (seconds since the epoch); None when none is waiting for its time."""
+        return min((pause.until for pause in self._pauses.values() if pause.until > now), default=None)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a session may cost, and where what fails in it ends.
+
+    ``budget`` is in seconds of CPU. With ``contains_faults`` an exception ends with the job that it was about, or with
+    the session; without, it is raised, as tests want it. ``set_aside`` has the jobs that are left alone for a while.
+    """
+
+    budget: float = math.inf
+    contains_faults: bool = False
+    set_aside: SetAside = field(default_factory=SetAside)
+
+
+def culprit(error: BaseException, modules: Mapping[str, str]) -> str:
+    """Return the plugin in whose code an exception was raised; ``modules`` are those of the plugins, by their names."""
+    found = ""
+    for module in _modules_of(error.__traceback__):
+        for plugin, root in modules.items():
+            if module == root or module.startswith(f"{root}."):
+                found = plugin
+    return found
+
+
+def _modules_of(traceback: TracebackType | None) -> Iterator[str]:
+    while traceback is not None:
+        yield str(traceback.tb_frame.f_globals.get("__name__", ""))
+        traceback = traceback.tb_next
+
+
+def modules_of(plugins: Iterable[tuple[str, object]]) -> dict[str, str]:
+    """Return the package, or the module, that each plugin's class is from."""
+    return {name: _root(type(plugin).__module__) for name, plugin in plugins}
+
+
+def _root(module: str) -> str:
+    """Return the package of one plugin: ``plugins.mgpu`` for what is in ``plugins.mgpu.plugin``."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] == "plugins" else module
+
+
+def failed(plugin: str, error: BaseException, seconds: float) -> Verdict:
+    """Say of a job that a plugin, or the scheduler, failed over it, and when it is tried again."""
+    who = f'plugin "{plugin}"' if plugin else "the scheduler"
+    cause = shortened(f"{type(error).__name__}: {error}", _LONGEST_CAUSE)
+    message = f"{who} failed over this pod group ({cause}); it is tried again after {seconds:g}s or when it changes"
+    return _of_ours(Verdict(Step.INVALID, plugin, Scope.JOB, PLUGIN_ERROR, message, resolvable=False))
+
+
+def too_expensive(used: float, budget: float, seconds: float) -> Verdict:
+    """Say of a job that it took too much of a session's time."""
+    message = (
+        f"deciding about this pod group took {used:.1f}s of the {budget:g}s that a session has; "
+        f"it is tried again after {seconds:g}s or when it changes"
+    )
+    return _of_ours(Verdict(Step.INVALID, "", Scope.JOB, TOO_EXPENSIVE, message, resolvable=False))
+
+
+def _of_ours(verdict: Verdict) -> Verdict:
+    """Say that it is no fault of the job, and that more nodes would not mend it."""
+    return msgspec.structs.replace(verdict, shown_as=ConditionReason.SCHEDULER_ERROR)

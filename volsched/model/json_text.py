@@ -1,0 +1,64 @@
+"""JSON that others wrote, decoded however deep it is nested.
+
+The API server keeps objects that are nested ten thousand levels deep (in free-form fields: parameters of a claim's
+driver, templates of a Volcano Job, policies of a PodGroup). Decoders recurse, and give up at about a thousand levels.
+Nothing that volsched reads lies deeper than some twenty. So a text that is too deep is cut, and decoded then.
+
+What was cut is not made up: `api.as_json` refuses whatever is nested deeper than ``MOST_LEVELS``, and a text is cut
+below that only.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, TypeVar, overload
+
+import msgspec
+
+MOST_LEVELS: Final = 64
+"""Objects and lists inside one another that are looked at. The deepest field that is read, a label of the pod affinity
+of a task of a Volcano Job, is at 17."""
+
+_KEPT_LEVELS: Final = 2 * MOST_LEVELS
+"""Levels that stay of a text that is cut: more than are looked at, and the few of what is around the object."""
+
+_CUT: Final = b"null"
+
+_TOKENS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
+
+T = TypeVar("T")
+
+
+@overload
+def decode(text: bytes | str) -> Any: ...
+
+
+@overload
+def decode(text: bytes | str, kind: type[T]) -> T: ...
+
+
+def decode(text: bytes | str, kind: Any = Any) -> Any:
+    """Return the value of a JSON text as such a type; raises DecodeError and ValidationError of msgspec."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except RecursionError:
+        return msgspec.json.decode(cut(text), type=kind)
+
+
+def cut(text: bytes | str) -> bytes:
+    """Return JSON text in which null stands for whatever is nested too deep for a decoder; linear in the text."""
+    whole = text.encode() if isinstance(text, str) else text
+    kept: list[bytes] = []
+    depth = written = cut_from = 0
+    for token in _TOKENS.finditer(whole):
+        mark = whole[token.start()]
+        if mark in b"[{":
+            depth += 1
+            if depth == _KEPT_LEVELS + 1:
+                cut_from = token.start()
+        elif mark in b"]}":
+            if depth == _KEPT_LEVELS + 1:
+                kept += (whole[written:cut_from], _CUT)
+                written = token.end()
+            depth -= 1
+    return b"".join((*kept, whole[written:]))
