@@ -20,7 +20,7 @@ import math
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from volsched.kube.elector import LeaseSettings
 from volsched.kube.errors import ApiError, CredentialsError, KubeSetupError
 from volsched.kube.fence import Fence
 from volsched.kube.informer import Informer
-from volsched.kube.lease_thread import LeaseThread
+from volsched.kube.lease_thread import Candidate, LeaseThread
 from volsched.kube.pulse import Pulse
 from volsched.kube.tasks import Tasks
 from volsched.model.bounded import Tables
@@ -106,13 +106,21 @@ class Process(ABC):
 
     def _lead(self, source: Source, lease: LeaseSettings, begin: Callable[[str], Awaitable[None]]) -> None:
         """Become the leader some time, then `begin` with who led before; when leading is over the process ends."""
-        thread = self._lease = LeaseThread(source, lease, self._fence, self._pulse.problem, self._lead_no_more)
+        program = Candidate(self._pulse.problem, self._says_of_itself, self._lead_no_more)
+        thread = self._lease = LeaseThread(source, lease, self._fence, program)
         thread.start()
 
         async def lead() -> None:
             await begin(await thread.acquired())
 
         self._spawn(lead(), "leading", ends=True)
+
+    def _says_of_itself(self) -> Mapping[str, Mapping[str, str]]:
+        """Labels and annotations of the Lease by which others find the process and what it does; none by default.
+
+        Called on the thread of the lease.
+        """
+        return {}
 
     def _lead_no_more(self, reason: str) -> None:
         """Take note that the lease is lost, and the fence closed; called on the thread of the lease."""

@@ -15,7 +15,6 @@ from volsched.kube.pulse import Pulse
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
 from volsched.model.bounded import Tables
-from volsched.model.cluster import Cluster
 from volsched.ports import CycleReport
 
 KUBECONFIG = """
@@ -28,13 +27,7 @@ users: [{name: one, user: {}}]
 """
 
 
-def _mirror_of(cluster: Cluster) -> Mirror:
-    mirror = Mirror()
-    mirror.cluster = cluster
-    return mirror
-
-
-async def scheduler_page(folder: Path, cluster: Cluster, report: CycleReport) -> str:
+async def scheduler_page(folder: Path, mirror: Mirror, report: CycleReport) -> str:
     """The page after a cycle on a cluster; no request is made."""
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(KUBECONFIG)
@@ -42,7 +35,7 @@ async def scheduler_page(folder: Path, cluster: Cluster, report: CycleReport) ->
     executor = ClusterExecutor(api, fence, Views(), lambda _: None)
     add_gauges(
         metrics,
-        mirror=_mirror_of(cluster),
+        mirror=mirror,
         apis=lambda: [api],
         executor=executor,
         informers=[],

@@ -18,6 +18,7 @@ from volsched.cache.reading import seconds
 from volsched.controllers import job_plugins, jobs, lifecycle
 from volsched.controllers.lifecycle import FINISHED, WORKING, Action, Loss, Member, Phase, Tally
 from volsched.controllers.owners import owner_reference
+from volsched.controllers.waiting import NO_WAIT, Wait, about_wait, wait_of, with_wait
 from volsched.controllers.writes import CLAIM, GROUP, JOB, POD, Create, Delete, Patch, Write, merge_patch
 from volsched.model import api
 from volsched.model.plan import Tell
@@ -216,7 +217,8 @@ def _expire(outcome: Outcome, job: api.Job, now: float) -> None:
 def _sync(outcome: Outcome, view: JobView, around: Surroundings, counted: Tally, now: float) -> None:
     """Bring about what a Job that works needs: its PodGroup, then its pods, then a status that says so."""
     job, group = view.job, around.group
-    _write_status(outcome, view, counted, lifecycle.next_phase(job, counted), now)
+    phase = lifecycle.next_phase(job, counted)
+    _write_status(outcome, view, counted, phase, now, wait=wait_of(group) if phase in WORKING else NO_WAIT)
     prepared = tuple(_preparations(view))
     if prepared != view.prepared:
         outcome.writes += prepared
@@ -332,8 +334,9 @@ def _write_status(
     *,
     version: int | None = None,
     retries: int | None = None,
+    wait: Wait = NO_WAIT,
 ) -> None:
-    """Write a Job's status if it says something new."""
+    """Write a Job's status if it says something new, and tell why it waits when that is new."""
     job, known = view.job, view.raw.get("status") or {}
     status: Json = {
         "minAvailable": job.spec.min_available or 0,
@@ -348,15 +351,22 @@ def _write_status(
         "taskStatusCount": {task: {"phase": dict(phases)} for task, phases in counted.by_task},
     }
     changed = merge_patch({name: known[name] for name in status if name in known}, status)
-    before = job.status.state.phase
-    if phase != before:
-        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    before, stamp = job.status.state, datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    history = known.get("conditions") or []
+    conditions = with_wait(history, wait, stamp)
+    if phase != before.phase:
         changed["state"] = {"phase": str(phase), "lastTransitionTime": stamp}
-        history = [*(known.get("conditions") or ()), {"status": str(phase), "lastTransitionTime": stamp}]
-        changed["conditions"] = history[-_HISTORY:]
+        conditions = with_wait([*history, {"status": str(phase), "lastTransitionTime": stamp}], wait, stamp)
         if phase in FINISHED:
             kind = "Normal" if phase is Phase.COMPLETED else "Warning"
             outcome.tells.append(_tell(job, kind, "JobFinished", f"the Job is {phase}: {_summary(counted)}"))
+    if wait != (before.reason, before.message):
+        words = {"reason": wait.reason or None, "message": wait.message or None}
+        changed["state"] = {"phase": str(phase), **changed.get("state", {}), **words}
+        if wait != NO_WAIT:
+            outcome.tells.append(about_wait(job, wait))
+    if conditions != history:
+        changed["conditions"] = conditions[-_HISTORY:]
     if not changed:
         return
     meta = job.metadata

@@ -20,6 +20,7 @@ from volsched.controllers.job_controller import JobView, Surroundings
 from volsched.controllers.lifecycle import Loss, Member
 from volsched.controllers.objects import Workload
 from volsched.controllers.queues import Books, parent_of
+from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.model import api
 from volsched.model.changes import Gone
@@ -273,7 +274,9 @@ class Store:
         known = self.groups.get(key)
         if meta.uid in self._gone or (known is not None and _version(group) < _version(known)):
             return
-        self.groups[key] = msgspec.structs.replace(group, status=api.PodGroupStatus(phase=group.status.phase))
+        kept = unschedulable(group) if _is_of_job(group) else ()
+        status = api.PodGroupStatus(phase=group.status.phase, conditions=kept)
+        self.groups[key] = msgspec.structs.replace(group, status=status)
         queue = group.spec.queue or self.default_queue
         if known is None or _standing(known) != _standing(group):
             if known is not None:
@@ -299,7 +302,7 @@ class Store:
 
     def _dirty_job_with(self, group: api.PodGroup) -> None:
         controller = group.metadata.controller
-        if controller is not None and controller.api_version == JOB.group_version:
+        if controller is not None and _is_of_job(group):
             self.dirty(Key(JOB.name, f"{group.metadata.namespace}/{controller.name}"))
 
     def queue_for(self, namespace: str, queue: str) -> str:
@@ -387,6 +390,11 @@ class Store:
 
 _NO_SEED: Final = Seed()
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
+
+
+def _is_of_job(group: api.PodGroup) -> bool:
+    controller = group.metadata.controller
+    return controller is not None and controller.api_version == JOB.group_version
 
 
 def _standing(group: api.PodGroup) -> tuple[str, str]:

@@ -4,7 +4,7 @@ What users write decides how long the program's own loop is busy: with a list th
 a large Job. None of that may cost the Lease. So nothing runs here but its renewal, and the fence closes by itself when
 that does not succeed.
 
-A program that is stuck must not hold the Lease for ever either: `stuck` is asked before each renewal.
+A program that is stuck must not hold the Lease for ever either: it is asked before each renewal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -29,8 +30,21 @@ END_SECONDS: Final = 4.0
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The program that is to lead; all of this is called on the thread of the lease.
+
+    `stuck` says why it is not to lead any more, empty while it is well; `says` what the Lease is to say beside that
+    (`Elector`); `ended` is told why leading is over, with the fence closed.
+    """
+
+    stuck: Callable[[], str]
+    says: Callable[[], Mapping[str, Mapping[str, str]]]
+    ended: Callable[[str], None]
+
+
 class LeaseThread:
-    """One candidate. Made and asked on the program's loop; `on_end` is told on its own thread why leading is over.
+    """Has a program lead. Made and asked on the program's loop.
 
     `api` is what it asks the API server with, for its numbers; None until it has begun.
     """
@@ -40,15 +54,13 @@ class LeaseThread:
         source: Source,
         settings: LeaseSettings,
         fence: Fence,
-        stuck: Callable[[], str],
-        on_end: Callable[[str], None],
+        candidate: Candidate,
     ) -> None:
         self.api: Api | None = None
         self._source = source
         self._settings = settings
         self._fence = fence
-        self._stuck = stuck
-        self._on_end = on_end
+        self._candidate = candidate
         self._elector: Elector | None = None
         self._releases = False
         self._home = asyncio.get_running_loop()
@@ -91,7 +103,7 @@ class LeaseThread:
         except BaseException as error:
             self._fence.close()
             _log.exception("the thread of the lease failed")
-            self._on_end(f"the thread of the lease failed: {error}")
+            self._candidate.ended(f"the thread of the lease failed: {error}")
 
     async def _live(self) -> None:
         asked = asyncio.Event()
@@ -99,7 +111,8 @@ class LeaseThread:
         if self._ending.is_set():
             return
         self.api = await Api.connect(self._source)
-        elector = self._elector = Elector(self.api, self._settings, self._fence, stuck=self._stuck)
+        stuck, says = self._candidate.stuck, self._candidate.says
+        elector = self._elector = Elector(self.api, self._settings, self._fence, stuck=stuck, says=says)
         tasks = Tasks(lambda _, error: self._over(f"the elector failed: {error}"))
         try:
             tasks.start(self._lead(elector), "elector")
@@ -118,7 +131,7 @@ class LeaseThread:
 
     def _over(self, reason: str) -> None:
         self._fence.close()
-        self._on_end(reason)
+        self._candidate.ended(reason)
 
     def _tell_acquired(self, previous: str) -> None:
         if not self._acquired.done():

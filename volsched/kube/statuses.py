@@ -1,8 +1,9 @@
 """Writes statuses of PodGroups and Queues, and pod conditions: behind bindings, only on change, the latest word only.
 
 For each object there is at most one write waiting and one under way. A later word replaces the one that waits; objects
-that change often are written at growing intervals. What the API server already has is not written again. All that is
-kept of an object is one entry in each table, and ends with it.
+that change often are written at growing intervals, and why pods wait at a bounded rate, as a gang may have thousands.
+What the API server already has is not written again. All that is kept of an object is one entry in each table, and
+ends with it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import msgspec
 import structlog
 
 from volsched.kube.backoff import Backoff
+from volsched.kube.bucket import TokenBucket
 from volsched.kube.client import MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
 from volsched.kube.due import Due
 from volsched.kube.errors import ApiError, FenceError
@@ -51,6 +53,10 @@ opinion must not keep the API server busy."""
 
 SETTLE_SECONDS: Final = 1.0
 """A pod that has just been refused may be bound in a moment, as when its gang is still being made: wait and see."""
+
+CONDITIONS_PER_SECOND: Final = 200.0
+CONDITIONS_AT_ONCE: Final = 400
+"""So many pods are told why they wait; those that are nominated to a node do not wait for their turn."""
 
 FIRST_POD_INTERVAL_SECONDS: Final = 5.0
 LONGEST_POD_INTERVAL_SECONDS: Final = 300.0
@@ -106,6 +112,8 @@ class Statuses:
         self._binds_waiting = binds_waiting
         self._entries: dict[str, _Entry] = {}
         self._ready: dict[str, None] = {}
+        self._ready_pods: dict[str, None] = {}
+        self._conditions = TokenBucket(CONDITIONS_PER_SECOND, CONDITIONS_AT_ONCE)
         self._later: Due[str] = Due()
         self._tasks = Tasks()
         self._under_way: dict[str, asyncio.Task[None]] = {}
@@ -129,7 +137,7 @@ class Statuses:
         """Return the sizes of what is kept here."""
         return {
             "statuses.waiting": lambda: len(self._entries) + len(self._under_way),
-            "statuses.due": lambda: len(self._ready) + self._later.weight,
+            "statuses.due": lambda: len(self._ready) + len(self._ready_pods) + self._later.weight,
             "statuses.paces": lambda: len(self._paces),
             "statuses.queues": lambda: len(self._queues),
             "statuses.refused": lambda: len(self._refused),
@@ -199,15 +207,18 @@ class Statuses:
         if entry is None or key in self._under_way:
             return
         due = max(entry.not_before, self._due(entry.step))
-        if due <= time.monotonic():
-            self._later.drop(key)
-            self._ready[key] = None
-        else:
-            self._ready.pop(key, None)
+        if due > time.monotonic():
+            self._unroute(key)
             self._later.put(key, due)
+            return
+        ready = self._ready_pods if _can_wait(entry.step) else self._ready
+        if key not in ready:  # else it keeps its turn
+            self._unroute(key)
+            ready[key] = None
 
     def _unroute(self, key: str) -> None:
         self._ready.pop(key, None)
+        self._ready_pods.pop(key, None)
         self._later.drop(key)
 
     def _due(self, step: Write) -> float:
@@ -229,21 +240,30 @@ class Statuses:
         for key in list(self._later.take(now)):
             self._route(key)
         limit = IN_FLIGHT_BEHIND_BINDS if self._binds_waiting() else IN_FLIGHT
-        while self._ready and len(self._under_way) < limit:
-            key = next(iter(self._ready))
-            del self._ready[key]
-            entry = None if key in self._under_way else self._entries.pop(key, None)
+        while len(self._under_way) < limit and (ready := self._next_ready()) is not None:
+            entry = None if ready in self._under_way else self._entries.pop(ready, None)
             if entry is not None:
-                self._start(key, entry)
+                self._start(ready, entry)
         self._look_again(now)
+
+    def _next_ready(self) -> str | None:
+        """Take the next object that may be written; pods that only wait have their own pace."""
+        if not self._ready and not (self._ready_pods and self._conditions.take()):
+            return None
+        ready = self._ready or self._ready_pods
+        key = next(iter(ready))
+        del ready[key]
+        return key
 
     def _look_again(self, now: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due = self._later.next()
-        if due is not None:
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, due - now), self._pump)
+        waits = [due - now] if (due := self._later.next()) is not None else []
+        if self._ready_pods and (wait := self._conditions.wait()):
+            waits.append(wait)
+        if waits:
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, min(waits)), self._pump)
 
     def _start(self, key: str, entry: _Entry) -> None:
         task = self._tasks.start(self._write(key, entry), "write of a status")
@@ -394,6 +414,11 @@ class Statuses:
         return await self._api.request(
             "PATCH", path, resource, body=body, content_type=content_type, within=within, fence=fence
         )
+
+
+def _can_wait(step: Write) -> bool:
+    """Whether a step says no more than why a pod waits."""
+    return isinstance(step, WritePodCondition) and not step.nominated
 
 
 def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[Condition]) -> list[api.Condition]:

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.kube.credentials import Source
 from volsched.kube.elector import LeaseSettings
 from volsched.kube.informer import SILENCE_SECONDS
 from volsched.operator.webhook_server import Listening
+
+EVERY: Final = "*"
+
+CONTROLLERS: Final = {
+    "job-controller": (JOB.name,),
+    "pg-controller": (POD.name, GROUP.name),
+    "queue-controller": (QUEUE.name,),
+}
+"""Volcano's names of the controllers that there are, and the kinds that each looks after."""
+
+ELSEWHERE: Final = (
+    *("cronjob-controller", "gc-controller", "hyperNode-controller", "jobflow-controller", "jobtemplate-controller"),
+    "sharding-controller",
+)
+"""Volcano's other controllers. Jobs are collected by `job-controller` here."""
+
+
+def is_on(controller: str, words: Sequence[str]) -> bool:
+    """Whether `--controllers` switches a controller on, by Volcano's rule: the first word that names it decides."""
+    for word in words:
+        if word.lstrip("+-") == controller:
+            return not word.startswith("-")
+    return EVERY in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +44,7 @@ class Options:
     default_queue: str = "default"
     inherit_owner_annotations: bool = True
     workers: int = 32
+    controllers: tuple[str, ...] = tuple(CONTROLLERS)
     volcano_grace: float = 60.0
     leader_elect: bool = True
     lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("volsched-system", "volsched-controllers"))
@@ -28,3 +55,8 @@ class Options:
     healthz_address: str = ":11251"
     watch_silence: float = SILENCE_SECONDS
     webhooks: Listening | None = None
+    webhook_strict: bool = False
+
+    def looks_after(self, kind: str) -> bool:
+        """Whether one of the controllers that are switched on looks after a kind."""
+        return any(kind in CONTROLLERS[name] for name in self.controllers)

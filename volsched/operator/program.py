@@ -103,7 +103,12 @@ class Program(Process):
         self._neighbours = Neighbourhood(self._engine.store.queues)
         if options.webhooks is not None:
             self._admission = Admission(
-                options.source, options.webhooks, self._neighbours, self._engine.groups_in, self._kopf_died
+                options.source,
+                options.webhooks,
+                self._neighbours,
+                self._engine.groups_in,
+                self._kopf_died,
+                strict=options.webhook_strict,
             )
         following = tables_of(self._informers, lambda: self._apis(self._api))
         for tables in (self._engine.tables(), self._events.tables(), following):
