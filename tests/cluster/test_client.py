@@ -133,7 +133,7 @@ async def test_a_plugin_that_hangs_is_ended_and_asked_again_later(
     api = await Api.connect(Source(kubeconfig=str(path)))
     monkeypatch.setattr(exec_plugin, "PLUGIN_SECONDS", 1.0)
     pid = tmp_path / "pid"
-    exec_kubeconfig(control_plane, tmp_path, f"echo $$ > {pid}; exec sleep 100000")
+    exec_kubeconfig(control_plane, tmp_path, f"sleep 100000 & echo $! > {pid}; wait")  # its child holds the pipes
 
     with pytest.raises(ApiError, match="401"):
         await asyncio.wait_for(api.get("/api/v1/namespaces/default", "namespaces"), PATIENCE)

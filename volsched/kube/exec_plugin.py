@@ -7,7 +7,10 @@ who waited is cancelled.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
+import signal
 from typing import Any, Final
 
 from kubernetes_asyncio.config import kube_config
@@ -18,6 +21,9 @@ from volsched.model.errors import shortened
 
 PLUGIN_SECONDS: Final = 20.0
 """How long a plugin may take; it may have to ask a network, and no person."""
+
+LAST_SECONDS: Final = 1.0
+"""How long a plugin that was killed may take to be gone."""
 
 
 class Plugin(ExecProvider):
@@ -41,6 +47,7 @@ class Plugin(ExecProvider):
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
         )
         try:
             async with asyncio.timeout(PLUGIN_SECONDS):
@@ -49,7 +56,7 @@ class Plugin(ExecProvider):
             raise ConfigException(f"exec: {self.args[0]} has not answered for {PLUGIN_SECONDS:g}s") from error
         finally:
             if process.returncode is None:
-                process.kill()
+                await _kill(process)
         return process.returncode, printed, said.decode(errors="replace")
 
     def _status(self, printed: bytes) -> Any:
@@ -61,6 +68,15 @@ class Plugin(ExecProvider):
         if version != self.api_version:
             raise ConfigException(f"exec: {self.args[0]} speaks {version}, and {self.api_version} was asked for")
         return status
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """End a plugin with all that it has started, which may hold its pipes, and see to the end of those."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LAST_SECONDS):
+            await process.communicate()
 
 
 def use() -> None:

@@ -386,14 +386,6 @@ class Informer:
     # -- changes --------------------------------------------------------------------------------------------------
 
     def _put(self, found: api.ApiObject, changes: list[Change]) -> None:
-        """Take an object in; what fails over it ends with it."""
-        try:
-            self._put_or_fail(found, changes)
-        except Exception as error:
-            _log.exception("an object was not taken in, in an unforeseen way", resource=self.resource.plural)
-            changes.append(self._unreadable(Unread(found.metadata, "", f"{type(error).__name__}: {error}")))
-
-    def _put_or_fail(self, found: api.ApiObject, changes: list[Change]) -> None:
         key, uid = found.key, found.metadata.uid
         if not self.resource.keep(found):
             if key in self._known:
