@@ -109,6 +109,7 @@ def test_whatever_objects_are_none_is_lost_and_nothing_but_our_own_errors_is_rai
 
 @given(st.binary(max_size=60) | json_values.map(lambda value: json.dumps(value).encode()))
 @example(b'{"type": "ADDED", "object": {"metadata": {"name": "\xff"}}}')
+@example(b'{"metadata": {}, "items": [{"metadata": {"name": "\xff"}}]}')
 @example(b'{"metadata": [], "items": {}}')
 @example(b'{"items": 5}')
 @example(DEEP.encode())

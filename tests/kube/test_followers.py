@@ -5,12 +5,17 @@ Nothing is sent while the fence is closed, so there is no API server here.
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from tests.kube.scheduler_page import KUBECONFIG
 from volsched.kube import events as events_module
+from volsched.kube import statuses as statuses_module
 from volsched.kube.client import Api
+from volsched.kube.credentials import Source
 from volsched.kube.events import Events
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.fence import Fence
@@ -21,6 +26,7 @@ from volsched.model.changes import Gone, Put
 from volsched.model.plan import Tell, WriteGroupStatus, WritePodCondition, WriteQueueStatus
 
 NOBODY = cast("Api", None)
+PATIENCE = 60.0
 
 
 def a_tell(uid: str, message: str = "no room", kind: str = "Pod", type_: str = "Warning") -> Tell:
@@ -85,7 +91,9 @@ async def test_a_pod_that_is_refused_again_and_again_has_one_status_that_waits()
     await lane.stop(0.0)
 
 
-async def test_statuses_end_with_their_objects() -> None:
+@pytest.mark.parametrize("settle", [statuses_module.SETTLE_SECONDS, 0.0])
+async def test_statuses_end_with_their_objects(monkeypatch: pytest.MonkeyPatch, settle: float) -> None:
+    monkeypatch.setattr(statuses_module, "SETTLE_SECONDS", settle)
     lane = statuses()
     for number in range(1_000):
         lane.add(WritePodCondition(f"p{number}", "ns", "p", "Unschedulable", "x"))
@@ -100,6 +108,34 @@ async def test_statuses_end_with_their_objects() -> None:
     assert set(found.values()) <= {0, 8}
     await lane.stop(1.0)
     assert sizes(lane)["statuses.waiting"] == 0
+
+
+async def test_a_later_word_about_an_object_keeps_its_turn() -> None:
+    lane = statuses()
+    for word, name in enumerate("123abca"):
+        lane.add(WriteGroupStatus(name, "ns", name, "Pending", word, 0, 0, ()))
+
+    assert list(lane._ready) == ["3", "a", "b", "c"], "two are under way"
+    await lane.stop(0.0)
+
+
+async def test_a_write_that_fails_over_an_object_that_is_gone_by_then_leaves_nothing_behind(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    client = await Api.connect(Source(str(kubeconfig)))
+    lane = Statuses(client, Fence.always_open(), Views(), lambda _: None, lambda: 0)
+    for uid in ("there", "gone"):
+        lane.add(WritePodCondition(uid, "ns", "p", "Unschedulable", "x", nominated="n"))
+    await asyncio.sleep(0)
+    lane.forget("gone")
+
+    await asyncio.wait_for(asyncio.gather(*map(lane.under_way, ("there", "gone"))), PATIENCE)
+    await asyncio.sleep(0)
+
+    assert list(lane._entries) == ["there"], "the API server does not answer"
+    assert (lane._gone, lane._paces) == (set(), {})
+    await lane.stop(0.0)
+    await client.close()
 
 
 async def test_what_is_kept_of_a_waiting_pod_ends_when_it_has_a_node() -> None:

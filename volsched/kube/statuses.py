@@ -332,8 +332,7 @@ class Statuses:
             if error.status in _RIGHTS and entry.backoff.failures == 0:
                 _log.warning("not allowed to write a status", object=_name(entry.step), error=str(error))
             entry.not_before = time.monotonic() + max(entry.backoff.next(), error.retry_after or 0.0)
-            if key not in self._gone:
-                self._entries.setdefault(key, entry)
+            self._entries.setdefault(key, entry)
         else:
             _log.warning("a status was refused", object=_name(entry.step), error=str(error))
             if isinstance(entry.step, WriteGroupStatus):
