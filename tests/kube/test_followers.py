@@ -19,10 +19,11 @@ from volsched.kube.credentials import Source
 from volsched.kube.events import Events
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.fence import Fence
+from volsched.kube.resource_claims import ResourceClaims
 from volsched.kube.statuses import Statuses
-from volsched.kube.views import Views
+from volsched.kube.views import Refusal, Views
 from volsched.model import api
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import Tell, WriteGroupStatus, WritePodCondition, WriteQueueStatus
 
 NOBODY = cast("Api", None)
@@ -150,6 +151,25 @@ async def test_what_is_kept_of_a_waiting_pod_ends_when_it_has_a_node() -> None:
 
     assert sizes(views)["views.refusals"] == 0
     assert placed == ["u"]
+
+
+async def test_the_late_answer_to_a_write_brings_nothing_back_that_is_gone() -> None:
+    """A claim that came back would hold its devices for ever."""
+    views, told = Views(), list[Change]()
+    claims = ResourceClaims(NOBODY, Fence(), views, told.append, lambda _: None)
+    claim = {"metadata": {"name": "c", "namespace": "ns", "uid": "c", "resourceVersion": "2"}}
+    refused = Refusal("Unschedulable", "x")
+
+    claims._heard(claim)
+    views.wrote_refusal("p", refused, "2")
+    assert (len(told), views.refusal("p")) == (1, refused)
+
+    views.observe([Gone("ResourceClaim", "ns", "c", "c"), Gone("Pod", "ns", "p", "p")])
+    claims._heard(claim)
+    views.wrote_refusal("p", refused, "3")
+
+    assert len(told) == 1
+    assert {name for name, size in sizes(views).items() if size} == {"views.gone"}
 
 
 async def test_what_fails_over_one_object_ends_with_it() -> None:

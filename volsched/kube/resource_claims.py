@@ -284,7 +284,7 @@ class ResourceClaims:
     async def _get(self, key: str) -> dra.ResourceClaim:
         found = await self._api.get(_path(key), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
         claim = api.decode_as(dra.ResourceClaim, found)
-        self._views.observe([Put(claim)])
+        self._views.wrote(claim)
         return claim
 
     async def _patch(self, key: str, subresource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
@@ -303,11 +303,10 @@ class ResourceClaims:
         return parsed(answer)
 
     def _heard(self, answer: Any) -> dra.ResourceClaim:
-        """Take note of a claim as it is after a write, before the watch tells."""
+        """Take note of a claim as it is after a write, before the watch tells; one that is gone holds no devices."""
         claim = api.decode_as(dra.ResourceClaim, answer)
-        change = Put(claim)
-        self._views.observe([change])
-        self._report(change)
+        if self._views.wrote(claim):
+            self._report(Put(claim))
         return claim
 
 

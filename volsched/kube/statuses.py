@@ -30,7 +30,7 @@ from volsched.kube.tasks import Tasks
 from volsched.kube.views import POD_SCHEDULED, Refusal, Views
 from volsched.model import api
 from volsched.model.bounded import Size
-from volsched.model.changes import Change, GroupWriteFailed, Put
+from volsched.model.changes import Change, GroupWriteFailed
 from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
 from volsched.model.plan import WriteGroupStatus, WritePodCondition, WriteQueueStatus
@@ -362,8 +362,7 @@ class Statuses:
         if await self._has_status_subresource():
             path += "/status"
         answer = await self._patch(path, "podgroups/status", _group_body(step, conditions), MERGE_PATCH)
-        written = api.decode_text(api.PodGroup, answer)
-        self._views.observe((Put(written),))
+        self._views.wrote(api.decode_text(api.PodGroup, answer))
         return True
 
     async def _has_status_subresource(self) -> bool:
@@ -391,7 +390,7 @@ class Statuses:
             return False
         path = f"/apis/{VOLCANO}/queues/{path_segment(step.name)}/status"
         answer = await self._patch(path, "queues/status", queue_body(step, known.status.allocated), MERGE_PATCH)
-        self._views.observe((Put(api.decode_text(api.Queue, answer)),))
+        self._views.wrote(api.decode_text(api.Queue, answer))
         return True
 
     # -- pods -----------------------------------------------------------------------------------------------------

@@ -13,10 +13,13 @@ from typing import Final
 import structlog
 
 from volsched.model import api, dra
-from volsched.model.bounded import Size
+from volsched.model.bounded import Bounded, Size
 from volsched.model.changes import Change, Gone, Put
 
 POD_SCHEDULED: Final = "PodScheduled"
+
+GONE_LATELY: Final = 16384
+"""Objects of which it is remembered that they are gone, while answers to writes may still come."""
 
 _log = structlog.get_logger(__name__)
 
@@ -57,6 +60,7 @@ class Views:
         self.groups: dict[str, api.PodGroup] = {}
         self.queues: dict[str, api.Queue] = {}
         self._pods: dict[str, Versioned] = {}
+        self._gone_lately: Bounded[str, None] = Bounded(GONE_LATELY)
         self._on_gone = on_gone
         self._on_queue = on_queue
         self._on_placed = on_placed
@@ -94,6 +98,7 @@ class Views:
             "views.groups": lambda: len(self.groups),
             "views.queues": lambda: len(self.queues),
             "views.refusals": lambda: len(self._pods),
+            "views.gone": lambda: len(self._gone_lately),
         }
 
     def node_exists(self, name: str, uid: str = "") -> bool:
@@ -106,9 +111,20 @@ class Views:
         known = self._pods.get(uid)
         return known.refusal if known is not None else Refusal()
 
+    def wrote(self, found: api.ApiObject) -> bool:
+        """Take in an object as it is after a write, before the watch tells, unless that has told that it is gone.
+
+        Tells whether it was taken in: the answer to a write may be late.
+        """
+        if found.metadata.uid in self._gone_lately:
+            return False
+        self.observe((Put(found),))
+        return True
+
     def wrote_refusal(self, uid: str, refusal: Refusal, version: str) -> None:
-        """Remember what was written, and the version that the pod has with it."""
-        self._pods[uid] = Versioned(number(version), refusal)
+        """Remember what was written, and the version that the pod has with it, unless it is gone by now."""
+        if uid not in self._gone_lately:
+            self._pods[uid] = Versioned(number(version), refusal)
 
     def forget_pod(self, uid: str) -> None:
         """Forget a pod that waits no longer."""
@@ -159,6 +175,7 @@ class Views:
                 del self._pods[uid]
 
     def _gone(self, gone: Gone) -> None:
+        self._gone_lately[gone.uid] = None
         if gone.kind == "Pod":
             self._pods.pop(gone.uid, None)
             self._on_gone(gone.uid)
