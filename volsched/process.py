@@ -182,9 +182,10 @@ class Process(ABC):
     async def _cancel_tasks(self) -> None:
         await self._tasks.stop()
 
-    def _time_left(self, most: float) -> float:
-        """Return how many seconds, at most so many, a step of the end may take so that the last ones have theirs."""
-        return max(0.0, min(most, self._ends_at - LAST_SECONDS - time.monotonic()))
+    @property
+    def _time_left(self) -> float:
+        """How many seconds the end may still take so that its last steps have theirs."""
+        return max(0.0, self._ends_at - LAST_SECONDS - time.monotonic())
 
     async def _shut_down(self, end: _End) -> None:
         """Stop deciding, finish or drop what was decided, give the lease back, close everything."""

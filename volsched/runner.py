@@ -50,10 +50,7 @@ from volsched.scheduler import Profile
 from volsched.standing_queues import make_standing_queues
 
 SESSION_SECONDS: Final = 8.0
-"""How long the session that runs may take after SIGTERM."""
-
-DRAIN_SECONDS: Final = 10.0
-"""How long the writes that were decided may take after SIGTERM, bindings first."""
+"""How long the session that runs may take after SIGTERM; the writes that were decided have what is left of the time."""
 
 SWITCH_SECONDS: Final = 0.001
 """How long a thread keeps the interpreter while the other one wants it; a session must not hold up the I/O loop."""
@@ -270,13 +267,13 @@ class Program(Process):
 
     async def _stop_thread(self) -> None:
         """Wait for the session that runs, unless the program has to end at once."""
-        wait = 0.0 if self._is_hasty_end else self._time_left(SESSION_SECONDS)
+        wait = 0.0 if self._is_hasty_end else SESSION_SECONDS
         await asyncio.to_thread(self._thread.stop, wait)
 
     async def _stop_executor(self) -> None:
         if not self._is_clean_end:
             await self._executor.stop()
-        elif not await self._executor.drain(self._time_left(DRAIN_SECONDS)):
+        elif not await self._executor.drain(self._time_left):
             _log.warning("some bindings were not finished; the next leader will look at their pods")
 
     # -- changes --------------------------------------------------------------------------------------------------

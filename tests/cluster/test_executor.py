@@ -24,7 +24,7 @@ from volsched.kube.fence import Fence
 from volsched.kube.informer import Informer
 from volsched.kube.resources import watched
 from volsched.kube.views import Views
-from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
+from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone
 from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, VolumeWrite, WritePodCondition
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import (
@@ -297,6 +297,25 @@ async def test_no_binding_is_sent_to_a_node_that_is_gone_or_another_one(
     second = await harness.do(harness.bind(pod, node, node_uid="of-an-earlier-one"))
 
     assert [type(change) for change in first + second] == [BindFailed, BindFailed]
+    assert fault_proxy.counts.count("create", BINDING, forwarded=None) == 0
+
+
+async def test_a_node_that_goes_while_a_binding_waits_is_not_bound_to(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    """It waits for the nomination of its pod, which is being written."""
+    pod = harness.make("one")
+    uid = pod["metadata"]["uid"]
+    slow = fault_proxy.inject(Latency(1.0), method="PATCH", path="/pods/one/status$")
+    harness.executor.execute([WritePodCondition(uid, harness.namespace, "one", "Unschedulable", "x", nominated=node)])
+    await asyncio.to_thread(slow.wait, 1)
+
+    harness.executor.execute([harness.bind(pod, node)])
+    await asyncio.sleep(0.2)
+    harness.views.observe([Gone("Node", "", node, harness.views.nodes[node])])
+    await harness.until(lambda: harness.changes)
+
+    assert [type(change) for change in harness.changes] == [BindFailed]
     assert fault_proxy.counts.count("create", BINDING, forwarded=None) == 0
 
 
