@@ -145,8 +145,9 @@ class Program(Process):
             in_flight=options.binds_in_flight,
         )
         following = tables_of(self._informers, lambda: self._apis(self._api))
-        for tables in (self._executor.tables(), views.tables(), self._inbox.tables(), following):
-            self._tables.add(tables)
+        for part in (self._executor, views, self._inbox, self._thread.mirror):
+            self._tables.add(part.tables())
+        self._tables.add(following)
         await self._serve()
         for step in (self._end_lease, self._cancel_tasks, self._stop_executor, self._stop_thread):
             self._cleanup.push_async_callback(step)  # the last one is done first

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from tests.docs.pages import DOCS, codes, prose, rows
+from volsched.cache.mirror import Mirror
 from volsched.gauges import tables_of
 from volsched.kube.client import Api
 from volsched.kube.executor import ClusterExecutor
@@ -21,8 +22,8 @@ NOBODY = cast("Api", None)
 async def test_every_table_is_listed_with_how_it_ends() -> None:
     executor = ClusterExecutor(NOBODY, Fence(), Views(), lambda _: None)
     engine = Engine(Options(), Writer(NOBODY, Fence()), lambda _: None)
-    parts = (executor.tables(), Views().tables(), Inbox().tables(), engine.tables(), tables_of([], list))
-    known = {name for part in parts for name in part}
+    parts = [part.tables() for part in (executor, Views(), Inbox(), Mirror(), engine)]
+    known = {name for part in (*parts, tables_of([], list)) for name in part}
 
     lines = [line for _, line in prose(DOCS / "architecture.md")]
     section = lines[lines.index("### What is kept") + 1 :]

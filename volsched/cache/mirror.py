@@ -18,7 +18,7 @@ from volsched.cache import reading
 from volsched.cache.online import OnlineAccounts
 from volsched.cache.quarantine import Identity, Quarantine, SetAside, identity_of, stopped_by, unreadable
 from volsched.model import api
-from volsched.model.bounded import Bounded
+from volsched.model.bounded import Bounded, Size
 from volsched.model.budget import Budget
 from volsched.model.changes import (
     BindFailed,
@@ -141,6 +141,23 @@ class Mirror:
         self.cluster.ignore(self.online)
         self.online = OnlineAccounts(self.cluster)
         self.cluster.observe(self.online)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here and in the cluster; they may be read on any thread."""
+        cluster = self.cluster
+        return {
+            "mirror.pods": lambda: len(cluster.tasks),
+            "mirror.jobs": lambda: len(cluster.jobs),
+            "mirror.nodes": lambda: len(cluster.nodes),
+            "mirror.queues": lambda: len(cluster.queues),
+            "mirror.namespaces": lambda: len(cluster.namespaces),
+            "mirror.columns": lambda: len(cluster.columns),
+            "mirror.templates": lambda: len(self.templates),
+            "mirror.remembered": lambda: self.templates.remembered,
+            "mirror.retries": lambda: len(self._pods.retries),
+            "mirror.problems": lambda: len(self.problems),
+            "mirror.quarantine": lambda: len(self.quarantine),
+        }
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
