@@ -40,9 +40,6 @@ server would need for them, within a limit."""
 ORPHAN_GRACE_SECONDS: Final = 2.0
 """A pod may be without its PodGroup this long before that is told: a controller may be about to make it."""
 
-SESSION_BUDGET_SECONDS: Final = 5.0
-"""CPU that a session may take; the rest comes in the next one."""
-
 GC_THRESHOLDS: Final = (50_000, 50, 100)
 """Once everything is listed and out of the collector's sight: sessions make little that stays."""
 
@@ -53,7 +50,10 @@ _log = structlog.get_logger(__name__)
 
 
 class SystemClock:
-    """The time of this machine."""
+    """The time of this machine; `beat` is called whenever somebody asks for CPU time, as a session does at every job."""
+
+    def __init__(self, beat: Callable[[], None] = lambda: None) -> None:
+        self._beat = beat
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -65,6 +65,7 @@ class SystemClock:
 
     def cpu(self) -> float:
         """Return seconds of CPU that the calling thread has used."""
+        self._beat()
         return time.thread_time()
 
 
@@ -72,7 +73,7 @@ class SchedulingThread:
     """Owns mirror and scheduler: takes changes in, runs a session when something changed and writing is allowed.
 
     `may_schedule` is asked before each session; `on_crash` is told what ended the thread, should that happen.
-    `always_unschedulable`: see `Reporter`.
+    `bounds`: see `Bounds`; `always_unschedulable`: see `Reporter`.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class SchedulingThread:
         backlog: Callable[[], int],
         on_cycle: Callable[[CycleReport], None],
         on_crash: Callable[[BaseException], None],
+        bounds: Bounds,
         *,
         always_unschedulable: bool = False,
     ) -> None:
@@ -96,6 +98,7 @@ class SchedulingThread:
         self._backlog = backlog
         self._on_cycle = on_cycle
         self._on_crash = on_crash
+        self._bounds = bounds
         self._always_unschedulable = always_unschedulable
         self._scheduler: Scheduler | None = None
         self._profile: Profile | None = None
@@ -158,7 +161,7 @@ class SchedulingThread:
 
     def _turn(self) -> None:
         self._inbox.wait(self._wait_seconds())
-        self.heartbeat = time.monotonic()
+        self._beat()
         allowed = self._may_schedule()  # asked first: what it promises to be there is in the inbox by now
         changes = self._inbox.take()
         self.mirror.apply(changes)
@@ -174,6 +177,9 @@ class SchedulingThread:
         self._freeze_once()
         if self._is_session_due():
             self._run_session(self._scheduler)
+
+    def _beat(self) -> None:
+        self.heartbeat = time.monotonic()
 
     def _log_quarantine(self) -> None:
         for found in self.mirror.quarantine.take_errors():
@@ -207,10 +213,10 @@ class SchedulingThread:
                 self.mirror,
                 profile,
                 self._executor,
-                SystemClock(),
+                SystemClock(self._beat),
                 orphan_grace=ORPHAN_GRACE_SECONDS,
                 always_unschedulable=self._always_unschedulable,
-                bounds=Bounds(SESSION_BUDGET_SECONDS, contains_faults=True),
+                bounds=self._bounds,
             )
         else:
             self._scheduler.reconfigure(profile)

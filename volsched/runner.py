@@ -14,6 +14,7 @@ How it ends:
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS
 from volsched.gauges import add_gauges
 from volsched.kube import leases
 from volsched.kube.client import Api
+from volsched.framework.admissions import Admissions
+from volsched.framework.boundary import Bounds
 from volsched.kube.config_source import ConfigMapSource, FileSource, Verdicts
 from volsched.kube.credentials import Source
 from volsched.kube.elector import Elector, LeaseSettings
@@ -73,6 +76,8 @@ class Options:
     node_selector: tuple[tuple[str, str], ...] = ()
     plain_pods: str = ""
     always_unschedulable: bool = False
+    session_budget: float = 5.0
+    admission_timeout: float = 600.0
     leader_elect: bool = True
     lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("kube-system", "volsched"))
     source: Source = field(default_factory=Source)
@@ -118,6 +123,11 @@ class Program(Process):
             lambda: self._executor.backlog,
             self._metrics.cycle,
             self._crashed,
+            Bounds(
+                options.session_budget,
+                contains_faults=True,
+                admissions=Admissions(options.admission_timeout or math.inf),
+            ),
             always_unschedulable=options.always_unschedulable,
         )
         self._api: Api
