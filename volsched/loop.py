@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,7 +51,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SystemClock:
-    """The time of this machine; `beat` is called whenever somebody asks for CPU time, as a session does at every job."""
+    """The time of this machine; `beat` is called when somebody asks for CPU time, as a session does at every job."""
 
     def __init__(self, beat: Callable[[], None] = lambda: None) -> None:
         self._beat = beat
@@ -69,37 +70,40 @@ class SystemClock:
         return time.thread_time()
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How sessions are held: the longest time between two looks in seconds, and what `Scheduler` is told."""
+
+    period: float
+    bounds: Bounds
+    always_unschedulable: bool = False
+
+
 class SchedulingThread:
     """Owns mirror and scheduler: takes changes in, runs a session when something changed and writing is allowed.
 
     `may_schedule` is asked before each session; `on_crash` is told what ended the thread, should that happen.
-    `bounds`: see `Bounds`; `always_unschedulable`: see `Reporter`.
     """
 
     def __init__(
         self,
         mirror: Mirror,
         inbox: Inbox,
-        period: float,
+        settings: Settings,
         may_schedule: Callable[[], bool],
         backlog: Callable[[], int],
         on_cycle: Callable[[CycleReport], None],
         on_crash: Callable[[BaseException], None],
-        bounds: Bounds,
-        *,
-        always_unschedulable: bool = False,
     ) -> None:
         self.mirror = mirror
         self.heartbeat = time.monotonic()
         self.cycles = 0
         self._inbox = inbox
-        self._period = period
+        self._settings = settings
         self._may_schedule = may_schedule
         self._backlog = backlog
         self._on_cycle = on_cycle
         self._on_crash = on_crash
-        self._bounds = bounds
-        self._always_unschedulable = always_unschedulable
         self._scheduler: Scheduler | None = None
         self._profile: Profile | None = None
         self._executor: Executor | None = None
@@ -197,8 +201,8 @@ class SchedulingThread:
             self._stopping.wait(min(LONGEST_PAUSE_SECONDS, backlog / BINDINGS_PER_SECOND))
         due = self._due_at()
         if due is None:
-            return self._period
-        return max(0.0, min(self._period, due - time.time()))
+            return self._settings.period
+        return max(0.0, min(self._settings.period, due - time.time()))
 
     def _due_at(self) -> float | None:
         """When a back-off or a grace ends (seconds since the epoch); None when nothing is due at a known time."""
@@ -215,8 +219,8 @@ class SchedulingThread:
                 self._executor,
                 SystemClock(self._beat),
                 orphan_grace=ORPHAN_GRACE_SECONDS,
-                always_unschedulable=self._always_unschedulable,
-                bounds=self._bounds,
+                always_unschedulable=self._settings.always_unschedulable,
+                bounds=self._settings.bounds,
             )
         else:
             self._scheduler.reconfigure(profile)

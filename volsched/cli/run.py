@@ -101,8 +101,8 @@ class Labels(click.ParamType[tuple[tuple[str, str], ...]]):
     type=Duration(),
     default="10m",
     show_default=True,
-    help="A PodGroup that was admitted and has fewer pods than it starts with for so long is Pending again, and no room "
-    "is kept for it. 0: never.",
+    help="A PodGroup that was admitted and has fewer pods than it starts with for so long is Pending again, and no "
+    "room is kept for it. 0: never.",
 )
 @click.option("--default-queue", default="default", metavar="NAME", help="The queue of what names none.")
 @click.option(
