@@ -132,7 +132,7 @@ def test_a_pod_is_annotated_once_its_podgroup_is_there() -> None:
     cluster = Cluster().put(a_pod("alone"))
     assert list(reconcile_pod(cluster.store, "uid-alone")) == []
 
-    cluster.put(a_group("podgroup-uid-alone"))
+    cluster.put(owned(a_group("podgroup-uid-alone"), reference("Pod", "alone", "v1")))
 
     assert cluster.keys[-1] == Key("Pod", "uid-alone")
     [patch] = reconcile_pod(cluster.store, "uid-alone")

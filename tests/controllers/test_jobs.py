@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -11,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controllers.cases import NOW, Cluster, Json, a_group, a_job, a_member, a_pod, a_task, reference
-from volsched.controllers import job_controller, lifecycle
+from volsched.controllers import job_controller, policies
 from volsched.controllers.job_controller import JobView, Outcome, Surroundings, reconcile
 from volsched.controllers.lifecycle import Loss, Member, Phase
-from volsched.controllers.writes import Create, Delete, Patch
+from volsched.controllers.roster import Roster
+from volsched.controllers.writes import Condemn, Create, Delete, Patch
 from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.operator.reading import job_view
@@ -191,7 +193,7 @@ def test_volumes_of_the_job_are_claimed_once_and_mounted_in_every_pod() -> None:
     ]
     mounts = pod.body["spec"]["containers"][0]["volumeMounts"]
     assert mounts == [{"name": "volume-0", "mountPath": "/data"}, {"name": "volume-1", "mountPath": "/in"}]
-    view.prepared = outcome.prepared or ()
+    view.prepared = outcome.prepared or b""
     assert made(look(view), "PersistentVolumeClaim") == []
 
 
@@ -304,7 +306,7 @@ def test_status_is_written_when_it_says_something_new_and_only_then() -> None:
     assert (status["running"], status["pending"]) == (1, 1)
     assert status["taskStatusCount"] == {"worker": {"phase": {"Running": 1, "Pending": 1}}}
 
-    again = job_view(view.raw | {"status": view.raw["status"] | status}, ("volsched",), "default")
+    again = dataclasses.replace(view, status=view.status | status)
     assert status_of(look(again, a_member("worker", 0), a_member("worker", 1, "Pending"))) == {}
     next_ = status_of(look(again, a_member("worker", 0), a_member("worker", 1)))
     assert next_["taskStatusCount"] == {"worker": {"phase": {"Pending": None, "Running": 2}}}
@@ -395,7 +397,7 @@ FAILED = a_member("worker", 1, "Failed", exit_code=137)
 def test_a_policy_is_about_its_events(policy: Json, pod: Member, action: str) -> None:
     view = a_job(a_task("worker", 2), phase="Running", policies=[policy])
 
-    decision = lifecycle.decide(view.job, [a_member("worker", 0, "Succeeded"), pod], [], "Running", NOW)
+    decision = policies.decide(view.job, [a_member("worker", 0, "Succeeded"), pod], [], "Running", NOW)
 
     assert (decision.action.name if decision.action else "") == action
 
@@ -404,7 +406,7 @@ def test_policies_of_a_task_come_before_those_of_the_job() -> None:
     worker = a_task("worker", 2, policies=[{"event": "PodFailed", "action": "RestartTask"}])
     view = a_job(a_task("ps"), worker, phase="Running", policies=[{"event": "PodFailed", "action": "AbortJob"}])
 
-    decision = lifecycle.decide(view.job, [FAILED], [], "Running", NOW)
+    decision = policies.decide(view.job, [FAILED], [], "Running", NOW)
 
     assert decision.action is not None
     assert (decision.action.name, decision.action.task) == ("RestartTask", "worker")
@@ -446,7 +448,8 @@ def test_restarting_a_pod_deletes_that_one_and_counts_and_gives_up_in_the_end() 
     outcome = look(view, a_member("worker", 0), FAILED)
     assert deleted(outcome) == ["train-worker-1"]
     assert (status_of(outcome)["retryCount"], phase_after(outcome, "Running")) == (1, "Running")
-    assert outcome.killed == {"worker-1"}
+    condemned = outcome.writes.index(Condemn(frozenset({"worker-1"})))
+    assert [type(write) for write in outcome.writes[condemned - 1 : condemned + 2]] == [Patch, Condemn, Delete]
 
     tired = a_job(a_task("worker", 2), phase="Running", policies=policies, status={"retryCount": 2})
     assert phase_after(look(tired, a_member("worker", 0), FAILED), "") == "Failed"
@@ -474,12 +477,14 @@ def test_a_policy_with_a_timeout_waits_for_it() -> None:
 
 def test_a_pod_that_vanished_is_an_eviction_once() -> None:
     view = a_job(a_task("worker", 1), phase="Running", policies=[{"event": "PodEvicted", "action": "RestartJob"}])
-    view.losses = [Loss("train-worker-0", "worker", 0, 0, NOW)]
+    view.losses = {"train-worker-0": Loss("train-worker-0", "worker", 0, 0, NOW)}
     assert phase_after(look(view), "") == "Restarting"
 
-    view.losses = [Loss("train-worker-0", "worker", 0, 7, NOW)]
+    view.losses = {"train-worker-0": Loss("train-worker-0", "worker", 0, 7, NOW)}
     assert not look(view).acted
-    view.losses = [Loss("train-worker-1", "worker", 1, 0, NOW)]  # no longer wanted: the Job was scaled
+    view.losses = {
+        "train-worker-1": Loss("train-worker-1", "worker", 1, 0, NOW)
+    }  # no longer wanted: the Job was scaled
     assert not look(view).acted
 
 
@@ -505,23 +510,22 @@ def test_a_pod_that_goes_is_lost_unless_it_had_ended_or_was_done_away_with(
         pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **stamp))
     cluster.put(pod)
     if killed:
-        cluster.store.killed.add("uid-train-worker-0")
+        (cluster.store.roster_of("uid-train-worker-0") or Roster("")).kill("uid-train-worker-0")
 
     cluster.store.gone(Gone("Pod", "ns", "train-worker-0", "uid-train-worker-0"))
 
-    assert [loss.name for loss in cluster.store.jobs["ns/train"].losses] == (["train-worker-0"] if lost else [])
-    cluster.put(a_pod("train-worker-0", owner=owner, phase="Running"))
-    assert cluster.store.killed == set()
+    assert list(cluster.store.jobs["ns/train"].losses) == (["train-worker-0"] if lost else [])
+    assert cluster.store._rosters == {}
 
 
 def test_a_lost_pod_that_runs_again_is_forgotten() -> None:
     cluster, view = Cluster(), a_job(a_task("worker", 1), phase="Running")
-    view.losses = [Loss("train-worker-0", "worker", 0, 0, NOW)]
+    view.losses = {"train-worker-0": Loss("train-worker-0", "worker", 0, 0, NOW)}
     cluster.store.put_job("ns/train", view)
 
     cluster.put(a_pod("train-worker-0", owner=reference("Job", "train", "batch.volcano.sh/v1alpha1"), phase="Running"))
 
-    assert cluster.store.jobs["ns/train"].losses == []
+    assert cluster.store.jobs["ns/train"].losses == {}
 
 
 @pytest.mark.parametrize(

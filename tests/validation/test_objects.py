@@ -285,6 +285,33 @@ def test_a_task_of_a_job_has_a_name_that_pods_can_have(name: str) -> None:
     assert (found.field, found.severity) == ("spec.tasks[0].name", "error")
 
 
+A_TASK = JOB["spec"]["tasks"][0]
+A_POLICY = {"action": "RestartJob", "event": "PodFailed"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "said"),
+    [
+        (("spec", "tasks"), [{**A_TASK, "name": f"t{n}"} for n in range(257)], "spec.tasks", "257 are more than 256"),
+        (("spec", "policies"), [A_POLICY] * 65, "spec.policies", "65 are more than 64"),
+        (("spec", "tasks", 0, "policies"), [A_POLICY] * 65, "spec.tasks[0].policies", "65 are more than 64"),
+        (
+            ("spec", "volumes"),
+            [{"mountPath": "/a", "volumeClaimName": "c"}] * 65,
+            "spec.volumes",
+            "65 are more than 64",
+        ),
+        (("spec", "tasks", 0, "replicas"), 2**31 - 1, "spec.tasks", "are more than 150000"),
+        (("metadata", "name"), "x" * 64, "metadata.name", "has 64 characters; pods have it as a label, which has 63"),
+        (("spec", "plugins"), {"svc": ["--x"] * 65}, "spec.plugins[svc]", "there are 65 arguments; no more than 64"),
+    ],
+)
+def test_a_job_has_too_much_of_something(path: tuple[Any, ...], value: Any, field: str, said: str) -> None:
+    first = problems(changed(JOB, *path, to=value))[0]
+    assert (first.field, first.severity) == (field, "error")
+    assert said in first.message
+
+
 def test_minima_of_roles_that_do_not_count_are_a_warning() -> None:
     (found,) = problems(group("g", 2, minTaskMember={"ps": 1, "worker": 3}))
     assert (found.field, found.severity) == ("spec.minMember", "warning")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from volsched.controllers.job_controller import PODS_AT_ONCE
 from volsched.kube.credentials import Source
 from volsched.kube.elector import LeaseSettings
 from volsched.kube.informer import SILENCE_SECONDS
+from volsched.operator.reading import MOST_BYTES
+from volsched.operator.volcano import Signs
 from volsched.operator.webhook_server import Listening
 
 
@@ -18,7 +21,11 @@ class Options:
     default_queue: str = "default"
     inherit_owner_annotations: bool = True
     workers: int = 32
+    job_pods_at_once: int = PODS_AT_ONCE
+    job_bytes: int = MOST_BYTES
+    queue_command_namespaces: tuple[str, ...] = ()
     volcano_grace: float = 60.0
+    volcano: Signs = field(default_factory=Signs)
     leader_elect: bool = True
     lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("volsched-system", "volsched-controllers"))
     source: Source = field(default_factory=Source)
@@ -28,3 +35,8 @@ class Options:
     healthz_address: str = ":11251"
     watch_silence: float = SILENCE_SECONDS
     webhooks: Listening | None = None
+
+    @property
+    def command_namespaces(self) -> tuple[str, ...]:
+        """The namespaces whose Commands are for Queues: volsched's own, and those that were named."""
+        return tuple(dict.fromkeys((self.lease.namespace, *self.queue_command_namespaces)))

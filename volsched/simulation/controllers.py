@@ -203,7 +203,7 @@ class Controllers:
             return
         self._objects.add_claims(workloads.job_claims(job))
         counted = self._counted(job)
-        startable = {task.name for task in job.spec.tasks if lifecycle.may_start(job, task, counted)}
+        startable = lifecycle.startable(job, counted)
         for member in jobs.members(job):
             if member.task.name in startable and not self._exists(job, member.name):
                 yield workloads.job_pod(job, member, group.metadata.name, self._birth(job, member.name))
