@@ -9,7 +9,7 @@ AT_A_TIME := -n 2 --dist loadfile
 LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	--strip-extras --allow-unsafe
 
-.PHONY: help demo test check lint types contracts cluster-up cluster-down conformance monitoring lock clean
+.PHONY: help demo test check lint types contracts cluster-up cluster-down conformance monitoring schemas lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -60,6 +60,9 @@ conformance: $(VENV)/dev.stamp ## Kubernetes' own specs of scheduling and DRA wi
 
 monitoring: $(VENV)/dev.stamp ## write the dashboards, and the alert rules for the Prometheus operator
 	$(BIN)/python -m monitoring
+
+schemas: $(VENV)/dev.stamp ## write which fields objects have, as a real kube-apiserver says
+	$(BIN)/python -m volsched.testing.schemas
 
 lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	$(BIN)/python -m pip install --quiet pip-tools

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from actions.held_up import look_ahead
 from actions.job_order import Turns, considered, promote_all
 from actions.parking import Parking
 from actions.placement import Attempt, place
@@ -38,22 +39,28 @@ class AllocateAction:
             if overused is not None:
                 while jobs:
                     with session.about(job := jobs.pop()):
-                        self._redeem_only(session, queue, attempts[job.key], overused)
+                        self._go_on_with_its_due(session, queue, attempts[job.key], overused)
                 continue
             job, has_more = jobs.pop(), False
             with session.about(job):
+                session.refuse_job(job, None)
                 has_more = self._go_on(session, queue, attempts[job.key])
             if has_more:
                 jobs.push(job)
             turns.queues.push(queue)
 
-    def _redeem_only(self, session: Session, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
-        """A queue that has its due gets nothing more; what it was promised counts as held, and may be taken."""
-        attempt.tasks = [task for task in attempt.tasks if session.was_promised_before(task)]
-        if not attempt.tasks:
-            session.refuse_job(attempt.job, overused)
+    def _go_on_with_its_due(self, session: Session, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
+        """A queue that has its due gets nothing more of it; what it was promised counts as held, and may be taken.
+
+        Pods that ask for devices alone take nothing of a due, which is in amounts.
+        """
+        wanted = len(attempt.tasks)
+        attempt.tasks = [t for t in attempt.tasks if session.was_promised_before(t) or not t.template.request]
+        is_held_up = len(attempt.tasks) < wanted
         while attempt.tasks and self._go_on(session, queue, attempt):
             pass
+        if is_held_up:
+            session.refuse_job(attempt.job, overused)
 
     def _go_on(self, session: Session, queue: QueueInfo, attempt: Attempt) -> bool:
         """Place what makes the job ready; whether there is more to place."""
@@ -62,6 +69,8 @@ class AllocateAction:
         if statement is not None:
             session.refuse_job(attempt.job, None)
             statement.commit(attempt.job)
+        if statement is None or not attempt.tasks:
+            look_ahead(session, queue, attempt.job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(attempt.job):
             Parking.of(session).park(session, attempt.job, placed=len(attempt.job.fitting) if statement is None else 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -19,6 +19,7 @@ from actions.harm import FEWEST_COMPARED, SHARE_COMPARED, Plan, least_harm_first
 from actions.job_order import considered
 from actions.promises import promised, weaker
 from volsched.framework.arguments import Argument
+from volsched.framework.gangs import departing
 from volsched.framework.leaving import all_left
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -28,7 +29,7 @@ from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import NodeRefusals
+from volsched.model.verdict import NodeRefusals, Verdict
 
 KEEP_BUDGETS = "respectDisruptionBudgets"
 LEAST_HARM = "leastImportantVictims"
@@ -54,6 +55,10 @@ BUDGETS = "pods protected by disruption budgets"
 TOO_SMALL = "too little room even without the pods that may be evicted"
 NO_USE = "Preemption is not helpful for scheduling"
 
+_LABEL = {"preempt": "preemption"}
+"""What an action is called in messages, when that is not its name."""
+_LABELS = ("preemption: ", "reclaim: ")
+
 Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
 """The plugins' say on whom of the candidates a task may evict."""
 
@@ -66,8 +71,9 @@ class Hunt:
     task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
     ``keeps_budgets`` nobody goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
     kube-scheduler). With ``least_harm`` the node is chosen by its victims and not by its score. ``quiet``: an earlier
-    search for the task has said why it did not help. ``where`` names the nodes that can have candidates, when
-    ``grounds`` are given; without, any node can.
+    search for the task has said why it did not help. With ``whole`` the fewest pods go, and gangs as a whole where one
+    would be left with less than its minimum; each is asked about again when its turn comes. ``where`` names the nodes
+    that can have candidates, when ``grounds`` are given; without, any node can.
     """
 
     session: Session
@@ -80,9 +86,11 @@ class Hunt:
     keeps_budgets: bool = False
     least_harm: bool = False
     quiet: bool = False
+    whole: bool = False
     grounds: Grounds | None = None
     where: Collection[str] = ()
     failures: NodeRefusals = field(default_factory=NodeRefusals)
+    _keeping: bool = False
 
     def succeed(self) -> bool:
         """Make room on the best node where that can be done; without success nothing changes, and it is said why."""
@@ -97,9 +105,9 @@ class Hunt:
         nodes, worth_a_try = self._nodes()
         passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
         for keeping in passes:
-            self.failures = NodeRefusals()
-            plans = (self._plan(node, keeping=keeping) for node in worth_a_try)
-            if any(self._make_room(plan) for plan in self._in_order(plans)):
+            self.failures, self._keeping = NodeRefusals(), keeping
+            plans = self._in_order(map(self._plan, worth_a_try))
+            if self._make_room_with_fewest(plans) if self.whole else any(map(self._make_room, plans)):
                 return True
             if len(worth_a_try) < len(nodes):
                 self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
@@ -136,18 +144,49 @@ class Hunt:
         return node.unsettled > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
 
     def _in_order(self, plans: Iterator[Plan]) -> Iterator[Plan]:
-        if not self.least_harm:
-            return plans
-        return least_harm_first(plans, max(FEWEST_COMPARED, len(self.session.cluster.rows) // SHARE_COMPARED))
+        return least_harm_first(plans, self._most_compared) if self.least_harm else plans
 
-    def _plan(self, node: NodeInfo, *, keeping: bool) -> Plan:
+    @property
+    def _most_compared(self) -> int:
+        return max(FEWEST_COMPARED, len(self.session.cluster.rows) // SHARE_COMPARED)
+
+    def _plan(self, node: NodeInfo) -> Plan:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
         victims = self._victims(candidates)
         orderly, broken = by_budget(self.session, self.session.in_order_of_victims(self.task, victims))
-        tried = orderly if keeping else [*orderly, *broken]
+        tried = orderly if self._keeping else [*orderly, *broken]
+        if self.whole:
+            tried.sort(key=lambda victim: len(departing(victim)))
         request = self.session.cluster.columns.request(self.task.template)
         lacking = needed(node, request, weaker(self.session, self.task, node), tried)
         return Plan(node, candidates, victims, tried, lacking)
+
+    def _make_room_with_fewest(self, plans: Iterator[Plan]) -> bool:
+        """Make room where the fewest pods have to go for it; of equal ones in the first place."""
+        found: list[tuple[int, Plan]] = []
+        for plan in plans:
+            for tried in (plan, self._most_released_first(plan)):
+                count = self._count_victims(tried)
+                if count is None:
+                    break
+                found.append((count, tried))
+            if found and (found[-1][0] <= 1 or len(found) >= 2 * self._most_compared):
+                break
+        return bool(found) and self._make_room(min(found, key=lambda one: one[0])[1])
+
+    def _most_released_first(self, plan: Plan) -> Plan:
+        """Return the plan in which those come first who hold most of what is wanted: fewer of them may do."""
+        released = self.session.elastic.released
+        return replace(plan, tried=sorted(plan.tried, key=lambda victim: -released(self.task, victim)))
+
+    def _count_victims(self, plan: Plan) -> int | None:
+        """Return how many pods would go for the task by a plan; None when it makes no room."""
+        start = self.statement.checkpoint()
+        if not self._make_room(plan):
+            return None
+        count = sum(operation.kind == "evict" for operation in self.statement.operations[start:])
+        self.statement.rollback(start)
+        return count
 
     def _make_room(self, plan: Plan) -> bool:
         node = plan.node
@@ -198,8 +237,8 @@ class Hunt:
         for victim in victims:
             if self._suffices(node):
                 break
-            self._evict(victim)
-            chosen.append(victim)
+            if self._evict(victim):
+                chosen.append(victim)
         return chosen
 
     def _victims(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
@@ -232,10 +271,29 @@ class Hunt:
         for victim in victims:
             self._evict(victim)
 
-    def _evict(self, victim: TaskInfo) -> None:
-        """Take a victim off, with the words for its user: who needs the room, and why it is this pod that goes."""
-        mine, theirs = _standing(self.task), _standing(victim)
-        reason = f'{self.session.action}: pod "{self.task.key}" ({mine}) needs the room of this pod ({theirs})'
+    def _evict(self, victim: TaskInfo) -> bool:
+        """Take a victim off, and with ``whole`` its gang if that would break; whether that was allowed."""
+        if not self.whole or victim.job is self.task.job:
+            self._take_off(victim, f'pod "{self.task.key}" ({_standing(self.task)}) needs the room of this pod')
+            return True
+        together = departing(victim)
+        if not self._may_all_go(together):
+            return False
+        mine = f'pod "{self.task.key}" ({_standing(self.task)}) needs the room of'
+        self._take_off(victim, f"{mine} this pod")
+        for member in together[1:]:
+            self._take_off(member, f'{mine} pod "{victim.key}", without which its gang is below its minimum: this pod')
+        return True
+
+    def _may_all_go(self, together: list[TaskInfo]) -> bool:
+        """Whether all of these may go as things are now, those that went before counted as gone."""
+        if not all(map(self.may_go, together)) or len(self.lawful(self.task, together)) < len(together):
+            return False
+        return not self._keeping or not by_budget(self.session, together)[1]
+
+    def _take_off(self, victim: TaskInfo, why: str) -> None:
+        """Take a pod off, with the words for its user: who needs the room, and why it is this pod that goes."""
+        reason = f"{self.session.action}: {why} ({_standing(victim)})"
         broken = broken_by(self.session, victim)
         if broken:
             reason += f"; this breaks the disruption budget {', '.join(broken)}"
@@ -262,7 +320,7 @@ def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
         refusal = of_job
     if refusal is None:
         return
-    label = "preemption" if session.action == "preempt" else session.action
+    label = _LABEL.get(session.action, session.action)
     base = refusal.message.partition(f" {label}: ")[0].removesuffix(";")
     text = f"{base}{'' if base.endswith('.') else ';'} {label}: {failures.text(len(session.cluster.rows))}"
     session.refuse_task(task, msgspec.structs.replace(refusal, message=text))
@@ -283,12 +341,35 @@ def _waits_on_leavers(session: Session, task: TaskInfo) -> bool:
     return any(t.status is TaskStatus.RELEASING and t.priority < task.priority for t in node.tasks.values())
 
 
-def starving(session: Session) -> list[JobInfo]:
-    """Jobs that lack room, those left out for which this action found nobody when the cluster was as it is now."""
-    action, changes = session.action, session.cluster.changes
-    unhunted = [job for job in session.cluster.waiting.values() if job.hunted_at.get(action) != changes]
+def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _: False) -> list[JobInfo]:
+    """Jobs that lack room, those left out for which this action found nobody when the cluster was as it is now.
+
+    One with a promise is not: allocate may have taken that back in this session, as its gang cannot start.
+    ``lacks_more``: which of those that have their minimum are to get more.
+    """
+    cluster = session.cluster
+    action, changes = session.action, cluster.changes
+    promised = {task.job for task in cluster.nominated.values()}
+    unhunted = [job for job in cluster.waiting.values() if job.hunted_at.get(action) != changes or job in promised]
+    _keep_explanations(session)
     jobs = considered(session, unhunted)
-    return [job for job in jobs if session.is_starving(job)]
+    return [job for job in jobs if session.is_starving(job) or lacks_more(job)]
+
+
+def _keep_explanations(session: Session) -> None:
+    """Let tasks that were refused again say why evicting does not help, where nobody is sought again for them."""
+    for task in list(session.refused.values()):
+        job, before = task.job, session.refusal_before(task)
+        if job is None or before is None or job.hunted_at.get(session.action) != session.cluster.changes:
+            continue
+        if task.refusal is not None and _explains(before, task.refusal):
+            session.refuse_task(task, before)
+
+
+def _explains(before: Verdict, now: Verdict) -> bool:
+    """Whether a refusal is another one and what eviction added to it."""
+    added = before.message.removeprefix(now.message).lstrip("; ")
+    return added.startswith(_LABELS) and msgspec.structs.replace(before, message=now.message) == now
 
 
 def note_hunted(session: Session, jobs: Sequence[JobInfo]) -> None:

@@ -10,7 +10,7 @@ from volsched.framework.session import Session
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 
 @dataclass(slots=True)
@@ -47,6 +47,8 @@ def _is_complete(session: Session, job: JobInfo) -> bool:
     with session.about(job):
         refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.invalidity(job)
         if refusal is None:
+            if job.refusal is not None and job.refusal.step is not Step.OVERUSED:
+                session.refuse_job(job, None)
             return True
         session.refuse_job(job, refusal)
         job.parked_at = cluster.relief
@@ -67,4 +69,6 @@ def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:
     if queue.is_open:
         return None
     message = f'queue "{queue.name}" is {queue.state}: it takes nothing on until it is opened'
-    return Verdict(step, "", Scope.QUEUE, "QueueClosed", message, resolvable=False)
+    return Verdict(
+        step, "", Scope.QUEUE, "QueueClosed", message, resolvable=False, shown_as=ConditionReason.QUEUE_CLOSED
+    )

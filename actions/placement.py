@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from actions.held_up import also_waits, waits_for, what_holds_up
 from actions.promises import choose, take
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -18,16 +19,19 @@ from volsched.model.queue import QueueInfo
 from volsched.model.status import IS_READY, TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import TaskTemplate
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 
 @dataclass(slots=True)
 class Attempt:
-    """What one session knows of one job: the tasks that are left, last first, and the roles that no node takes."""
+    """What one session knows of one job: the tasks that are left, last first.
+
+    ``failed_roles`` are those that no node takes, with what they wait for.
+    """
 
     job: JobInfo
     tasks: list[TaskInfo]
-    failed_roles: set[str] = field(default_factory=set)
+    failed_roles: dict[str, ConditionReason] = field(default_factory=dict)
     moved: bool = False
     """Whether anything of the job found a place."""
     held: bool = False
@@ -71,11 +75,11 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     elif task.admission_gate:
         session.lift_gate(task)
     elif task.role and task.role in attempt.failed_roles:
-        session.refuse_task(task, _same_role(task))
+        session.refuse_task(task, _same_role(task, attempt.failed_roles[task.role]))
     elif _place_one(session, statement, task):
         return True
     else:
-        attempt.failed_roles.add(task.role)
+        attempt.failed_roles[task.role] = waits_for(task)
         attempt.given_up = not can_still_start(attempt)
     return False
 
@@ -165,9 +169,9 @@ def _ready_in_role(job: JobInfo, role: str) -> int:
     return sum(1 for task in job.tasks.values() if task.role == role and IS_READY[task.status])
 
 
-def _same_role(task: TaskInfo) -> Verdict:
+def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
     message = f'no node takes a task of role "{task.role}" of PodGroup "{task.job.key if task.job else ""}"'
-    return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message)
+    return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=found)
 
 
 def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> None:
@@ -176,12 +180,17 @@ def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> 
     placed = [o.task for o in statement.operations if o.kind == "allocate"]
     job.fitting = frozenset(task.uid for task in placed)
     others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
-    origin = min(others, key=lambda t: t.key).refusal if others else None
+    held_up = what_holds_up(job)
+    telling = [t for t in others if waits_for(t) is held_up] or others
+    origin = min(telling, key=lambda t: t.key).refusal if telling else None
     for task in [*placed, *attempt.tasks]:
-        session.refuse_task(task, _gang_waits(job, len(placed), origin))
+        session.refuse_task(task, _gang_waits(job, len(placed), origin, held_up))
+    if origin is not None and held_up is not ConditionReason.UNSCHEDULABLE:
+        for task in others:
+            also_waits(session, task, f"its gang waits for another, too: {origin.message}", held_up)
 
 
-def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None) -> Verdict:
+def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason) -> Verdict:
     ready = sum(1 for task in job.tasks.values() if IS_READY[task.status]) - placed
     message = (
         f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '
@@ -189,4 +198,4 @@ def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None) -> Verdict:
     )
     if origin is not None:
         message += f"; the others: {origin.message}"
-    return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message)
+    return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message, shown_as=held_up)

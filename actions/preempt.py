@@ -129,6 +129,7 @@ class PreemptAction:
             keeps_budgets=self._keeps_budgets,
             least_harm=self._least_harm,
             quiet=inside,
+            whole=not inside and session.elastic.preempts_for(task),
             grounds=self._grounds,
             where=nodes_of(job) if inside and job is not None else self._grounds.of_queue(queue.name),
         )

@@ -39,7 +39,7 @@ class ReclaimAction:
 
     def execute(self, session: Session) -> None:
         """Let the best job of the best queue reclaim, then everything goes back in line."""
-        jobs = starving(session)
+        jobs = starving(session, session.elastic.is_due)
         self._grounds = Grounds(session)
         turns = Turns.of(session, jobs)
         while turns.queues:
@@ -55,13 +55,25 @@ class ReclaimAction:
         statement = session.statement()
         tasks = preemptors(session, job)
         while tasks and session.is_starving(job):
-            task = tasks.pop()
-            if task.preempts and session.may_preempt(queue, [task]):
-                self._hunt(session, statement, queue, task).succeed()
+            self._take_room(session, statement, queue, tasks.pop())
         if session.is_pipelined(job):
             statement.commit()
+            self._reclaim_more(session, queue, job, tasks)
         else:
             statement.discard()
+
+    def _reclaim_more(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> None:
+        """Go on task by task beyond a job's minimum, as long as its queue is below its due."""
+        while tasks and session.elastic.is_due(job):
+            statement = session.statement()
+            if not self._take_room(session, statement, queue, tasks.pop()):
+                return
+            statement.commit()
+
+    def _take_room(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> bool:
+        if not task.preempts or not session.may_preempt(queue, [task]):
+            return False
+        return self._hunt(session, statement, queue, task).succeed()
 
     def _hunt(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> Hunt:
         queues = session.cluster.queues
@@ -82,6 +94,7 @@ class ReclaimAction:
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
             least_harm=self._least_harm,
+            whole=session.elastic.reclaims_for(task),
             grounds=self._grounds,
             where=self._grounds.of_others(queue.name),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from monitoring.grafana import Dashboard, Panel, Query, Row, Variable
 from monitoring.overview import rate
+from monitoring.queues import WHICH, WORKLOADS, parted
 
 HERE = '{queue_name=~"$queue", card=~"$card"}'
 QUEUE = '{queue=~"$queue"}'
@@ -16,6 +17,11 @@ def cards(kind: str) -> str:
     return f"max by (queue_name, card) (volcano_queue_card_{kind}{HERE})"
 
 
+def elastic(kind: str) -> str:
+    """One kind of number of what the chosen queues deserve, which Volcano's plugin has not."""
+    return f"max by (queue_name, card) (volsched_queue_card_{kind}{HERE})"
+
+
 QUOTAS = Row(
     "Quota by card",
     (
@@ -24,6 +30,8 @@ QUOTAS = Row(
             (
                 Query(cards("capacity"), "quota"),
                 Query(cards("deserved"), "deserved"),
+                Query(elastic("guarantee"), "guaranteed"),
+                Query(elastic("reclaimable"), "others could reclaim"),
                 Query(cards("allocated"), "held"),
                 Query(cards("request"), "held or wanted"),
                 Query(cards("inqueue"), "reserved"),
@@ -33,17 +41,57 @@ QUOTAS = Row(
             width=24,
             height=10,
         ),
-        Panel("Held", (Query(cards("allocated"), NAME),), width=12, stacked=True),
+        Panel(
+            "Held",
+            (Query(cards("allocated"), NAME),),
+            "Cards that placed pods of the queue are charged for.",
+            width=12,
+            stacked=True,
+        ),
         Panel(
             "Used of the quota",
             (Query(f"{cards('allocated')} / {cards('capacity')}", NAME),),
+            "Held cards as a part of the quota.",
             unit="percentunit",
             width=12,
         ),
         Panel(
-            "Wanted and not held", (Query(f"{cards('request')} - {cards('allocated')}", NAME),), width=12, stacked=True
+            "Wanted and not held",
+            (Query(f"{cards('request')} - {cards('allocated')}", NAME),),
+            "What pods that wait want; of a list of cards any will do.",
+            width=12,
+            stacked=True,
         ),
-        Panel("Reserved for jobs that were admitted", (Query(cards("inqueue"), NAME),), width=12, stacked=True),
+        Panel(
+            "Reserved for jobs that were admitted",
+            (Query(cards("inqueue"), NAME),),
+            "What they may still take for their minimum.",
+            width=12,
+            stacked=True,
+        ),
+    ),
+)
+
+DUES = Row(
+    "What queues deserve",
+    (
+        Panel(
+            "Held, deserved, guaranteed",
+            (
+                Query(cards("allocated"), f"{NAME} held"),
+                Query(cards("deserved"), f"{NAME} deserved"),
+                Query(elastic("guarantee"), f"{NAME} guaranteed"),
+            ),
+            "A queue below what it deserves takes back from those above theirs, never below their guarantees.",
+            width=12,
+        ),
+        Panel(
+            "Could be reclaimed",
+            (Query(elastic("reclaimable"), NAME),),
+            "Cards that a queue holds beyond what it deserves, which others below theirs could take back.",
+            width=12,
+            stacked=True,
+        ),
     ),
 )
 
@@ -56,6 +104,7 @@ CLUSTER = Row(
                 Query(f"max by (card) (volsched_cluster_cards{CARD})", "{{card}} there"),
                 Query(f"max by (card) (volsched_cluster_cards_idle{CARD})", "{{card}} idle"),
             ),
+            "Cards of all nodes, and those of them that no pod takes.",
             width=12,
         ),
         Panel(
@@ -89,6 +138,45 @@ CLUSTER = Row(
             "Reasons are explained in docs/events.md.",
             unit="ops",
             width=12,
+        ),
+    ),
+)
+
+ONLINE = Row(
+    "Online and offline",
+    (
+        Panel(
+            "Cards",
+            (
+                Query(f"max by (card) (volsched_cluster_cards{CARD})", "there"),
+                Query(f"max by (card) (volsched_cluster_cards_idle{CARD})", "idle"),
+                Query(f"sum by (card) (max by (queue_name, card) (volcano_queue_card_capacity{CARD}))", "quotas"),
+                *(
+                    Query(
+                        f'max by (card) (volsched_cluster_workload_cards{{workload="{workload}", card=~"$card"}})',
+                        f"held {workload}",
+                    )
+                    for workload in WORKLOADS
+                ),
+            ),
+            f"Whole cards: what there is, what all queues may hold together, and what their pods hold. {WHICH}",
+            kind="table",
+            width=24,
+            height=8,
+        ),
+        Panel(
+            "Held in the cluster",
+            parted("volsched_cluster_workload_cards", "card", 'card=~"$card"'),
+            "What placed pods of all queues hold.",
+            width=12,
+            stacked=True,
+        ),
+        Panel(
+            "Held by queues",
+            parted("volsched_queue_workload_cards", "queue, card", 'queue=~"$queue", card=~"$card"'),
+            "What placed pods of each queue hold.",
+            width=12,
+            stacked=True,
         ),
     ),
 )
@@ -132,7 +220,7 @@ CARDS = Dashboard(
     "capacity-card",
     "volsched / Cards",
     "Quota by card model, of the plugin capacity-card. Metrics: docs/metrics.md.",
-    (QUOTAS, SCALING, CLUSTER),
+    (QUOTAS, DUES, ONLINE, SCALING, CLUSTER),
     (
         Variable("queue", "volcano_queue_card_capacity", "queue_name"),
         Variable("card", "volsched_cluster_cards", "card"),

@@ -45,6 +45,7 @@ TOGETHER = Row(
         Panel(
             "Used of all quotas",
             (Query(f"sum by (resource) ({held('used')}) / sum by (resource) ({held('quota')})", "{{resource}}"),),
+            "What CPU pods hold on all GPU nodes together, as a part of all quotas.",
             unit="percentunit",
             width=8,
         ),

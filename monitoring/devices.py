@@ -25,14 +25,22 @@ QUOTAS = Row(
                 Query(devices("inqueue"), "reserved"),
                 Query(devices("deserved"), "deserved"),
                 Query(devices("guarantee"), "guarantee"),
+                Query(f"max by ({BOTH}) (volsched_queue_dra_reclaimable{HERE})", "others could reclaim"),
             ),
             "Devices where the dimension is empty, else that dimension of their capacity. What a queue holds includes "
-            "the queues below it; a claim that pods share counts once. Deserved and guarantee are shown only.",
+            "the queues below it; a claim that pods share counts once. Reclaimable is what queues "
+            "below what they deserve could take.",
             kind="table",
             width=24,
             height=10,
         ),
-        Panel("Held", (Query(devices("allocated"), NAME),), width=12, stacked=True),
+        Panel(
+            "Held",
+            (Query(devices("allocated"), NAME),),
+            "Devices, or their capacity, that claims of the queue's pods have.",
+            width=12,
+            stacked=True,
+        ),
         Panel(
             "Used of the quota",
             (Query(f"{devices('allocated')} / ({devices('capacity')} > 0)", NAME),),
@@ -40,7 +48,13 @@ QUOTAS = Row(
             unit="percentunit",
             width=12,
         ),
-        Panel("Reserved for jobs that were admitted", (Query(devices("inqueue"), NAME),), width=12, stacked=True),
+        Panel(
+            "Reserved for jobs that were admitted",
+            (Query(devices("inqueue"), NAME),),
+            "What they may still take for their minimum.",
+            width=12,
+            stacked=True,
+        ),
         Panel(
             "Left of the quota",
             (Query(f"{devices('capacity')} - {devices('allocated')}", NAME),),

@@ -1,7 +1,8 @@
 """Grafana's dashboards in few words: panels say what they show, and this module makes the JSON of it.
 
 The JSON is that of Grafana 11 (schema 39), which later versions read. No data source is named: each dashboard has a
-variable for it. Panels are laid out from left to right, rows from top to bottom.
+variable for it. Panels are laid out from left to right, rows from top to bottom. What comes from a ConfigMap cannot be
+saved, so it is not editable; who wants another one saves a copy.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel. ``unit`` is one of Grafana's names of units; ``width`` counts in 24ths of the page.
+    """One panel, and in a sentence what it shows. ``unit`` is one of Grafana's names of units.
 
-    A ``heatmap`` has a row for each series. ``thresholds`` are the values from which a stat is orange and red, lower
-    ones when ``high_is_good``. Of a stat with ``exactly`` this whole number alone is green, less and more are red.
+    ``width`` counts in 24ths of the page. A ``heatmap`` has a row for each series. ``thresholds`` are the values from
+    which a stat is orange and red, lower ones when ``high_is_good``. Of a stat with ``exactly`` this whole number alone
+    is green, less and more are red.
     """
 
     title: str
     queries: Sequence[Query]
-    description: str = ""
+    description: str
     kind: Kind = "timeseries"
     unit: str = "short"
     width: int = 8
@@ -86,7 +88,7 @@ class Dashboard:
             "tags": ["volsched"],
             "schemaVersion": SCHEMA,
             "version": 1,
-            "editable": True,
+            "editable": False,
             "graphTooltip": 1,
             "refresh": "30s",
             "time": {"from": "now-3h", "to": "now"},

@@ -29,6 +29,7 @@ WAITING = Row(
         Panel(
             "Pods that wait",
             (Query("sum(volsched_pending_pods) or vector(0)", "pods"),),
+            "Pods without a node, whatever they wait for.",
             kind="stat",
             width=4,
             height=4,
@@ -36,6 +37,7 @@ WAITING = Row(
         Panel(
             "Jobs that wait",
             (Query("sum(volsched_pending_jobs) or vector(0)", "jobs"),),
+            "PodGroups, or pods by themselves, with pods that wait.",
             kind="stat",
             width=4,
             height=4,
@@ -43,6 +45,7 @@ WAITING = Row(
         Panel(
             "Longest wait now",
             (Query("max(volsched_oldest_pending_pod_age_seconds) or vector(0)", "age"),),
+            "Since the pod was created that waits longest.",
             kind="stat",
             unit="s",
             width=4,
@@ -51,8 +54,8 @@ WAITING = Row(
         ),
         Panel(
             "By reason",
-            (Query("sum by (queue, step, reason) (volsched_pending_pods)", "pods"),),
-            "Steps and reasons are explained in docs/events.md.",
+            (Query("sum by (queue, step, reason, condition) (volsched_pending_pods)", "pods"),),
+            "Steps, reasons and conditions are explained in docs/events.md.",
             kind="table",
             width=12,
         ),
@@ -64,7 +67,22 @@ WAITING = Row(
             height=8,
             stacked=True,
         ),
-        Panel("Pods by queue", (Query("sum by (queue) (volsched_pending_pods)", "{{queue}}"),), width=12, stacked=True),
+        Panel(
+            "Pods by condition",
+            (Query('sum by (condition) (volsched_pending_pods{condition!=""})', "{{condition}}"),),
+            "Unschedulable lacks nodes: autoscalers act on it, and on nothing else. All others wait for something that "
+            "more nodes do not bring.",
+            width=12,
+            height=8,
+            stacked=True,
+        ),
+        Panel(
+            "Pods by queue",
+            (Query("sum by (queue) (volsched_pending_pods)", "{{queue}}"),),
+            "Pods without a node, by queue.",
+            width=12,
+            stacked=True,
+        ),
     ),
 )
 
@@ -77,7 +95,12 @@ WAITS = Row(
             "Creation is known to the second. Time behind scheduling gates counts.",
             unit="s",
         ),
-        Panel("From decision to binding", quantiles("volsched_bind_duration_seconds"), unit="s"),
+        Panel(
+            "From decision to binding",
+            quantiles("volsched_bind_duration_seconds"),
+            "With the pod's volumes and devices, and the line for the API server.",
+            unit="s",
+        ),
         Panel(
             "Pods a second",
             (
@@ -85,6 +108,7 @@ WAITS = Row(
                 Query(rate("volsched_pods_bound_total"), "bound"),
                 Query(rate("volsched_binds_refused_total"), "refused"),
             ),
+            "Refused ones are tried again.",
             unit="ops",
         ),
         Panel(
@@ -94,6 +118,7 @@ WAITS = Row(
                 Query(rate("volsched_evictions_sent_total"), "deleted"),
                 Query(rate("volsched_evictions_refused_total"), "refused"),
             ),
+            "Decided by a session, then deleted at the API server, or refused there.",
             unit="ops",
             width=12,
         ),
@@ -103,6 +128,7 @@ WAITS = Row(
                 Query(rate("volsched_preemption_attempts_total", "action"), "searches by {{action}}"),
                 Query(rate("volsched_preemption_victims_total", "action"), "victims of {{action}}"),
             ),
+            "Searches that find nobody to evict have no victims.",
             unit="ops",
             width=12,
         ),
@@ -124,6 +150,7 @@ HEALTH = Row(
         Panel(
             "Replicas",
             (Query('sum by (job) (up{job=~"volsched-.*"})', "{{job}}"),),
+            "Processes that Prometheus reaches; one alone has nobody to take over.",
             kind="stat",
             width=4,
             height=4,
@@ -133,6 +160,7 @@ HEALTH = Row(
         Panel(
             "Versions",
             (Query("count by (job, version) (volsched_build_info)", "replicas"),),
+            "What runs; more than one of a job during a rollout only.",
             kind="table",
             width=4,
             height=4,
@@ -157,9 +185,15 @@ HEALTH = Row(
         Panel(
             "Length of sessions",
             (*quantiles("volsched_session_duration_seconds"),),
+            "One session decides about everything that has changed.",
             unit="s",
         ),
-        Panel("Sessions a second", (Query(rate("volsched_session_duration_seconds_count"), "sessions"),), unit="ops"),
+        Panel(
+            "Sessions a second",
+            (Query(rate("volsched_session_duration_seconds_count"), "sessions"),),
+            "A session begins when something has changed, and each 30 s.",
+            unit="ops",
+        ),
         Panel(
             "Time in actions",
             (Query(rate("volsched_action_duration_seconds_sum", "action"), "{{action}}"),),
@@ -170,6 +204,7 @@ HEALTH = Row(
         Panel(
             "Time in opening plugins",
             (Query(rate("volsched_plugin_open_duration_seconds_sum", "plugin"), "{{plugin}}"),),
+            "Seconds of each second.",
             unit="percentunit",
             stacked=True,
         ),
@@ -186,6 +221,7 @@ HEALTH = Row(
         Panel(
             "Memory",
             (Query('process_resident_memory_bytes{job=~"volsched-.*"}', "{{job}} {{instance}}"),),
+            "Resident memory of each process.",
             unit="bytes",
         ),
     ),
@@ -197,6 +233,7 @@ CONFIGURATION = Row(
         Panel(
             "Newest one in force",
             (Query("min(volsched_config_valid)", "1: yes"),),
+            "0 when the newest text was refused or is missing; the last good one stays.",
             kind="stat",
             width=4,
             height=5,
@@ -206,6 +243,7 @@ CONFIGURATION = Row(
         Panel(
             "In force since",
             (Query("max(volsched_config_last_reload_timestamp_seconds) * 1000", "loaded"),),
+            "When the configuration in force was loaded, by the replica that did it last.",
             kind="stat",
             unit="dateTimeFromNow",
             width=4,
@@ -221,12 +259,14 @@ CONFIGURATION = Row(
         Panel(
             "In force",
             (Query("count by (hash, source) (volsched_config_info)", "replicas"),),
+            "By hash of the text; replicas that differ have not read the same.",
             kind="table",
             height=5,
         ),
         Panel(
             "Verdicts",
             (Query("sum by (verdict) (increase(volsched_config_verdicts_total[$__rate_interval]))", "{{verdict}}"),),
+            "Texts that were judged: loaded, refused, or missing where one should be.",
             width=24,
             height=6,
         ),
@@ -239,6 +279,7 @@ API_SERVER = Row(
         Panel(
             "Requests a second",
             (Query(rate("volsched_api_requests_total", "job, verb, resource"), "{{job}} {{verb}} {{resource}}"),),
+            "By process, verb and resource; a watch counts when it is opened.",
             unit="reqps",
             width=12,
             stacked=True,
@@ -257,6 +298,7 @@ API_SERVER = Row(
                     quantile(0.99, "volsched_api_request_duration_seconds", "verb, resource"), "{{verb}} {{resource}}"
                 ),
             ),
+            "From sending to the last byte of the answer; watches are left out.",
             unit="s",
             width=12,
         ),
@@ -269,6 +311,7 @@ API_SERVER = Row(
         Panel(
             "Changes read a second",
             (Query(rate("volsched_watch_changes_total", "job, resource"), "{{job}} {{resource}}"),),
+            "Changes of objects that came in by watches.",
             unit="ops",
             stacked=True,
         ),
@@ -278,8 +321,16 @@ API_SERVER = Row(
             "ended is the usual end after some minutes.",
             unit="ops",
         ),
-        Panel("Objects", (Query("max by (resource) (volsched_objects)", "{{resource}}"),)),
-        Panel("Writes and changes that wait", (Query("max by (lane) (volsched_lane_depth)", "{{lane}}"),)),
+        Panel(
+            "Objects",
+            (Query("max by (resource) (volsched_objects)", "{{resource}}"),),
+            "Objects that are known, by resource.",
+        ),
+        Panel(
+            "Writes and changes that wait",
+            (Query("max by (lane) (volsched_lane_depth)", "{{lane}}"),),
+            "bind has evictions too; inbox is what the next session takes in.",
+        ),
         Panel(
             "Writes given up or spared, a second",
             (
@@ -295,6 +346,7 @@ API_SERVER = Row(
                 Query(rate("volsched_statuses_written_total"), "statuses"),
                 Query(rate("volsched_events_sent_total"), "Events"),
             ),
+            "What is written behind bindings.",
             unit="ops",
         ),
     ),
@@ -314,7 +366,11 @@ CONTROLLERS = Row(
             width=4,
         ),
         Panel(
-            "From seeing a pod to its PodGroup", quantiles("volsched_controllers_group_lag_seconds"), unit="s", width=10
+            "From seeing a pod to its PodGroup",
+            quantiles("volsched_controllers_group_lag_seconds"),
+            "Until the pod names its PodGroup.",
+            unit="s",
+            width=10,
         ),
         Panel(
             "What waits",
@@ -322,11 +378,13 @@ CONTROLLERS = Row(
                 Query("max by (kind) (volsched_controllers_queue_depth)", "{{kind}}"),
                 Query("max(volsched_controllers_pods_without_group)", "pods without a PodGroup"),
             ),
+            "Objects that have to be looked at, by kind.",
             width=10,
         ),
         Panel(
             "Looks at objects a second",
             (Query(rate("volsched_controllers_reconciles_total", "kind"), "{{kind}}"),),
+            "Those that went well.",
             unit="ops",
             width=12,
             stacked=True,
@@ -334,6 +392,7 @@ CONTROLLERS = Row(
         Panel(
             "Looks that failed a second",
             (Query(rate("volsched_controllers_reconcile_errors_total", "kind"), "{{kind}}"),),
+            "They are tried again after a growing pause.",
             unit="ops",
             width=12,
         ),

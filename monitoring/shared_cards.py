@@ -30,6 +30,7 @@ MAPS = Row(
         Panel(
             "Memory of each card",
             (Query(f"{cards('memory_used_bytes')} / {cards('memory_bytes')}", NAME),),
+            "Part of each card's memory that is given away.",
             kind="heatmap",
             unit="percentunit",
             width=12,
@@ -55,6 +56,7 @@ NODES = Row(
                 Query(f"avg({cards('core_used_ratio')})", "core"),
                 Query(f"sum({cards('memory_used_bytes')}) / sum({cards('memory_bytes')})", "memory"),
             ),
+            "Core and memory of all cards together that are given away.",
             unit="percentunit",
             width=12,
         ),

@@ -44,11 +44,14 @@ def test_pods_and_jobs_wait_by_queue_step_and_reason() -> None:
     waiting = rig_with_a_backlog().cycle().report.waiting
 
     assert waiting.pods == {
-        ("q1", "predicate", "FailedScheduling"): 1,
-        ("q1", "gang", "FailedScheduling"): 1,
-        ("q2", "predicate", "FailedScheduling"): 1,
+        ("q1", "predicate", "FailedScheduling", "Unschedulable"): 1,
+        ("q1", "gang", "FailedScheduling", "Unschedulable"): 1,
+        ("q2", "predicate", "FailedScheduling", "Unschedulable"): 1,
     }
-    assert waiting.jobs == {("q1", "predicate", "FailedScheduling"): 1, ("q2", "predicate", "FailedScheduling"): 1}
+    assert waiting.jobs == {
+        ("q1", "predicate", "FailedScheduling", "Unschedulable"): 1,
+        ("q2", "predicate", "FailedScheduling", "Unschedulable"): 1,
+    }
     assert waiting.requests == {("q1", "cpu"): 6_000, ("q2", "cpu"): 100_000}
 
 
@@ -149,7 +152,10 @@ def recount(cluster: Cluster) -> Waiting:
         reasons: Counter[tuple[str, ...]] = Counter()
         for task in job.waiting.values():
             refusal = refusal_of(task)
-            reasons[job.queue, *((refusal.step, refusal.reason) if refusal else ("queued", "Waiting"))] += 1
+            reasons[
+                job.queue,
+                *((refusal.step, refusal.reason, refusal.condition_reason) if refusal else ("queued", "Waiting", "")),
+            ] += 1
             requests[job.queue, "cpu"] += task.template.request["cpu"]
             oldest[job.queue] = min(task.created, oldest.get(job.queue, task.created))
         pods.update(reasons)

@@ -1,4 +1,4 @@
-"""What waits and why: pods and jobs by queue, step and reason; the oldest of each queue; what they ask for.
+"""What waits and why: pods and jobs by queue, step, reason and condition; the oldest of each queue; what they ask for.
 
 Counted job by job as jobs change. Neither a session nor a reader of the metrics looks at what waits unchanged, so a
 backlog of any size costs nothing while it stands still.
@@ -21,8 +21,8 @@ from volsched.model.template import TaskTemplate
 from volsched.model.verdict import Step
 from volsched.ports import Labels, Waiting
 
-NOT_TRIED: Final = ("queued", "Waiting")
-"""Step and reason of a pod about which nothing has been decided yet."""
+NOT_TRIED: Final = ("queued", "Waiting", "")
+"""Step, reason, and reason of the condition, of a pod about which nothing has been decided yet."""
 
 _SPARE: Final = 64
 _created: Final = attrgetter("created")
@@ -134,13 +134,13 @@ class Backlog(Observer):
 
 
 def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _Share:
-    whys: dict[tuple[str, str], int] = {}
+    whys: dict[Labels, int] = {}
     templates: dict[TaskTemplate, int] = {}
     for task in waiting:
         why, template = _why(task), task.template
         whys[why] = whys.get(why, 0) + 1
         templates[template] = templates.get(template, 0) + 1
-    pods: dict[Labels, int] = {(job.queue, step, reason): count for (step, reason), count in whys.items()}
+    pods: dict[Labels, int] = {(job.queue, *why): count for why, count in whys.items()}
     request: dict[str, int] = {}
     for template, count in templates.items():
         for resource, amount in template.request.items():
@@ -148,9 +148,11 @@ def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _Share:
     return _Share(job.queue, pods, _origin(pods), request)
 
 
-def _why(task: TaskInfo) -> tuple[str, str]:
+def _why(task: TaskInfo) -> Labels:
     refusal = refusal_of(task)
-    return (refusal.step.value, refusal.reason) if refusal is not None else NOT_TRIED
+    if refusal is None:
+        return NOT_TRIED
+    return refusal.step.value, refusal.reason, refusal.condition_reason.value
 
 
 def _origin(pods: Mapping[Labels, int]) -> Labels:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from volsched.cache.mirror import Mirror
+from volsched.cache.online import parts
 from volsched.cache.quarantine import Quarantine
 from volsched.kube.client import Api
 from volsched.kube.executor import ClusterExecutor
@@ -43,6 +44,7 @@ def add_gauges(
     silence: Callable[[], float],
 ) -> None:
     """Let `metrics` read all of these; `silence` is the age of the scheduling thread's heartbeat in seconds."""
+    cluster = mirror.cluster
     add_requests(metrics, api)
     add_watches(metrics, informers)
     add_lease(metrics, fence)
@@ -54,6 +56,7 @@ def add_gauges(
     _add_cluster(metrics, cluster)
     _add_queues(metrics, cluster, lambda: metrics.last.waiting.requests)
     _add_volcano_queues(metrics, cluster, lambda: metrics.last.waiting.requests)
+    _add_workloads(metrics, mirror)
     metrics.add("volsched_scheduling_thread_silence_seconds", "Age of its heartbeat", (), lambda: {(): silence()})
 
 
@@ -304,6 +307,39 @@ def _add_volcano_queues(metrics: Metrics, cluster: Cluster, waiting: Read) -> No
     )
 
 
+def _add_workloads(metrics: Metrics, mirror: Mirror) -> None:
+    """Add how what is used is parted among online and offline pods."""
+    metrics.add(
+        "volsched_cluster_workload_used",
+        "What online and offline pods take on all nodes",
+        ("resource", "workload"),
+        partial(_parts_of_cluster, mirror),
+    )
+    metrics.add(
+        "volsched_queue_workload_allocated",
+        "What placed online and offline pods of the queue use",
+        ("queue", "resource", "workload"),
+        partial(_parts_of_queues, mirror),
+    )
+
+
+def _parts_of_cluster(mirror: Mirror) -> Numbers:
+    names, online = mirror.cluster.columns.names, dict(mirror.online.used)
+    by_name = {names[column]: amount for column, amount in online.items()}
+    return {
+        (resource, workload): in_base_units(resource, amount)
+        for workload, resource, amount in parts(_named(mirror.cluster, mirror.cluster.total_used), by_name)
+    }
+
+
+def _parts_of_queues(mirror: Mirror) -> Numbers:
+    return {
+        (queue.name, resource, workload): in_base_units(resource, amount)
+        for queue in _queues(mirror.cluster)
+        for workload, resource, amount in parts(dict(queue.allocated), dict(mirror.online.queues.get(queue.name, {})))
+    }
+
+
 def _only(read: Read, resource: str) -> Numbers:
     return {(queue,): amount for (queue, name), amount in read().items() if name == resource}
 
@@ -350,10 +386,14 @@ def _in_base_units(read: Read) -> Numbers:
 
 
 def _of_cluster(cluster: Cluster, totals: Sequence[int]) -> Numbers:
+    return {(name,): in_base_units(name, amount) for name, amount in _named(cluster, totals).items()}
+
+
+def _named(cluster: Cluster, totals: Sequence[int]) -> dict[str, int]:
     """Name the amounts of all nodes together; one that was named this moment may be missing."""
     named = enumerate(zip(cluster.columns.names, totals, strict=False))
     return {
-        (name,): in_base_units(name, amount)
+        name: amount
         for column, (name, amount) in named
         if amount and column not in (NONZERO_CPU, NONZERO_MEMORY, OFFERED_NOWHERE)  # those are no resources
     }

@@ -72,6 +72,7 @@ class SchedulingThread:
     """Owns mirror and scheduler: takes changes in, runs a session when something changed and writing is allowed.
 
     `may_schedule` is asked before each session; `on_crash` is told what ended the thread, should that happen.
+    `always_unschedulable`: see `Reporter`.
     """
 
     def __init__(
@@ -83,6 +84,8 @@ class SchedulingThread:
         backlog: Callable[[], int],
         on_cycle: Callable[[CycleReport], None],
         on_crash: Callable[[BaseException], None],
+        *,
+        always_unschedulable: bool = False,
     ) -> None:
         self.mirror = mirror
         self.heartbeat = time.monotonic()
@@ -93,6 +96,7 @@ class SchedulingThread:
         self._backlog = backlog
         self._on_cycle = on_cycle
         self._on_crash = on_crash
+        self._always_unschedulable = always_unschedulable
         self._scheduler: Scheduler | None = None
         self._profile: Profile | None = None
         self._executor: Executor | None = None
@@ -205,6 +209,7 @@ class SchedulingThread:
                 self._executor,
                 SystemClock(),
                 orphan_grace=ORPHAN_GRACE_SECONDS,
+                always_unschedulable=self._always_unschedulable,
                 bounds=Bounds(SESSION_BUDGET_SECONDS, contains_faults=True),
             )
         else:

@@ -17,7 +17,7 @@ import contextlib
 import gc
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -89,11 +89,15 @@ class Process(ABC):
 
     async def _lead(self, api: Api, lease: LeaseSettings, begin: Callable[[Elector], Awaitable[None]]) -> None:
         """Become the leader, `begin`, and lead until that is over, which ends the process."""
-        elector = self._elector = Elector(api, lease, self._fence)
+        elector = self._elector = Elector(api, lease, self._fence, says=self._says_of_itself)
         await elector.acquire()
         await begin(elector)
         reason = await elector.keep()
         self._finish(FAILED, f"lost the lease: {reason}; nothing more is written")
+
+    def _says_of_itself(self) -> Mapping[str, Mapping[str, str]]:
+        """Labels and annotations of the Lease by which others find the process and what it does; none by default."""
+        return {}
 
     async def _release(self) -> None:
         if self._elector is not None and self._is_clean_end:

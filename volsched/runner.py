@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from volsched import __version__, logs, registry
 from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, Loaded, find_in_data
 from volsched.gauges import add_gauges
+from volsched.kube import leases
 from volsched.kube.client import Api
 from volsched.kube.config_source import ConfigMapSource, FileSource, Verdicts
 from volsched.kube.credentials import Source
@@ -34,6 +35,7 @@ from volsched.kube.executor import ClusterExecutor
 from volsched.kube.http import Pages, Server
 from volsched.kube.inbox import Inbox
 from volsched.kube.informer import SILENCE_SECONDS, Informer
+from volsched.kube.node_selection import NodeSelection
 from volsched.kube.resources import watched
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.schemas import follow_queue_schema
@@ -68,7 +70,9 @@ class Options:
     schedule_period: float = 1.0
     settle: float = 0.0
     default_queue: str = "default"
+    node_selector: tuple[tuple[str, str], ...] = ()
     plain_pods: str = ""
+    always_unschedulable: bool = False
     leader_elect: bool = True
     lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("kube-system", "volsched"))
     source: Source = field(default_factory=Source)
@@ -114,6 +118,7 @@ class Program(Process):
             lambda: self._executor.backlog,
             self._metrics.cycle,
             self._crashed,
+            always_unschedulable=options.always_unschedulable,
         )
         self._api: Api
         self._executor: ClusterExecutor
@@ -172,7 +177,10 @@ class Program(Process):
         await server.start(addresses)
 
     def _start_informers(self, views: Views) -> None:
-        def sink(changes: Sequence[Change]) -> None:
+        selection = NodeSelection(self._options.node_selector)
+
+        def sink(found: Sequence[Change]) -> None:
+            changes = selection.of(found)
             views.observe(changes)
             self._inbox.put(changes)
 
@@ -199,14 +207,14 @@ class Program(Process):
     async def _load_configuration(self) -> None:
         options, state, verdicts = self._options, self._metrics.config, self._verdicts
         if options.scheduler_configmap:
-            state.source = f"ConfigMap {options.scheduler_configmap}"
+            state.source = f"{leases.CONFIG_MAP}{options.scheduler_configmap}"
             namespace, _, name = options.scheduler_configmap.partition("/")
             source: Any = ConfigMapSource(self._api, namespace, name, find_in_data, verdicts)
         elif options.scheduler_conf:
             state.source = options.scheduler_conf
             source = FileSource(options.scheduler_conf, verdicts)
         else:
-            state.source = "built-in default"
+            state.source = leases.BUILT_IN
             verdicts.offer(_built_in(options))
             return
         await source.first()
@@ -217,6 +225,10 @@ class Program(Process):
         return registry.build(loaded.configuration), [str(warning) for warning in loaded.warnings]
 
     # -- leading --------------------------------------------------------------------------------------------------
+
+    def _says_of_itself(self) -> Mapping[str, Mapping[str, str]]:
+        options, state = self._options, self._metrics.config
+        return leases.metadata_of(options.scheduler_names, options.default_queue, state.source, state.hash)
 
     async def _follow_up(self, elector: Elector) -> None:
         """Begin to lead, once what the leader before has done was seen."""

@@ -21,9 +21,8 @@ from volsched.framework.session import Accounts, Session
 from volsched.model import api, dra
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.plan import Bind, Evict, Executor, Step, Tell
+from volsched.model.plan import Bind, Evict, Executor, Step, Tell, WritePodCondition
 from volsched.model.series import Numbers, Series
-from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Verdict
 from volsched.model.verdict import Step as VerdictStep
@@ -42,7 +41,14 @@ class Profile:
 
     def pod_annotations(self) -> set[str]:
         """Annotations of pods that decide placement: what the plugins name as ``POD_ANNOTATIONS``."""
-        return {key for tier in self.plugins for _, plugin in tier for key in getattr(plugin, "POD_ANNOTATIONS", ())}
+        return self._named("POD_ANNOTATIONS")
+
+    def asking_annotations(self) -> set[str]:
+        """Those of them by which a pod asks for something: what the plugins name as ``ASKING_ANNOTATIONS``."""
+        return self._named("ASKING_ANNOTATIONS")
+
+    def _named(self, what: str) -> set[str]:
+        return {key for tier in self.plugins for _, plugin in tier for key in getattr(plugin, what, ())}
 
     def devices_serve(self) -> bool:
         """Whether a plugin gives out devices for extended resources that a DeviceClass stands for."""
@@ -76,10 +82,11 @@ class Scheduler:
     """Runs cycles on a mirror. Only one thread may use it, the one that feeds the mirror.
 
     ``orphan_grace``: seconds that a pod may be without its PodGroup before that is told, as a controller may be about
-    to make it. ``bounds``: what a session may cost, and where what fails in it ends.
+    to make it. ``bounds``: what a session may cost, and where what fails in it ends. ``always_unschedulable``: see
+    ``Reporter``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with, then how it tells and where it ends
         self,
         mirror: Mirror,
         profile: Profile,
@@ -89,6 +96,8 @@ class Scheduler:
         on_placed: Callable[[Session, TaskInfo], None] | None = None,
         orphan_grace: float = 0.0,
         bounds: Bounds | None = None,
+        *,
+        always_unschedulable: bool = False,
     ) -> None:
         self.mirror = mirror
         self.profile = profile
@@ -97,19 +106,20 @@ class Scheduler:
         self._make_engine = make_engine
         self._on_placed = on_placed
         self._orphan_grace = orphan_grace
+        self._reporter = reporter.Reporter(always_unschedulable=always_unschedulable)
         self._bounds = bounds or Bounds()
         self._orphans: dict[str, float] = {}
         self._plugins_due: float | None = None
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
-        mirror.keep_annotations(profile.pod_annotations())
+        mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
         mirror.cluster.let_devices_serve(profile.devices_serve())
         self._follow()
 
     def reconfigure(self, profile: Profile) -> None:
         """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
         self._accounts.drop()
-        self.mirror.keep_annotations(profile.pod_annotations())
+        self.mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
         self.mirror.cluster.let_devices_serve(profile.devices_serve())
         self.profile = profile
         self.engine = self._make_engine(self.mirror.cluster)
@@ -208,6 +218,7 @@ class Scheduler:
             cluster.lost.clear()
             cluster.ignore(self._backlog)
             self._follow()
+            self.mirror.count_online()
 
     def _follow(self) -> None:
         """Count what waits and what queues hold, from what stands and by what changes."""
@@ -256,31 +267,27 @@ class Scheduler:
     def _aftermath(self, session: Session) -> list[Step]:
         """Statuses, conditions and Events for what changed."""
         cluster = session.cluster
+        cluster.touched.update((task.job.key, task.job) for task in self.mirror.take_failed() if task.job is not None)
         jobs = sorted(cluster.touched.values(), key=lambda job: job.key)
         cluster.touched.clear()
         steps: list[Step] = []
         statuses = []
         for job in jobs:
+            groups.note_refusal(job)
             unschedulable = session.unschedulable.get(job.key, False)
             status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
             cluster.set_phase(job, status.phase)
             statuses.append((job, status))
             self._backlog.count(job)
         steps.extend(groups.writes(statuses))
-        for job in jobs:
-            if job.key in session.refused_jobs:
-                steps.extend(reporter.about_job(job))
-        refused = {**session.refused, **{task.uid: task for task in self.mirror.take_failed()}}
-        for task in sorted(refused.values(), key=lambda t: t.key):
-            if task.status is TaskStatus.PENDING:
-                steps.extend(reporter.about_task(task))
-        steps.extend(
-            reporter.about_nomination(task) for uid, task in session.renominated.items() if uid not in session.refused
-        )
+        told = [step for job in jobs for step in self._reporter.about_job(job)]
+        steps.extend(told)
+        shown = {step.uid for step in told if isinstance(step, WritePodCondition)}
+        steps.extend(self._reporter.about_nomination(t) for t in session.newly_nominated() if t.uid not in shown)
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
-        steps.extend(self._holdings.writes())
+        steps.extend(self._holdings.writes(session.queue_holdings))
         cluster.touched.clear()
         cluster.touched.update((job.key, job) for job in jobs if session.unschedulable.get(job.key) is False)
         return steps

@@ -20,6 +20,7 @@ from volsched.framework.demand import ACCOUNT, ACCOUNT_ABOVE, Demand
 from volsched.framework.held import Held
 from volsched.framework.reporter import about_queue
 from volsched.framework.session import Session
+from volsched.framework.usage import usage_by_resource
 from volsched.model.series import Series
 
 ANCESTORS: Final = "ancestorReclaimLevel"
@@ -59,7 +60,7 @@ class CapacityPlugin:
         standing.catch_up()
         told.tell(session, standing)
         rules = Rules(session.cluster, standing, demand)
-        reclaim = Reclaim(standing, session.in_order_of_victims, self._ancestors)
+        reclaim = Reclaim(standing, session.in_order_of_victims, self._ancestors, session.elastic.reclaims_for)
         session.add_queue_order_fn(NAME, rules.order)
         session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
         session.add_allocatable_fn(NAME, rules.refusal, rules.leeway)
@@ -69,6 +70,7 @@ class CapacityPlugin:
         if above:
             session.add_victim_queue_order_fn(NAME, reclaim.closeness)
         session.add_series_fn(NAME, LIMIT, lambda: standing.limits)
+        session.add_queue_usage_fn(NAME, lambda: usage_by_resource(session.cluster, rules.dimensions))
 
 
 class Told:

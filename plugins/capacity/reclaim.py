@@ -22,19 +22,30 @@ InOrder = Callable[[TaskInfo, Iterable[TaskInfo]], list[TaskInfo]]
 class Reclaim:
     """The answers."""
 
-    def __init__(self, standing: Standing, in_order: InOrder, ancestors: int) -> None:
+    def __init__(
+        self, standing: Standing, in_order: InOrder, ancestors: int, is_elastic: Callable[[TaskInfo], bool]
+    ) -> None:
         self._standing = standing
+        self._is_elastic = is_elastic
         self._in_order = in_order
         self._ancestors = ancestors
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether an open queue may have these tasks, and has so much due of some resource that they ask for."""
+        """Whether an open queue may have these tasks, and has so much due of some resource that they ask for.
+
+        One that deserves none of these leaves it to others to say of what else it has so much due (devices).
+        """
         request = Resources.sum_of(task.template.request for task in tasks)
         name = queue.name
         if not queue.is_open or not self._fits(name, request):
             return False
         near = self._standing.ancestors(name)[: self._ancestors]
-        return any(self._is_due(level, request) for level in (name, *near))
+        if any(self._is_due(level, request) for level in (name, *near)):
+            return True
+        return not self._deserves_any(name, request) and all(map(self._is_elastic, tasks))
+
+    def _deserves_any(self, queue: str, request: Amounts) -> bool:
+        return _deserves_of(self._standing.due(queue).deserved, request)
 
     def _fits(self, queue: str, request: Amounts) -> bool:
         held = self._standing.held.by(queue)
@@ -75,10 +86,8 @@ class Reclaim:
     def _are_both_without_due(self, own: str, task: TaskInfo, queue: str, victim: TaskInfo) -> bool:
         """Whether neither queue deserves anything of what its pod asks for, and a queue near above is the same."""
         near = set(self._near(own)) & set(self._near(queue))
-        return bool(near) and not self._has_due(queue, victim) and not self._has_due(own, task)
-
-    def _has_due(self, queue: str, task: TaskInfo) -> bool:
-        return _deserves_of(self._standing.due(queue).deserved, task.template.request)
+        requests = victim.template.request, task.template.request
+        return bool(near) and not self._deserves_any(queue, requests[0]) and not self._deserves_any(own, requests[1])
 
     def _parted(self, own: str, queue: str) -> Iterator[str]:
         """Yield the queues near above one that are not in the same place above the other."""

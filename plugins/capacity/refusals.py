@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from volsched.framework.quotas import figures, not_admitted
-from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
 
 NAME: Final = "capacity"
 INSUFFICIENT: Final = "InsufficientQueueCapability"
@@ -30,13 +30,13 @@ def not_let_in(level: str, short: Short) -> Verdict:
 def not_a_leaf(queue: str, step: At) -> Verdict:
     """Work belongs into queues that have none below them."""
     message = f'queue "{queue}" has queues below it, and takes no work itself; use one of those'
-    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, tells_pods=True)
+    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
 
 
 def no_place(queue: str, why: str, step: At) -> Verdict:
     """Nobody can say which limits count for a queue."""
     message = f'queue "{queue}" has no place in the hierarchy of queues: {why}; correct spec.parent'
-    return Verdict(step, NAME, Scope.QUEUE, NO_PLACE, message, tells_pods=True)
+    return Verdict(step, NAME, Scope.QUEUE, NO_PLACE, message, shown_as=ConditionReason.QUEUE_INVALID)
 
 
 def _named(queue: str, level: str) -> str:

@@ -13,9 +13,12 @@ from plugins.capacity.refusals import At, Short, exceeds, no_place, not_a_leaf, 
 from plugins.capacity.standing import NO_DEMAND, Standing
 from volsched.framework.callbacks import ABSTAIN, ANY_RUN, PERMIT, Ballot, Leeway, Vote
 from volsched.framework.demand import Demand
+from volsched.framework.quotas import capability_of
+from volsched.framework.usage import Dimension, left
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.queue import QueueInfo
+from volsched.model.resources import MAX_AMOUNT, PODS, UNLIMITED
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Shortfall, Step, Verdict
 
@@ -31,6 +34,32 @@ class Rules:
         self._cluster = cluster
         self._standing = standing
         self._demand = demand
+
+    def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
+        """Return what a queue may have, deserves, holds and has left, of what it or its jobs say anything about."""
+        due, sums = self._standing.due(queue.name), self._demand.queues().get(queue.name, NO_DEMAND)
+        held, said = self._standing.held.by(queue.name), capability_of(queue)
+        names = {*said, *due.deserved, *due.guarantee, *held, *sums.reserved} - {PODS}
+        return {
+            name: Dimension(
+                _limited(self._standing.limit(queue.name, name)),
+                held.get(name, 0),
+                sums.reserved.get(name, 0),
+                _limited(min(self._headroom(level, name) for level in self._standing.levels(queue.name))),
+                due.deserved.get(name),
+                due.guarantee.get(name),
+            )
+            for name in sorted(names)
+        }
+
+    def _headroom(self, level: str, name: str) -> int:
+        most = self._standing.limit(level, name)
+        return left(most, self._taken(level, name)) if most < MAX_AMOUNT else UNLIMITED
+
+    def _taken(self, level: str, name: str) -> int:
+        """Return what a queue holds or has reserved, beyond what its jobs could do without."""
+        held, sums = self._standing.held.by(level), self._demand.queues().get(level, NO_DEMAND)
+        return max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0))
 
     # -- order --------------------------------------------------------------------------------------------------------
 
@@ -59,14 +88,8 @@ class Rules:
         least = job.min_resources
         if least is None:
             return ABSTAIN
-        demands = self._demand.queues()
         for level in self._standing.levels(job.queue):
-            held, sums = self._standing.held.by(level), demands.get(level, NO_DEMAND)
-            taken = {
-                name: max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0))
-                for name in least
-            }
-            short = self._short(level, least, taken)
+            short = self._short(level, least, {name: self._taken(level, name) for name in least})
             if short:
                 return Ballot(Vote.REJECT, not_let_in(level, short))
         return PERMIT
@@ -113,3 +136,7 @@ class Rules:
             if amount and taken.get(name, 0) + amount > most:
                 found.append(Shortfall(name, amount, taken.get(name, 0), most))
         return tuple(found)
+
+
+def _limited(amount: int) -> int | None:
+    return amount if amount < MAX_AMOUNT else None

@@ -2,16 +2,18 @@
 
 For each job::
 
-    minimum   cards: what its PodGroup's annotation says until its pods exist, then what they ask for (*ours*: while
-              fewer than minAvailable pods exist, the larger of the two for each list; a pod without a card changes
-              nothing);
-              cpu and memory: minResources, none for a job with cards that are spared them (*ours*: while it has no
-              pods and says nothing of cards, those in minResources may be named by its pods, who are asked in turn)
-    wanted    minimum less what the job holds
+    minimum   once the pods of its minimum exist, the cheapest of them (see ``minimum``); before, what is declared:
+              cards in its PodGroup's annotation, cpu and memory in minResources, none for a job with cards that are
+              spared them (*ours*: while it has no pods and says nothing of cards, those in minResources may be named by
+              its pods, who are asked in turn). A pod whose cards nobody can tell does not count as there.
+    wanted    minimum less what the job holds: the cheapest of the pods that it lacks beside those that have started
     reserved  what is wanted by a job that is admitted, its gated pods left out
-    elastic   cpu and memory that it holds beyond its minimum
+    elastic   cpu and memory that its pods hold beyond the cheapest minimum of them
 
-Counted anew for jobs that changed, when the figures are next read.
+Cards that a job holds beyond its minimum are not elastic: nobody gives them back.
+
+Counted anew for jobs that changed, when the figures are next read. When a job then holds and has reserved less than
+before, jobs that were not admitted are worth another look.
 """
 
 from __future__ import annotations
@@ -19,32 +21,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.requests import JobRequest, Names, Wish, job_request_of
+from plugins.capacity_card.ledger import Ledger
+from plugins.capacity_card.minimum import NOTHING, Kind, Wanted, cheapest, need_of
+from plugins.capacity_card.requests import JobRequest, Names, job_request_of
 from volsched.model.cluster import Cluster
+from volsched.model.errors import FieldError
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
 from volsched.model.resources import CPU, MEMORY, Resources
-from volsched.model.status import IS_ALLOCATED
+from volsched.model.status import IS_ALLOCATED, IS_CHOSEN, IS_READY, TaskStatus
+from volsched.model.task import TaskInfo
 from volsched.model.template import TaskTemplate
-
-
-class Wanted(NamedTuple):
-    """Milli-cores, bytes, and milli-cards by list of names."""
-
-    cpu: int = 0
-    memory: int = 0
-    cards: Mapping[Names, int] = MappingProxyType({})
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is wanted."""
-        return not (self.cpu or self.memory or any(self.cards.values()))
-
-
-NOTHING: Final = Wanted()
 
 
 @dataclass(slots=True)
@@ -77,18 +65,61 @@ class Sums:
         _count(self.pending, share.pending, by)
 
 
+class Promised(NamedTuple):
+    """Milli-cores, bytes and milli-cards that a job holds or has reserved."""
+
+    cpu: int
+    memory: int
+    cards: int
+
+    def is_less_than(self, other: Promised) -> bool:
+        """Whether it is less of anything."""
+        return any(mine < theirs for mine, theirs in zip(self, other, strict=True))
+
+
 class _Share(NamedTuple):
-    """What one job adds to its queue."""
+    """What one job adds to its queue; ``promised`` is what it keeps from others."""
 
     queue: str
     reserved: Wanted
     elastic_cpu: int
     elastic_memory: int
     pending: Mapping[Names, int]
+    promised: Promised
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it adds nothing."""
+        return self.reserved.is_empty and not (self.elastic_cpu or self.elastic_memory or self.pending)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """The pods of a job without a node that say what they want, alike ones together: those with gates, the others.
+
+    ``started`` are pods by role that have started, or are about to: they count as holding what they want.
+    """
+
+    started: Counter[str]
+    gated: tuple[Kind, ...]
+    others: tuple[Kind, ...]
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """All of them."""
+        return self.gated + self.others
+
+    @property
+    def wishes(self) -> dict[Names, int]:
+        """Milli-cards that they want, by list."""
+        found: dict[Names, int] = {}
+        for kind in self.kinds:
+            if kind.wish is not None:
+                found[kind.wish.names] = found.get(kind.wish.names, 0) + kind.count * kind.wish.amount
+        return found
 
 
 _NONE: Final = Sums()
-_NO_CARDS: Final[Mapping[Names, int]] = MappingProxyType({})
 
 
 class Demands:
@@ -143,39 +174,47 @@ class Demands:
         if not changed:
             return
         for key, job in changed.items():
-            self._forget(key)
+            before = self._forget(key)
             if key in self._cluster.jobs:
                 self.request(job)  # whatever becomes of the job, it is told what is wrong there
-                self._count(job)
+                promised = self._count(job)
+                if before is not None and promised.is_less_than(before.promised):
+                    self._cluster.relief += 1
             else:
                 self._requests.pop(key, None)
                 self._faulty.pop(key, None)
         changed.clear()
         self.version += 1
 
-    def _forget(self, key: str) -> None:
+    def _forget(self, key: str) -> _Share | None:
         share = self._shares.pop(key, None)
         if share is not None:
             self._sums[share.queue].add(share, -1)
+        return share
 
-    def _count(self, job: JobInfo) -> None:
-        pending = self._pending(job)
-        least_cpu, least_memory = self._minimum(job)
-        held = self._ledger.held(job)
-        share = _Share(
+    def _count(self, job: JobInfo) -> Promised:
+        share = self._share(job)
+        if not share.is_empty:
+            self._shares[job.key] = share
+            sums = self._sums.get(job.queue)
+            if sums is None:
+                sums = self._sums[job.queue] = Sums()
+            sums.add(share, 1)
+        return share.promised
+
+    def _share(self, job: JobInfo) -> _Share:
+        waiting, held = self._waiting(job), self._ledger.held(job)
+        reserved = self._reserved(job, waiting) if _is_admitted(job) else NOTHING
+        minimum = self._least_held(job)
+        cards = sum(held.cards.values()) + sum(reserved.cards.values())
+        return _Share(
             job.queue,
-            self._without_gated(job, self._wanted(job, pending)) if _is_admitted(job) else NOTHING,
-            max(0, held.cpu - least_cpu),
-            max(0, held.memory - least_memory),
-            pending,
+            reserved,
+            max(0, held.cpu - minimum.cpu),
+            max(0, held.memory - minimum.memory),
+            waiting.wishes,
+            Promised(held.cpu + reserved.cpu, held.memory + reserved.memory, cards),
         )
-        if share.reserved.is_empty and not (share.elastic_cpu or share.elastic_memory or share.pending):
-            return
-        self._shares[job.key] = share
-        sums = self._sums.get(job.queue)
-        if sums is None:
-            sums = self._sums[job.queue] = Sums()
-        sums.add(share, 1)
 
     # -- one job ------------------------------------------------------------------------------------------------------
 
@@ -203,14 +242,44 @@ class Demands:
 
     def wanted(self, job: JobInfo) -> Wanted:
         """What a job wants of its minimum beyond what it holds."""
-        return self._wanted(job, self._pending(job))
+        waiting = self._waiting(job)
+        need = need_of(job, waiting.started)
+        if need.can_be_had(_by_role(waiting.kinds)):
+            return cheapest(need, waiting.kinds)
+        return self._declared(job)
 
-    def _wanted(self, job: JobInfo, pending: Mapping[Names, int]) -> Wanted:
+    def _reserved(self, job: JobInfo, waiting: _Waiting) -> Wanted:
+        """The same without its gated pods, which are as good as started."""
+        if not need_of(job, waiting.started).can_be_had(_by_role(waiting.kinds)):
+            return _without(self._declared(job), waiting.gated)
+        need = need_of(job, waiting.started + _by_role(waiting.gated))
+        return cheapest(need, waiting.others)
+
+    def _waiting(self, job: JobInfo) -> _Waiting:
+        started, with_roles = _started(job), job.judges_roles
+        alike: Counter[tuple[bool, str, TaskTemplate]] = Counter()
+        for task in job.waiting.values():
+            role = task.role if with_roles else ""
+            if task.ungated:
+                started[role] += 1
+            else:
+                alike[bool(task.gated), role, task.template] += 1
+        gated: list[Kind] = []
+        others: list[Kind] = []
+        for (is_gated, role, template), count in alike.items():
+            wish = self._ledger.wants.wish(template)
+            if not isinstance(wish, FieldError):
+                (gated if is_gated else others).append(Kind(role, self._ledger.wants.of(template), wish, count))
+        return _Waiting(started, tuple(gated), tuple(others))
+
+    def _declared(self, job: JobInfo) -> Wanted:
+        """What a job's PodGroup says that it wants, less what it holds."""
         held = self._ledger.held(job)
-        cpu, memory = self._minimum(job)
-        return Wanted(max(0, cpu - held.cpu), max(0, memory - held.memory), self._wanted_cards(job, held, pending))
+        cpu, memory = self._declared_minimum(job)
+        cards = _less(self.request(job).wants, {(card,): amount for card, amount in held.cards.items()})
+        return Wanted(max(0, cpu - held.cpu), max(0, memory - held.memory), cards)
 
-    def _minimum(self, job: JobInfo) -> tuple[int, int]:
+    def _declared_minimum(self, job: JobInfo) -> tuple[int, int]:
         least = job.min_resources
         if least is None or (self._spares_cpu and self._has_cards(job)):
             return 0, 0
@@ -224,46 +293,42 @@ class Demands:
         least = job.min_resources or Resources.EMPTY
         return any(least.get(resource, 0) for resource in self._ledger.catalogue.resources.values())
 
-    def _wanted_cards(self, job: JobInfo, held: Account, pending: Mapping[Names, int]) -> Mapping[Names, int]:
-        if (pending or held.cards) and len(job.tasks) >= job.min_available:
-            return pending
-        said = self.request(job).wants
-        if not said:
-            return pending
-        asked = Counter(pending)
-        asked.update({(card,): amount for card, amount in held.cards.items()})
-        return Counter(_less(said, asked)) + Counter(pending)
+    def _least_held(self, job: JobInfo) -> Wanted:
+        """What the cheapest minimum of those pods holds that have started; all of it when they are no more."""
+        held = self._ledger.held(job)
+        if not (held.cpu or held.memory) or job.placed_count + job.pipelined_count <= job.min_available:
+            return Wanted(held.cpu, held.memory)
+        alike = Counter((task.role, task.template) for task in job.tasks.values() if _holds(task))
+        kinds = [Kind(role, self._ledger.wants.of(template), None, count) for (role, template), count in alike.items()]
+        return cheapest(need_of(job, Counter()), kinds)
 
-    def _pending(self, job: JobInfo) -> Mapping[Names, int]:
-        """What pods without a node want, those aside that count as holding it."""
-        if not job.waiting:
-            return _NO_CARDS
-        templates: dict[TaskTemplate, int] = {}
-        for task in job.waiting.values():
-            if not task.ungated:
-                templates[task.template] = templates.get(task.template, 0) + 1
-        found: dict[Names, int] = {}
-        for template, count in templates.items():
-            wish = self._wish(template)
-            if wish is not None:
-                found[wish.names] = found.get(wish.names, 0) + count * wish.amount
-        return found
 
-    def _wish(self, template: TaskTemplate) -> Wish | None:
-        wish = self._ledger.wants.wish(template)
-        return wish if isinstance(wish, Wish) else None
+def _started(job: JobInfo) -> Counter[str]:
+    """Pods by role that hold room, were promised it, or are done; without roles that count, all are of one."""
+    if not job.judges_roles:
+        return Counter({"": job.ready_count + job.pipelined_count})
+    return Counter(task.role for task in job.tasks.values() if IS_READY[task.status] or IS_CHOSEN[task.status])
 
-    def _without_gated(self, job: JobInfo, wanted: Wanted) -> Wanted:
-        gated = [task for task in job.waiting.values() if task.gated]
-        if not gated:
-            return wanted
-        cpu, memory, cards = wanted.cpu, wanted.memory, dict(wanted.cards)
-        for task in gated:
-            want, wish = self._ledger.wants.of(task.template), self._wish(task.template)
-            cpu, memory = max(0, cpu - want.cpu), max(0, memory - want.memory)
-            if wish is not None and wish.names in cards:
-                cards[wish.names] = max(0, cards[wish.names] - wish.amount)
-        return Wanted(cpu, memory, cards)
+
+def _holds(task: TaskInfo) -> bool:
+    return IS_CHOSEN[task.status] or (task.ungated and task.status is TaskStatus.PENDING)
+
+
+def _by_role(kinds: tuple[Kind, ...]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for kind in kinds:
+        found[kind.role] += kind.count
+    return found
+
+
+def _without(wanted: Wanted, kinds: tuple[Kind, ...]) -> Wanted:
+    """What is left when some pods do not count."""
+    cpu, memory, cards = wanted.cpu, wanted.memory, dict(wanted.cards)
+    for kind in kinds:
+        cpu, memory = max(0, cpu - kind.count * kind.want.cpu), max(0, memory - kind.count * kind.want.memory)
+        if kind.wish is not None and kind.wish.names in cards:
+            cards[kind.wish.names] = max(0, cards[kind.wish.names] - kind.count * kind.wish.amount)
+    return Wanted(cpu, memory, cards)
 
 
 def _is_admitted(job: JobInfo) -> bool:

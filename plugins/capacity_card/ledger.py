@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 from plugins.capacity_card.catalogue import NO_KIND, Catalogue
 from plugins.capacity_card.limits import Limit, Limits
@@ -20,41 +20,46 @@ from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.queue import QueueInfo
-from volsched.model.status import HOLDS_ROOM, IS_CHOSEN, TaskStatus
+from volsched.model.resources import accumulate
+from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, IS_CHOSEN, TaskStatus
 from volsched.model.task import TaskInfo
+
+K = TypeVar("K")
+Placed: TypeAlias = tuple[str, str]
+"""A card, and the workload of those who hold it."""
 
 
 @dataclass(slots=True)
 class Account:
-    """Milli-cores, bytes, and milli-cards by name without zeros. ``version`` changes with any of them."""
+    """Milli-cores, bytes, and milli-cards by name without zeros. ``version`` changes with any of them.
+
+    ``placed`` are those of the cards that tasks hold which stand allocated, by card and workload (online or offline):
+    without promised room and lifted gates.
+    """
 
     cpu: int = 0
     memory: int = 0
     cards: dict[str, int] = field(default_factory=dict)
+    placed: dict[Placed, int] = field(default_factory=dict)
     version: int = 0
 
-    def charge(self, want: Want, seat: Seat | None, by: int) -> None:
-        """Add what a task counts for, or take it off."""
+    def charge(self, want: Want, seat: Seat | None, by: int, placed: str) -> None:
+        """Add what a task counts for, or take it off; ``placed`` is its workload if it stands allocated, else empty."""
         self.cpu += by * want.cpu
         self.memory += by * want.memory
         self.version += 1
         if seat is not None:
-            self._add_card(seat.card, by * seat.amount)
+            _add(self.cards, seat.card, by * seat.amount)
+            if placed:
+                _add(self.placed, (seat.card, placed), by * seat.amount)
 
     def add(self, other: Account, by: int) -> None:
         """Add all of another account, or take it off."""
         self.cpu += by * other.cpu
         self.memory += by * other.memory
         self.version += 1
-        for name, amount in other.cards.items():
-            self._add_card(name, by * amount)
-
-    def _add_card(self, name: str, amount: int) -> None:
-        left = self.cards.get(name, 0) + amount
-        if left:
-            self.cards[name] = left
-        else:
-            self.cards.pop(name, None)
+        accumulate(self.cards, other.cards, by)
+        accumulate(self.placed, other.placed, by)
 
     @property
     def is_zero(self) -> bool:
@@ -74,15 +79,20 @@ _NOTHING: Final = Account()
 
 
 class Ledger(Observer):
-    """Follows the cluster. ``catalogue`` and ``limits`` are kept up to date by it."""
+    """Follows the cluster. ``catalogue`` and ``limits`` are kept up to date by it.
+
+    ``changed_jobs``, ``changed_nodes`` and ``changed_placed`` (queues whose placed tasks hold other cards) are for
+    whoever reads them to clear.
+    """
 
     def __init__(self, cluster: Cluster, *, spares_cpu: bool, is_strict: bool, is_hierarchical: bool) -> None:
         self._cluster = cluster
         self.catalogue = Catalogue(cluster)
-        self.limits = Limits(cluster, is_hierarchical=is_hierarchical)
+        self.limits = Limits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
         self.wants = Wants(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)
         self.changed_jobs: dict[str, JobInfo] = dict(cluster.jobs)
         self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
+        self.changed_placed: dict[str, None] = {}
         self.version = 0
         self._own: dict[str, Account] = {}
         self._below: dict[str, Account] = {}
@@ -130,6 +140,10 @@ class Ledger(Observer):
         """Return how much more of a card all limits allow, in milli-cards; below zero when one is exceeded."""
         return min(limit.card(card) - self.account(limit.queue).cards.get(card, 0) for limit in chain)
 
+    def levels(self, queue: str) -> tuple[str, ...]:
+        """The queues in which a queue counts: itself, and in a hierarchy those above it."""
+        return tuple(limit.queue for limit in self.limits.chain(queue)) or (queue,)
+
     def accounts(self) -> Iterator[Account]:
         """Every account there is: of jobs, of queues, of subtrees."""
         yield from (holding.account for holding in self._holdings.values())
@@ -152,9 +166,10 @@ class Ledger(Observer):
             return
         self.changed_jobs[job.key] = job
         if counted:
-            self._charge(job, want, self._leave_seat(task) if want.names else None, -1)
+            self._charge(job, want, self._leave_seat(task) if want.names else None, -1, _placed(task, before))
         if counts:
-            self._charge(job, want, self._take_seat(task, want) if want.names else None, 1)
+            seat = self._take_seat(task, want) if want.names else None
+            self._charge(job, want, seat, 1, _placed(task, status))
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Charge equal tasks of one job, those on the same card together."""
@@ -162,18 +177,18 @@ class Ledger(Observer):
         if job is None:
             return
         self.changed_jobs[job.key] = job
-        by_kind: dict[int, list[TaskInfo]] = {}
-        node, alike = None, list[TaskInfo]()
+        by_kind: dict[tuple[int, str], list[TaskInfo]] = {}
+        node, workload, alike = None, "", list[TaskInfo]()
         for task in tasks:
-            if task.node is not node and task.node is not None:
-                node = task.node
+            if (task.node is not node or task.workload != workload) and task.node is not None:
+                node, workload = task.node, task.workload
                 self._note_node(node)
-                alike = by_kind.setdefault(self.catalogue.kind_of(node), [])
+                alike = by_kind.setdefault((self.catalogue.kind_of(node), workload), [])
             alike.append(task)
-        for kind, alike in by_kind.items():
+        for (kind, workload), alike in by_kind.items():
             seat = self.wants.seat(alike[0].template, kind)
             self._sit(alike, seat)
-            self._charge(job, want, seat, len(alike))
+            self._charge(job, want, seat, len(alike), workload)
 
     def _note_node(self, node: NodeInfo | None) -> None:
         """Remember a node of which other cards may be idle now."""
@@ -188,9 +203,9 @@ class Ledger(Observer):
         self.changed_jobs[job.key] = job
         want = self.wants.of(task.template)
         if counts:
-            self._charge(job, want, self._take_seat(task, want) if want.names else None, 1)
+            self._charge(job, want, self._take_seat(task, want) if want.names else None, 1, "")
         else:
-            self._charge(job, want, self._leave_seat(task) if want.names else None, -1)
+            self._charge(job, want, self._leave_seat(task) if want.names else None, -1, "")
 
     def _take_seat(self, task: TaskInfo, want: Want) -> Seat | None:
         seat = self._open_seat(task) if task.status is TaskStatus.PENDING else None
@@ -226,26 +241,29 @@ class Ledger(Observer):
 
     def _charge_all(self, tasks: Iterable[TaskInfo]) -> None:
         """Charge what stood before anybody followed it, equal tasks of a job on nodes of a kind together."""
-        groups: dict[tuple[str, int, int], list[TaskInfo]] = {}
+        groups: dict[tuple[str, int, int, str], list[TaskInfo]] = {}
         for task in tasks:
             if task.job is not None and IS_CHOSEN[task.status]:
-                groups.setdefault((task.job.key, task.template.id, self._kind(task)), []).append(task)
+                key = (task.job.key, task.template.id, self._kind(task), _placed(task, task.status))
+                groups.setdefault(key, []).append(task)
             elif task.ungated and task.status is TaskStatus.PENDING:
                 self.task_ungated(task, counts=True)
-        for (_, _, kind), alike in groups.items():
+        for (_, _, kind, placed), alike in groups.items():
             first = alike[0]
             seat = self.wants.seat(first.template, kind)
             self._sit(alike, seat)
             if first.job is not None:
-                self._charge(first.job, self.wants.of(first.template), seat, len(alike))
+                self._charge(first.job, self.wants.of(first.template), seat, len(alike), placed)
 
-    def _charge(self, job: JobInfo, want: Want, seat: Seat | None, by: int) -> None:
+    def _charge(self, job: JobInfo, want: Want, seat: Seat | None, by: int, placed: str) -> None:
         holding = self._holdings.get(job.key)
         if holding is None:
             holding = self._holdings[job.key] = Holding(job.queue)
-        holding.account.charge(want, seat, by)
+        holding.account.charge(want, seat, by, placed)
         for account in self._charged(holding.queue):
-            account.charge(want, seat, by)
+            account.charge(want, seat, by, placed)
+        if seat is not None and placed:
+            self.changed_placed[holding.queue] = None
         self.version += 1
 
     def _charged(self, queue: str) -> list[Account]:
@@ -258,9 +276,7 @@ class Ledger(Observer):
         return [own, *(_of(self._below, name) for name in self._above(queue))]
 
     def _above(self, queue: str) -> tuple[str, ...]:
-        if not self.limits.is_hierarchical:
-            return ()
-        return tuple(limit.queue for limit in self.limits.chain(queue)) or (queue,)
+        return self.levels(queue) if self.limits.is_hierarchical else ()
 
     # -- jobs and queues ----------------------------------------------------------------------------------------------
 
@@ -280,6 +296,8 @@ class Ledger(Observer):
     def _shift(self, holding: Holding, by: int) -> None:
         for account in self._charged(holding.queue):
             account.add(holding.account, by)
+        if holding.account.placed:
+            self.changed_placed[holding.queue] = None
         self.version += 1
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
@@ -306,6 +324,7 @@ class Ledger(Observer):
         known = self.catalogue.version
         self.changed_nodes[node.name] = node
         if self.catalogue.put(node):
+            self.limits.stock_changed()
             self._seat_again(node.tasks.values())
         self._seat_lost(known)
 
@@ -314,6 +333,7 @@ class Ledger(Observer):
         known = self.catalogue.version
         self.changed_nodes[node.name] = node
         self.catalogue.remove(node)
+        self.limits.stock_changed()
         self._seat_lost(known)
 
     def _seat_lost(self, known: int) -> None:
@@ -325,8 +345,22 @@ class Ledger(Observer):
         for task in list(tasks):
             job, want = task.job, self.wants.of(task.template)
             if job is not None and want.names and _counts(task):
-                self._charge(job, want, self._leave_seat(task), -1)
-                self._charge(job, want, self._take_seat(task, want), 1)
+                placed = _placed(task, task.status)
+                self._charge(job, want, self._leave_seat(task), -1, placed)
+                self._charge(job, want, self._take_seat(task, want), 1, placed)
+
+
+def _add(cards: dict[K, int], key: K, amount: int) -> None:
+    left = cards.get(key, 0) + amount
+    if left:
+        cards[key] = left
+    else:
+        cards.pop(key, None)
+
+
+def _placed(task: TaskInfo, status: TaskStatus) -> str:
+    """The workload of a task if it stands allocated with this status, else empty."""
+    return task.workload if IS_ALLOCATED[status] else ""
 
 
 def _counts(task: TaskInfo) -> bool:

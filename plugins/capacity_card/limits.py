@@ -2,17 +2,18 @@
 
 What a queue does not name it may not hold (*ours*: that is 0, for cpu and memory as for cards). The quotas of all
 queues together may be more than the cluster has, and a quota less than what its queue holds; then nothing more is let
-in. With ``is_hierarchical`` an ancestor limits what its subtree holds, in what it names: cards when it has the
-annotation, cpu and memory when its capability has them.
+in. What other queues are guaranteed is left for them (``guarantees``). With ``is_hierarchical`` an ancestor limits what
+its subtree holds, in what it names: cards when it has the annotation, cpu and memory when its capability has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from plugins.capacity_card.quota import CARD_QUOTA, CardQuota, quota_of
+from plugins.capacity_card.guarantees import Guarantees
+from plugins.capacity_card.quota import CARD_QUOTA, OF_QUEUES, CardQuota, Cards, quota_of
 from volsched.model.cluster import Cluster
 from volsched.model.quantity import UNLIMITED
 from volsched.model.queue import QueueInfo
@@ -25,7 +26,8 @@ ROOT: Final = "root"
 class Limit:
     """What one queue may hold: milli-cores, bytes, milli-cards by name.
 
-    ``other`` counts for a card that is not named. ``is_empty``: the queue says nothing at all, not even 0.
+    ``other`` counts for a card that is not named. ``left`` is what guarantees of other queues leave of cards, where
+    they have any. ``is_empty``: the queue says nothing at all, not even 0.
     """
 
     queue: str
@@ -34,10 +36,16 @@ class Limit:
     cards: Mapping[str, int]
     other: int = 0
     is_empty: bool = False
+    left: Cards = field(default_factory=dict)
 
     def card(self, name: str) -> int:
-        """The quota of a card."""
-        return self.cards.get(name, self.other)
+        """How much of a card the queue may hold."""
+        quota = self.cards.get(name, self.other)
+        return min(quota, self.left.get(name, quota)) if self.left else quota
+
+    def yields(self, name: str) -> bool:
+        """Whether it is for what others are guaranteed of a card that the queue may not hold all of its quota."""
+        return self.card(name) < self.cards.get(name, self.other)
 
 
 def own_limit(queue: QueueInfo, quota: CardQuota) -> Limit:
@@ -54,15 +62,20 @@ def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, says_cards: bool) -> L
 
 
 class Limits:
-    """The limits of all queues; ``version`` changes with any of them, with queues coming, going and moving."""
+    """The limits of all queues; ``version`` changes with any of them, with queues coming, going and moving.
 
-    def __init__(self, cluster: Cluster, *, is_hierarchical: bool) -> None:
+    ``there`` is what the cluster has of each card, and may change: say so (``stock_changed``).
+    """
+
+    def __init__(self, cluster: Cluster, there: Cards, *, is_hierarchical: bool) -> None:
         self._cluster = cluster
+        self._there = there
         self.is_hierarchical = is_hierarchical
         self._quotas: dict[str, CardQuota] = {}
         self._said: dict[str, Hashable] = {}
         self._chains: dict[str, tuple[Limit, ...]] = {}
         self._faulty: dict[str, QueueInfo] = {}
+        self._guarantees: Guarantees | None = None
         self.version = 0
         for queue in cluster.queues.values():
             self.put(queue)
@@ -86,9 +99,26 @@ class Limits:
         self._faulty.pop(queue.name, None)
         self._changed()
 
+    def stock_changed(self) -> None:
+        """Take it that the cluster has other cards: that counts where any are guaranteed."""
+        if self.guarantees.are_any:
+            self._changed()
+
     def _changed(self) -> None:
         self._chains.clear()
+        self._guarantees = None
         self.version += 1
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """What each queue is guaranteed."""
+        if self._guarantees is None:
+            self._guarantees = Guarantees(self._cluster.queues, self._quotas, is_hierarchical=self.is_hierarchical)
+        return self._guarantees
+
+    def said(self, name: str) -> CardQuota:
+        """All that a queue says of cards."""
+        return self._quotas.get(name, CardQuota())
 
     def take_faults(self) -> list[tuple[QueueInfo, str]]:
         """What is wrong in annotations of queues; each once, and again when it is something else."""
@@ -100,8 +130,7 @@ class Limits:
 
     def quota(self, name: str) -> Mapping[str, int]:
         """The card quotas of a queue."""
-        found = self._quotas.get(name)
-        return found.cards if found is not None else {}
+        return self.said(name).cards
 
     def chain(self, name: str) -> tuple[Limit, ...]:
         """All limits that hold for what is charged to a queue, its own first."""
@@ -111,21 +140,38 @@ class Limits:
         return found
 
     def _limits(self, name: str) -> Iterator[Limit]:
-        queues, seen = self._cluster.queues, set[str]()
-        while name in queues and name not in seen:
-            queue, quota = queues[name], self._quotas.get(name, CardQuota())
-            if seen:
-                yield ancestor_limit(queue, quota, says_cards=CARD_QUOTA in queue.annotations)
-            else:
-                yield own_limit(queue, quota)
+        above: list[Limit] = []
+        for level in reversed(self._names(name)):
+            limit = self._limit(level, is_own=level == name)
+            above.append(replace(limit, left=self._left(level, above)))
+        return reversed(above)
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        """A queue, and in a hierarchy those above it that there are."""
+        queues, found = self._cluster.queues, dict[str, None]()
+        while name in queues and name not in found:
+            found[name] = None
             if not self.is_hierarchical:
-                return
-            seen.add(name)
-            name = queue.parent
+                break
+            name = queues[name].parent
+        return tuple(found)
+
+    def _limit(self, name: str, *, is_own: bool) -> Limit:
+        queue, quota = self._cluster.queues[name], self.said(name)
+        if is_own:
+            return own_limit(queue, quota)
+        return ancestor_limit(queue, quota, says_cards=CARD_QUOTA in queue.annotations)
+
+    def _left(self, name: str, above: list[Limit]) -> Cards:
+        """What others' guarantees leave a queue of what there is, and of what queues above it may hold."""
+        kept = self.guarantees.of_others(name)
+        most = {card: min(self._there.get(card, 0), *(limit.card(card) for limit in above), UNLIMITED) for card in kept}
+        return {card: max(0, most[card] - amount) for card, amount in kept.items()}
 
 
 def _says(queue: QueueInfo) -> Hashable:
     """Everything of a queue that quotas and shares are made from."""
     amounts = (queue.capability, queue.deserved, queue.guarantee)
     listed = tuple(tuple(sorted(found.items())) for found in amounts)
-    return queue.annotations.get(CARD_QUOTA), queue.parent, queue.priority, listed
+    texts = tuple(queue.annotations.get(name) for name in OF_QUEUES)
+    return texts, queue.parent, queue.priority, queue.reclaimable, listed

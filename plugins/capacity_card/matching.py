@@ -4,8 +4,9 @@ A demand is an amount with the set of cards that would do. Demands can be met to
 their sets, those whose set lies inside it ask for no more than there is in it (Hall's condition). That is a flow from
 demands to cards, so it costs no more when lists overlap in odd ways.
 
-For one list alone this is the sum over its cards, used and asked for against what there is, cards that are held beyond
-their quota included; that is checked first, as its numbers are the ones to tell. What is outstanding in other lists may
+For one list alone this is the sum over its cards, used and asked for against what there is; that is checked first, as
+its numbers are the ones to tell. A card that is held beyond its quota is none that is left, and takes nothing of the
+others: whoever can be placed on one of these is let in. What is outstanding in other lists may
 ask for more than there is (a quota that shrank): a new demand is met when all of it can be had without taking from what
 the others can have.
 """
@@ -129,7 +130,7 @@ def first_unmet(room: Mapping[str, int], outstanding: Iterable[Demand], wanted: 
             continue
         demands.append((names, amount))
         asked = _asked_inside(names, demands)
-        if asked > sum(room.get(card, 0) for card in names):
+        if asked > sum(max(0, room.get(card, 0)) for card in names):
             return Unmet(names, amount, names, asked)
         if matching.add(names, amount):
             cards = matching.short_of(names)

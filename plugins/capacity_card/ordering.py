@@ -5,18 +5,23 @@ the list that it offers (100, 50, 25, 12.5 and so on), whatever is left of quota
 none, tells no nodes apart.
 
 Of queues the one of higher ``spec.priority`` goes first, then the one with the smaller share: the largest part of what
-it deserves that it holds of anything; what it deserves none of is passed over. A queue deserves, of cards, its quota
-within what the cluster has; of cpu and memory ``spec.deserved`` within what others' guarantees leave, and not less than
-its own guarantee.
+it deserves that it holds of anything; what it deserves none of is passed over. A queue deserves, of cards, what it says
+and is guaranteed; where no queue says what it deserves, its quota within what the cluster has, as in Volcano's design.
+Of cpu and memory it deserves ``spec.deserved`` within what others' guarantees leave, and not less than its own
+guarantee. A queue that says nothing while others do deserves no cards: if it deserves nothing else either, it comes
+after all that hold less than they deserve. In a hierarchy those queues are compared that stand right below the one
+where the ways up meet; equal ones by age, so that the order has no circles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 
 from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.quota import Cards
 from plugins.capacity_card.wants import Seat
 from volsched.framework.callbacks import Floats, Rows
 from volsched.framework.engine import FastEngine
@@ -29,6 +34,9 @@ from volsched.model.resources import CPU, MEMORY
 from volsched.model.task import TaskInfo
 
 BEST_SCORE = 100.0
+
+Place: TypeAlias = tuple[float, bool]
+"""The share of a queue, and whether it deserves nothing while others say what they deserve."""
 
 
 class NodeOrder:
@@ -61,20 +69,32 @@ class QueueOrder:
     def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
         self._cluster = cluster
         self._ledger = ledger
-        self._keys: dict[str, tuple[tuple[int, ...], tuple[int, float]]] = {}
+        self._shares: dict[str, tuple[tuple[int, ...], Place]] = {}
         self._deserved: dict[str, Account] = {}
         self._made_from: tuple[int, ...] = ()
+        self._are_said = False
 
-    def key(self, queue: QueueInfo) -> tuple[int, float]:
+    def key(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
         """The place of a queue; smaller goes first."""
-        deserved, account = self.deserved(), self._ledger.account(queue.name)
+        if not self._ledger.limits.is_hierarchical:
+            return -queue.priority, (self._place(queue.name),)
+        path = [(*self._place(name), *self._age(name)) for name in self._ledger.levels(queue.name)[::-1]]
+        return -queue.priority, tuple(path)
+
+    def _age(self, name: str) -> tuple[float, str]:
+        found = self._cluster.queues.get(name)
+        return (found.created if found is not None else 0.0), name
+
+    def _place(self, name: str) -> Place:
+        deserved, account = self.deserved(), self._ledger.account(name)
         state = (account.version, *self._made_from)
-        known = self._keys.get(queue.name)
+        known = self._shares.get(name)
         if known is not None and known[0] == state:
             return known[1]
-        key = -queue.priority, share(account, deserved.get(queue.name, Account()))
-        self._keys[queue.name] = state, key
-        return key
+        due = deserved.get(name, Account())
+        waits = due.is_zero and self._are_said
+        self._shares[name] = state, (1.0 if waits else share(account, due), waits)
+        return self._shares[name][1]
 
     def deserved(self) -> Mapping[str, Account]:
         """What each queue deserves, made anew when limits or the cluster changed."""
@@ -94,11 +114,16 @@ class QueueOrder:
             for name, queue in queues.items():
                 own = queue.guarantee.get(resource, 0)
                 setattr(found[name], resource, max(min(queue.deserved.get(resource, 0), free + own), own))
-        there = ledger.catalogue.totals
+        there, said = ledger.catalogue.totals, {name: ledger.limits.said(name) for name in queues}
+        self._are_said = any(quota.deserved is not None for quota in said.values())
         for name, account in found.items():
-            quota = ledger.limits.quota(name)
-            account.cards = {card: least for card, most in quota.items() if (least := min(most, there.get(card, 0)))}
+            due = said[name].deserved or {} if self._are_said else _within(said[name].cards, there)
+            account.cards = {card: amount for card, amount in due.items() if amount}
         return found
+
+
+def _within(quota: Cards, there: Cards) -> Cards:
+    return {card: min(most, there.get(card, 0)) for card, most in quota.items()}
 
 
 def share(held: Account, deserved: Account) -> float:

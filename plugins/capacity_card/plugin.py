@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.ordering import NodeOrder, QueueOrder
@@ -13,10 +14,14 @@ from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests import CARD_NAME
 from plugins.capacity_card.rules import Rules
 from plugins.capacity_card.series import CardSeries, by_list
+from plugins.capacity_card.stakes import CpuStakes
+from plugins.capacity_card.usage import usage_of
 from volsched.framework.arguments import Argument, ArgumentProblem
 from volsched.framework.callbacks import QueueAmounts
+from volsched.framework.elastic import Elastic
 from volsched.framework.reporter import about_group, about_node, about_queue
 from volsched.framework.session import Session
+from volsched.framework.usage import Usage
 from volsched.model.cluster import Cluster
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import CPU, MEMORY
@@ -44,9 +49,12 @@ class CapacityCardArguments:
 
 
 def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
-    """Warn of a weight that Volcano's plugin passes over in silence."""
+    """Warn of a weight that Volcano's plugin passes over in silence, and of what has another name by now."""
     if values[WEIGHT] <= 0:
         yield ArgumentProblem(WEIGHT, f"{WEIGHT} must be above 0; it counts as {DEFAULT_WEIGHT:g}", "warning")
+    if values[ANCESTORS]:
+        said = "is another name for the switch enableHierarchy; write enableHierarchy: true beside the plugin's name"
+        yield ArgumentProblem(ANCESTORS, f"{ANCESTORS} {said}", "warning")
 
 
 class CapacityCardPlugin:
@@ -54,6 +62,7 @@ class CapacityCardPlugin:
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
+    ASKING_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
     EXCLUDES: ClassVar[tuple[str, ...]] = ("capacity", "proportion")
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(
@@ -68,7 +77,7 @@ class CapacityCardPlugin:
             bare=True,
         ),
         Argument(STRICT, "bool", False, "Refuse pods that ask for cards and do not name them."),
-        Argument(ANCESTORS, "bool", False, "A queue's quota also limits all queues below it together."),
+        Argument(ANCESTORS, "bool", False, "Another name for the switch `enableHierarchy`."),
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -82,14 +91,16 @@ class CapacityCardPlugin:
 
     def on_session_open(self, session: Session) -> None:
         """Register everything, and tell what objects say wrongly."""
-        ledger = session.account(f"{NAME}.ledger", self._ledger)
+        above = session.minds_ancestors or self._arguments.checks_ancestors
+        ledger = session.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
         books = session.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments))
         rules = books.rules
         session.add_queue_order_fn(NAME, books.queues.key)
         session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
         session.add_allocatable_fn(NAME, rules.refusal, rules.leeway)
         session.add_preemptive_fn(NAME, rules.may_preempt)
-        session.add_pre_predicate_fn(NAME, rules.unreadable)
+        session.add_elastic_quota(NAME, books.cards)
+        session.add_elastic_quota(NAME, books.cpu, inside=False)
         session.add_predicate_fn(
             NAME, rules.offers, scope="static", vector=rules.offering_rows, applies=rules.names_cards
         )
@@ -110,26 +121,30 @@ class CapacityCardPlugin:
         session.add_event_handler(NAME, rules)
         session.add_run_fn(NAME, rules.longest_run, rules.allocate_run)
         session.add_queue_amounts_fn(NAME, books.amounts)
+        session.add_queue_holdings(NAME, books.allocated)
+        session.add_queue_usage_fn(NAME, books.usage)
         books.series.register(session, NAME, books.queues, rules)
         books.tell_faults(session)
 
-    def _ledger(self, cluster: Cluster) -> Ledger:
+    def _ledger(self, cluster: Cluster, *, above: bool) -> Ledger:
         told = self._arguments
-        return Ledger(
-            cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=told.checks_ancestors
-        )
+        return Ledger(cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above)
 
 
 class _Books:
     """Everything that is kept beside the ledger."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, arguments: CapacityCardArguments) -> None:
+        self._cluster = cluster
         self._ledger = ledger
         self._demands = Demands(cluster, ledger, spares_cpu=arguments.spares_cpu)
         self.rules = Rules(cluster, ledger, self._demands)
         self.nodes = NodeOrder(ledger, arguments.weight)
         self.queues = QueueOrder(cluster, ledger)
         self.series = CardSeries(cluster, ledger, self._demands)
+        self.allocated = AllocatedCards(ledger)
+        self.cards = Elastic(self.series.stakes)
+        self.cpu = Elastic(CpuStakes(cluster, ledger))
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""
@@ -137,6 +152,10 @@ class _Books:
         reserved = {CPU: sums.reserved_cpu, MEMORY: sums.reserved_memory, **by_list(sums.reserved)}
         may_hold = {name: queue.capability[name] for name in (CPU, MEMORY) if name in queue.capability}
         return QueueAmounts(_resources(self._ledger.own(queue.name)), reserved, {**may_hold, **quota})
+
+    def usage(self) -> Usage:
+        """What all queues may hold and hold, for people."""
+        return usage_of(self._cluster, self._ledger, self._demands, self.series.stakes)
 
     def tell_faults(self, session: Session) -> None:
         """Say on queues, PodGroups and nodes what is wrong in their annotations and labels."""

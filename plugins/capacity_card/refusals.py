@@ -6,16 +6,17 @@ them is in cores, bytes with a unit, and whole cards.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
 from plugins.capacity_card.limits import Limit
-from plugins.capacity_card.requests import Names
+from plugins.capacity_card.requests import Names, NoSuchCardError
+from volsched.model.errors import FieldError
 from volsched.model.quantity import UNLIMITED, format_amount
 from volsched.model.resources import CPU, MEMORY
-from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
 
 NAME: Final = "capacity-card"
 
@@ -24,6 +25,7 @@ NO_CAPABILITY: Final = "EmptyQueueCapability"
 NO_CPU: Final = "InsufficientCPUQuota"
 NO_MEMORY: Final = "InsufficientMemoryQuota"
 NO_CARDS: Final = "InsufficientScalarQuota"
+NOT_A_LEAF: Final = "NotALeafQueue"
 
 At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
 
@@ -56,10 +58,17 @@ class Short:
         return f"{self.resource}: requested {requested}, held {held}, quota {limit}"
 
 
-def unreadable_request(queue: str, why: str) -> Verdict:
-    """Nobody can say how many cards a pod wants."""
-    message = f"Get request resource failed, Queue <{queue}>, error: {why}"
-    return Verdict(Step.ALLOCATABLE, NAME, Scope.POD, NO_REQUEST, message)
+def unreadable_request(queue: str, why: FieldError) -> Verdict:
+    """Nobody can say how many cards a pod wants; where no node offers its card, it is such a node that is lacking."""
+    message = f"Get request resource failed, Queue <{queue}>, error: {why.message}"
+    shown_as = ConditionReason.UNSCHEDULABLE if isinstance(why, NoSuchCardError) else ConditionReason.INVALID_FIELD
+    return Verdict(Step.ALLOCATABLE, NAME, Scope.POD, NO_REQUEST, message, shown_as=shown_as)
+
+
+def not_a_leaf(queue: str, step: At) -> Verdict:
+    """Work belongs into queues that have none below them."""
+    message = f'queue "{queue}" has queues below it, and takes no work itself; use one of those'
+    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
 
 
 def empty_capability(limit: Limit, step: At) -> Verdict:
@@ -95,10 +104,16 @@ def short_of_cards(limit: Limit, names: Names, sentence: Short, details: Sequenc
     """
     numbers = (str(sentence.requested), str(sentence.total), str(sentence.limit))
     text = _sentence(limit.queue, f"<{'|'.join(names)}>", *numbers)
-    human = "; ".join(short.human() for short in details)
+    human = "; ".join([*(short.human() for short in details), *_kept_for_others(limit, names)])
     return Verdict(
         step, NAME, Scope.QUEUE, NO_CARDS, f"{text} ({human})", tuple(short.shortfall() for short in details)
     )
+
+
+def _kept_for_others(limit: Limit, names: Names) -> Iterator[str]:
+    kept = [name for name in names if limit.yields(name)]
+    if kept:
+        yield f"what other queues are guaranteed of {', '.join(kept)} is kept for them"
 
 
 def _sentence(queue: str, what: str, requested: str, total: str, capability: str) -> str:

@@ -23,6 +23,10 @@ Names: TypeAlias = tuple[str, ...]
 """Cards any one of which would do, the best first."""
 
 
+class NoSuchCardError(FieldError):
+    """No node offers any of the cards that a pod names."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobRequest:
     """Milli-cards that a job wants of each list of cards, and what is wrong in the annotation.
@@ -79,7 +83,7 @@ def wish_of(names: Names, request: Mapping[str, int], resources: Mapping[str, st
     """
     known = {name: resources[name] for name in names if name in resources}
     if not known:
-        raise FieldError(NAME_PATH, f"no resource name found for card <{joined(names)}>")
+        raise NoSuchCardError(NAME_PATH, f"no resource name found for card <{joined(names)}>")
     if len(set(known.values())) > 1:
         said = ", ".join(f"<{name}> is {resource}" for name, resource in known.items())
         raise FieldError(NAME_PATH, f"the cards of a list must be of one resource, and {said}")

@@ -19,15 +19,17 @@ from typing import Final, cast
 import numpy as np
 
 from plugins.capacity_card import refusals
-from plugins.capacity_card.demands import Demands, Sums, Wanted
+from plugins.capacity_card.demands import Demands, Sums
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.limits import Limit
 from plugins.capacity_card.matching import Unmet, first_unmet
+from plugins.capacity_card.minimum import Wanted
 from plugins.capacity_card.refusals import NAME, Short
 from plugins.capacity_card.requests import Names, Wish
 from plugins.capacity_card.wants import Seat, Want
 from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Mask, Rows, Vote
 from volsched.framework.engine import FastEngine
+from volsched.framework.queuetree import QueueTree
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import JobInfo
@@ -48,6 +50,7 @@ class Rules:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands
+        self._tree = QueueTree(cluster)
         self._known: dict[tuple[str, int], tuple[tuple[int, ...], Verdict]] = {}
         self._no_card: dict[Names, Verdict] = {}
         self._no_quota: dict[str, Verdict] = {}
@@ -60,6 +63,8 @@ class Rules:
 
     def vote(self, job: JobInfo) -> Ballot:
         """Admit a job whose minimum fits beside what is held and reserved."""
+        if self._has_children(job.queue):
+            return Ballot(Vote.REJECT, refusals.not_a_leaf(job.queue, Step.ENQUEUE))
         wanted = self._demands.wanted(job)
         if wanted.is_empty:
             return PERMIT
@@ -104,7 +109,7 @@ class Rules:
         """Say how many such tasks a queue may take on, of all cards of their list together."""
         wish, want = self._ledger.wants.wish(task.template), self._ledger.wants.of(task.template)
         chain = self._ledger.limits.chain(queue.name)
-        if isinstance(wish, FieldError):
+        if isinstance(wish, FieldError) or self._has_children(queue.name):
             most = 0
         else:
             cards = ANY_RUN if wish is None else sum(run for run in self._runs_of_cards(chain, wish) if run > 0)
@@ -113,6 +118,8 @@ class Rules:
 
     def _refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         """Kept for tasks that are alike while no account has moved."""
+        if self._has_children(queue.name):
+            return refusals.not_a_leaf(queue.name, Step.ALLOCATABLE)
         limits, catalogue = self._ledger.limits, self._ledger.catalogue
         chain = limits.chain(queue.name)
         state = (limits.version, catalogue.version, *[self._ledger.account(limit.queue).version for limit in chain])
@@ -126,6 +133,10 @@ class Rules:
                 self._known.clear()
             known = self._known[key] = state, self._say(queue.name, chain, task)
         return known[1]
+
+    def _has_children(self, queue: str) -> bool:
+        """Whether in a hierarchy a queue has others below it, and so takes no work itself."""
+        return self._ledger.limits.is_hierarchical and self._tree.is_parent(queue)
 
     def _has_room(self, chain: Sequence[Limit], want: Want, wish: Wish | None) -> bool:
         for limit in chain:
@@ -144,7 +155,7 @@ class Rules:
     def longest_run(self, queue: QueueInfo, task: TaskInfo) -> int:
         """Say how many such tasks a queue may take on, whichever of their cards that are open: the same stay open."""
         wish, want = self._ledger.wants.wish(task.template), self._ledger.wants.of(task.template)
-        if isinstance(wish, FieldError):
+        if isinstance(wish, FieldError) or self._has_children(queue.name):
             return 0
         chain = self._ledger.limits.chain(queue.name)
         cards = ANY_RUN
@@ -170,7 +181,7 @@ class Rules:
         wants = self._ledger.wants
         wish, want = wants.wish(task.template), wants.of(task.template)
         if isinstance(wish, FieldError):
-            return refusals.unreadable_request(queue, wish.message)
+            return refusals.unreadable_request(queue, wish)
         for limit in chain:
             verdict = self._short_of_cpu_or_memory(limit, want)
             if verdict is not None:
@@ -204,7 +215,10 @@ class Rules:
         return verdict
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue would stay within its limits with all of these tasks."""
+        """Whether a queue would stay within its own limit with all of these tasks.
+
+        What queues above it may hold is looked at once victims are gone: they may be below the same ones.
+        """
         wants = self._ledger.wants
         cpu = sum(wants.of(task.template).cpu for task in tasks)
         memory = sum(wants.of(task.template).memory for task in tasks)
@@ -212,7 +226,7 @@ class Rules:
         if any(isinstance(wish, FieldError) for wish in wishes):
             return False
         lists = [(wish.names, wish.amount) for wish in wishes if isinstance(wish, Wish)]
-        return all(self._takes(limit, cpu, memory, lists) for limit in self._ledger.limits.chain(queue.name))
+        return all(self._takes(limit, cpu, memory, lists) for limit in self._ledger.limits.chain(queue.name)[:1])
 
     def _takes(self, limit: Limit, cpu: int, memory: int, lists: Sequence[tuple[Names, int]]) -> bool:
         account = self._ledger.account(limit.queue)
@@ -220,16 +234,6 @@ class Rules:
             return False
         room = {card: limit.card(card) - account.cards.get(card, 0) for names, _ in lists for card in names}
         return first_unmet(room, (), lists) is None
-
-    def unreadable(self, task: TaskInfo) -> Verdict | None:
-        """Refuse a pod whose cards nobody can tell and that asks for nothing else: no queue is asked about those."""
-        if not task.template.best_effort:
-            return None
-        wish = self._ledger.wants.wish(task.template)
-        if not isinstance(wish, FieldError):
-            return None
-        queue = task.queue
-        return self._counted(task, refusals.unreadable_request(queue, wish.message))
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 

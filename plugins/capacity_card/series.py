@@ -12,24 +12,34 @@ from typing import Final
 from plugins.capacity_card.amounts import MILLI, joined
 from plugins.capacity_card.cards import Card
 from plugins.capacity_card.demands import Demands
-from plugins.capacity_card.ledger import Ledger
+from plugins.capacity_card.ledger import Ledger, Placed
 from plugins.capacity_card.ordering import QueueOrder
 from plugins.capacity_card.requests import Names
 from plugins.capacity_card.rules import Rules
+from plugins.capacity_card.stakes import CardStakes
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.series import Numbers, Series
+from volsched.model.workload import WORKLOADS
 
 _QUEUE: Final = ("queue_name", "card")
 
 CAPACITY: Final = Series("volcano_queue_card_capacity", "The queue's quota of a card", _QUEUE)
-DESERVED: Final = Series("volcano_queue_card_deserved", "Its quota within what the cluster has", _QUEUE)
+DESERVED: Final = Series(
+    "volcano_queue_card_deserved", "What it deserves; its quota within the cluster where no queue says so", _QUEUE
+)
+GUARANTEE: Final = Series("volsched_queue_card_guarantee", "Cards that are kept for the queue", _QUEUE)
+RECLAIMABLE: Final = Series("volsched_queue_card_reclaimable", "Cards that other queues could take back", _QUEUE)
 ALLOCATED: Final = Series("volcano_queue_card_allocated", "Cards that pods of the queue hold", _QUEUE)
 REQUEST: Final = Series("volcano_queue_card_request", "Cards that they hold or wait for, by list of cards", _QUEUE)
 INQUEUE: Final = Series("volcano_queue_card_inqueue", "Cards reserved for jobs that were admitted, by list", _QUEUE)
 TOTAL: Final = Series("volsched_cluster_cards", "Cards that pods may take on all nodes", ("card",))
 IDLE: Final = Series("volsched_cluster_cards_idle", "Of those, cards that no pod takes", ("card",))
+WORKLOAD: Final = Series(
+    "volsched_cluster_workload_cards", "Cards that placed online and offline pods of queues hold", ("card", "workload")
+)
+QUEUE_WORKLOAD: Final = Series("volsched_queue_workload_cards", "The same of each queue", ("queue", "card", "workload"))
 REFUSALS: Final = Series(
     "volsched_queue_card_refusals", "Pods and jobs refused by quota", ("queue", "reason"), counts=True
 )
@@ -48,17 +58,22 @@ class CardSeries:
         self._demands = demands
         self._kept: dict[str, tuple[Hashable, Numbers]] = {}
         self._idle = IdleCards(ledger)
+        self.stakes = CardStakes(cluster, ledger)
 
     def register(self, session: Session, plugin: str, order: QueueOrder, rules: Rules) -> None:
         """Let a session report all of them."""
         for series, numbers in (
             (CAPACITY, self._capacity),
             (DESERVED, lambda: self._deserved(order)),
+            (GUARANTEE, self._guarantee),
+            (RECLAIMABLE, self._reclaimable),
             (ALLOCATED, self._allocated),
             (REQUEST, self._request),
             (INQUEUE, self._inqueue),
             (TOTAL, self._total),
             (IDLE, self._idle.numbers),
+            (WORKLOAD, self._by_workload),
+            (QUEUE_WORKLOAD, self._by_queue_and_workload),
             (REFUSALS, lambda: self._refusals(rules)),
         ):
             session.add_series_fn(plugin, series, numbers)
@@ -71,6 +86,17 @@ class CardSeries:
         deserved = order.deserved()
         state = (self._ledger.limits.version, self._ledger.catalogue.stock)
         return self._made("deserved", state, lambda: _cards((name, due.cards) for name, due in deserved.items()))
+
+    def _guarantee(self) -> Numbers:
+        limits = self._ledger.limits
+        return self._made(
+            "guarantee", limits.version, lambda: _cards(self._each(lambda name: limits.said(name).guarantee))
+        )
+
+    def _reclaimable(self) -> Numbers:
+        ledger = self._ledger
+        state = (ledger.version, ledger.limits.version)
+        return self._made("reclaimable", state, lambda: _cards(self._each(self.stakes.reclaimable)))
 
     def _allocated(self) -> Numbers:
         ledger = self._ledger
@@ -111,6 +137,33 @@ class CardSeries:
     def _total(self) -> Numbers:
         catalogue = self._ledger.catalogue
         return self._made("total", catalogue.stock, lambda: _in_cards(catalogue.totals))
+
+    def _by_workload(self) -> Numbers:
+        """What all queues hold together, and zero of cards that there are."""
+        ledger = self._ledger
+
+        def made() -> Numbers:
+            total: dict[Placed, int] = {(card, w): 0 for card in ledger.catalogue.totals for w in WORKLOADS}
+            for name in self._cluster.queues:
+                for key, amount in ledger.own(name).placed.items():
+                    total[key] = total.get(key, 0) + amount
+            return {held: amount / MILLI for held, amount in total.items()}
+
+        return self._made("workload", (ledger.version, ledger.limits.version, ledger.catalogue.stock), made)
+
+    def _by_queue_and_workload(self) -> Numbers:
+        """What each queue holds, and zero of cards that it may hold."""
+        ledger = self._ledger
+
+        def made() -> Numbers:
+            return {
+                (name, card, workload): ledger.account(name).placed.get((card, workload), 0) / MILLI
+                for name in self._cluster.queues
+                for card in self._held(name)
+                for workload in WORKLOADS
+            }
+
+        return self._made("queue workload", (ledger.version, ledger.limits.version), made)
 
     def _refusals(self, rules: Rules) -> Numbers:
         """Refusals of the queues that are there; what was counted of one that is gone is not shown."""

@@ -13,7 +13,8 @@ from typing import Final
 
 from plugins.capacity_card.amounts import at, is_plain, joined, whole
 from plugins.capacity_card.cards import resource_by_name
-from plugins.capacity_card.quota import CARD_QUOTA, QUOTA_PATH, quota_of
+from plugins.capacity_card.dues import due_faults
+from plugins.capacity_card.quota import CARD_QUOTA, OF_QUEUES, amounts_of, path_of, quota_of
 from plugins.capacity_card.requests import (
     CARD_NAME,
     CARD_REQUEST,
@@ -42,10 +43,11 @@ from volsched.model import api
 from volsched.model.errors import FieldError, shortened
 from volsched.model.requests import of_pod
 
-_PREFIX: Final = "volcano.sh/card."
-_READ: Final = (CARD_QUOTA, CARD_REQUEST, CARD_NAME)
+QUOTA_PATH: Final = path_of(CARD_QUOTA)
+_PREFIXES: Final = ("volcano.sh/card.", "volsched.io/card.")
+_READ: Final = (*OF_QUEUES, CARD_REQUEST, CARD_NAME)
 _BELONGS: Final[Mapping[str, str]] = {
-    CARD_QUOTA: "it belongs to a Queue",
+    **dict.fromkeys(OF_QUEUES, "it belongs to a Queue"),
     CARD_REQUEST: "it belongs to a PodGroup, or to the Job or workload that makes one",
     CARD_NAME: "it belongs to a pod, or to metadata.annotations of a workload's pod template",
 }
@@ -54,8 +56,9 @@ _BELONGS: Final[Mapping[str, str]] = {
 def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
     """Yield what is wrong with an object's annotations of cards; see ``framework.validation.Validator``."""
     if isinstance(found, api.Queue):
-        yield from _placed_wrong(found.metadata.annotations, (CARD_QUOTA,))
+        yield from _placed_wrong(found.metadata.annotations, OF_QUEUES)
         yield from _quota_faults(found, beside)
+        yield from due_faults(found, beside)
         return
     pods = list(pods_in(found))
     if not pods and not isinstance(found, api.PodGroup):
@@ -72,7 +75,7 @@ def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
 def _placed_wrong(annotations: Mapping[str, str], read_here: tuple[str, ...]) -> Faults:
     """Yield annotations of cards that nobody reads: of an unknown name, or on a kind that they do not belong to."""
     for key in annotations:
-        if key.startswith(_PREFIX) and key not in read_here:
+        if key.startswith(_PREFIXES) and key not in read_here:
             path = f"metadata.annotations[{shortened(key)}]"
             if key in _READ:
                 yield warning(path, FORBIDDEN, f"has no effect here; {_BELONGS[key]}")
@@ -90,14 +93,15 @@ def _errors(errors: Iterable[FieldError]) -> Faults:
 def _quota_faults(queue: api.Queue, beside: Surroundings) -> Faults:
     quota = quota_of(queue.metadata.annotations)
     yield from _errors(quota.errors)
-    for name in quota.cards:
-        yield from _unknown(at(QUOTA_PATH, name), (name,), beside)
+    for annotation in OF_QUEUES:
+        for name in amounts_of(queue.metadata.annotations, annotation)[0]:
+            yield from _unknown(at(path_of(annotation), name), (name,), beside)
     yield from _beyond_parent(queue, quota.cards, beside)
     yield from _children_beyond(queue, quota.cards, beside)
 
 
 def _beyond_parent(queue: api.Queue, cards: Mapping[str, int], beside: Surroundings) -> Faults:
-    """Yield quotas that a parent with quotas of its own cuts short, where ancestors are checked."""
+    """Yield quotas that a parent with quotas of its own cuts short, where queues above count."""
     parent = beside.queues.get(queue.spec.parent)
     if parent is None or CARD_QUOTA not in parent.metadata.annotations:
         return
@@ -106,7 +110,7 @@ def _beyond_parent(queue: api.Queue, cards: Mapping[str, int], beside: Surroundi
         bound = bounds.get(name, 0)
         if amount > bound:
             said = f"{whole(amount)} is more than the {whole(bound)} of its parent {queue.spec.parent!r}"
-            yield warning(at(QUOTA_PATH, name), INVALID, f"{said}, which bounds it where checkAncestors is on")
+            yield warning(at(QUOTA_PATH, name), INVALID, f"{said}, which bounds it where enableHierarchy is on")
 
 
 def _children_beyond(queue: api.Queue, cards: Mapping[str, int], beside: Surroundings) -> Faults:
@@ -116,7 +120,7 @@ def _children_beyond(queue: api.Queue, cards: Mapping[str, int], beside: Surroun
         shares = [quotas.get(name, 0) for quotas in children]
         if max(shares, default=0) <= amount < sum(shares):
             said = f"the queues below may hold {whole(sum(shares))} together, more than the {whole(amount)} here"
-            yield warning(at(QUOTA_PATH, name), INVALID, f"{said}, for which they compete where checkAncestors is on")
+            yield warning(at(QUOTA_PATH, name), INVALID, f"{said}, for which they compete where enableHierarchy is on")
 
 
 def _quotas_by_parent(beside: Surroundings) -> Mapping[str, Sequence[Mapping[str, int]]]:

@@ -61,17 +61,9 @@ class Demands:
             spec = self._devices.templates.get(f"{task.namespace}/{use.template}") if use.template else None
             if spec is not None and use.name not in made:
                 wanted[f"{task.uid}/{use.name}"] = of_spec(spec, with_admin=self._with_admin)
-        if task.uid not in self._ledger.seated:
-            wanted.update(self._of_extended(task))
+        if task.uid not in self._ledger.seated and (extended := self._ledger.of_extended(task)):
+            wanted[unmade_uid(task.uid)] = extended
         return wanted
-
-    def _of_extended(self, task: TaskInfo) -> Wanted:
-        """Return what a pod's extended resources count for where only devices have them: no node offers any itself."""
-        amounts: dict[Amount, Fraction] = {}
-        for resource, device_class in from_devices(task.template, self._devices):
-            if not self._ledger.is_offered(resource):
-                _add(amounts, {Amount(device_class): Fraction(task.template.request[resource], 1000)})
-        return {unmade_uid(task.uid): amounts} if amounts else {}
 
     def minimum(self, job: JobInfo, gone: Collection[str] = ()) -> Amounts:
         """Return what a job holds at least once it starts, claims left out that are counted already (``gone``).

@@ -1,7 +1,8 @@
 """What queues hold of devices, as quotas of devices mind it, and whether a job is about to hold some.
 
 A pod counts from the moment a node is chosen for it (promised room included) until it is evicted, finishes or is
-undone; one whose gate was lifted counts from then on.
+undone; one whose gate was lifted counts from then on. Until devices are chosen for its extended resources they count as
+many as it asks for, where no node offers the resource itself.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from volsched.framework.dra.accounts import DeviceAccounts
+from volsched.framework.dra.amounts import Amount, Amounts
+from volsched.framework.dra.extended import Pairs, from_devices
 from volsched.model.announced import announced_by
 from volsched.model.cluster import Cluster
+from volsched.model.devices import unmade_uid
 from volsched.model.job import JobInfo
 from volsched.model.status import IS_CHOSEN, TaskStatus
 from volsched.model.task import TaskInfo
@@ -20,6 +24,10 @@ class Ledger(DeviceAccounts):
     """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in."""
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:
+        self._ungated: dict[str, TaskInfo] = {}
+        """Pods that count and have no node, by the key of the claim for extended resources that is not made yet."""
+        self._offered: dict[str, bool] = {}
+        """Whether nodes offer what such pods ask for themselves, as it was when they were counted."""
         super().__init__(cluster, counts=IS_CHOSEN, with_admin=with_admin)
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
@@ -28,6 +36,47 @@ class Ledger(DeviceAccounts):
             self._rise(task.uid)
         elif task.uid not in self.seated and self._is_due(task):
             self._sit(task)
+
+    def catch_up(self) -> None:
+        """Take in what became of queues, claims and what nodes offer."""
+        if any(self.is_offered(resource) != offered for resource, offered in self._offered.items()):
+            self._rebuild()
+        super().catch_up()
+
+    def _rebuild(self) -> None:
+        self._ungated.clear()
+        self._offered.clear()
+        super()._rebuild()
+
+    def _sit(self, task: TaskInfo) -> None:
+        if task.status is TaskStatus.PENDING:
+            self._ungated[unmade_uid(task.uid)] = task
+            self._offered |= {resource: self.is_offered(resource) for resource, _ in self._from_devices(task)}
+        super()._sit(task)
+
+    def _rise(self, uid: str) -> None:
+        super()._rise(uid)
+        self._ungated.pop(unmade_uid(uid), None)
+
+    def _is_known(self, key: str) -> bool:
+        return key in self._ungated or super()._is_known(key)
+
+    def _read(self, key: str) -> Amounts:
+        found = super()._read(key)
+        task = self._ungated.get(key)
+        return self.of_extended(task) if task is not None and not found else found
+
+    def of_extended(self, task: TaskInfo) -> dict[Amount, Fraction]:
+        """Return what a pod's extended resources count for where only devices have them: no node offers any itself."""
+        found: dict[Amount, Fraction] = {}
+        for resource, device_class in self._from_devices(task):
+            if not self.is_offered(resource):
+                amount = Amount(device_class)
+                found[amount] = found.get(amount, Fraction(0)) + Fraction(task.template.request[resource], 1000)
+        return found
+
+    def _from_devices(self, task: TaskInfo) -> Pairs:
+        return from_devices(task.template, self._cluster.devices)
 
     def _is_due(self, task: TaskInfo) -> bool:
         waits = task.ungated and task.status is TaskStatus.PENDING and task.job is not None

@@ -6,22 +6,26 @@ Decoupled from the allocation of devices: it only counts. It stands alone, besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Literal
 
 from plugins.capacity_dra.demands import Demands
+from plugins.capacity_dra.guarantees import Guarantees
 from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.quota import DROPPED, Quota, read_quota
+from plugins.capacity_dra.quota import DROPPED, Quota, as_named, read_quota, total
 from plugins.capacity_dra.reserved import Reservations
+from plugins.capacity_dra.stakes import DeviceStakes
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import ABSTAIN, ANY_RUN, Ballot, QueueAmounts, Vote
 from volsched.framework.dra.amounts import COUNT, Amount, Amounts, in_words, milli
 from volsched.framework.dra.charges import named_as
+from volsched.framework.elastic import Elastic, reclaimable_of
 from volsched.framework.queuetree import QueueTree
 from volsched.framework.reporter import about_group, about_queue
 from volsched.framework.session import Session
+from volsched.framework.usage import QuotaRow, QuotaTable, Value
 from volsched.model.announced import PATH, announced_by
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -29,7 +33,7 @@ from volsched.model.queue import ROOT, QueueInfo
 from volsched.model.series import Numbers, Series
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
 
 NAME: Final = "capacity-dra"
 INSUFFICIENT: Final = "InsufficientDRAQuota"
@@ -48,10 +52,14 @@ ADMIN: Final = "chargeAdminAccess"
 
 _LABELS: Final = ("queue_name", "device_class", "dimension")
 CAPACITY: Final = Series("volcano_queue_dra_capacity", "The queue's quota of devices, or of their capacity", _LABELS)
-DESERVED: Final = Series("volcano_queue_dra_deserved", "What it says to deserve of it; without effect", _LABELS)
-GUARANTEE: Final = Series("volcano_queue_dra_guarantee", "What it says to be guaranteed; without effect", _LABELS)
+DESERVED: Final = Series("volcano_queue_dra_deserved", "What it deserves of it, and may reclaim", _LABELS)
+GUARANTEE: Final = Series("volcano_queue_dra_guarantee", "What it is guaranteed of it", _LABELS)
+RECLAIMABLE: Final = Series("volsched_queue_dra_reclaimable", "What others could reclaim of what it holds", _LABELS)
 ALLOCATED: Final = Series("volcano_queue_dra_allocated", "What pods of the queue, and below it, hold of it", _LABELS)
 INQUEUE: Final = Series("volcano_queue_dra_inqueue", "What is reserved for jobs that were admitted", _LABELS)
+
+DEVICE_KINDS: Final = ("DeviceClass", "ResourceSlice", "ResourceClaimTemplate", "ResourceClaim")
+"""What the accounts are made from beside nodes, queues, PodGroups and pods."""
 
 At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
 PLACED_NOW: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
@@ -72,6 +80,7 @@ class CapacityDRAPlugin:
     """Registers the rules; what they read follows the cluster from one session to the next."""
 
     name: ClassVar[str] = NAME
+    COUNTED_FROM: ClassVar[tuple[str, ...]] = DEVICE_KINDS
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(ENABLED, "bool", True, "Whether quotas of devices are minded at all."),
         Argument(DIMENSIONS, "bool", True, "Whether sums of consumable capacity are minded beside numbers of devices."),
@@ -100,16 +109,20 @@ class CapacityDRAPlugin:
         session.account(f"{NAME}.reserved", lambda _: books.reservations)
         ledger.catch_up()
         books.open(session)
+        session.add_queue_order_fn(NAME, books.order)
         session.add_job_enqueueable_fn(NAME, books.vote, always=True)
         session.add_allocatable_fn(NAME, books.refusal)
+        session.add_elastic_quota(NAME, books.elastic, inside=False)
         session.add_event_handler(NAME, books)
         session.add_run_fn(NAME, books.longest_run)
         session.add_queue_amounts_fn(NAME, books.amounts)
+        session.add_quota_table_fn(NAME, books.table)
         session.add_device_limits_fn(NAME, books.left)
         for series, numbers in (
             (CAPACITY, lambda: books.said("capacity", lambda quota: quota.limits)),
             (DESERVED, lambda: books.said("deserved", lambda quota: quota.deserved)),
             (GUARANTEE, lambda: books.said("guarantee", lambda quota: quota.guarantee)),
+            (RECLAIMABLE, books.reclaimable),
             (ALLOCATED, books.allocations),
             (INQUEUE, books.inqueue),
         ):
@@ -125,11 +138,15 @@ class Books:
         self.ledger = Ledger(cluster, with_admin=arguments.with_admin)
         self._demands = Demands(cluster, self.ledger, with_admin=arguments.with_admin)
         self.reservations = Reservations(cluster, self.ledger, self._demands)
+        self.stakes = DeviceStakes(self.ledger, self._demands, self._quota, self._levels, self._minded)
+        self.elastic = Elastic(self.stakes, alone=False)
         self._tree = QueueTree(cluster)
+        self._guarantees = self._make_guarantees()
         self._quotas: dict[str, tuple[object, Quota]] = {}
         self._told: dict[str, tuple[str, ...]] = {}
         self._misread: dict[str, str] = {}
         self._checks_ancestors = False
+        self._said: dict[Amount, None] = {}
         self._session: Session | None = None
         self._made: dict[str, tuple[object, Numbers]] = {}
 
@@ -137,6 +154,8 @@ class Books:
         """Begin a session: whether queues above count, and what queues say wrongly."""
         self._session = session
         self._checks_ancestors = session.minds_ancestors
+        self._guarantees = self._make_guarantees()
+        self._said = {key: None for name in self._cluster.queues for key in self._quota(name).due}
         about_all = self._about_all_queues()
         for name in [name for name in self._quotas if name not in self._cluster.queues]:
             del self._quotas[name]
@@ -147,6 +166,9 @@ class Books:
                 self._told[queue.name] = faults
                 for fault in faults:
                     session.tell(about_queue(queue, "Warning", BAD_QUOTA, fault))
+
+    def _make_guarantees(self) -> Guarantees:
+        return Guarantees(self._tree, self._quota, self._levels, self._limit)
 
     def _about_all_queues(self) -> dict[str, tuple[str, ...]]:
         """Say of one queue what is wrong with all: a field that the cluster drops leaves no trace where it was."""
@@ -172,6 +194,24 @@ class Books:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
+    def order(self, queue: QueueInfo) -> tuple[int, tuple[tuple[Fraction, bool], ...]]:
+        """Where any queue says what it deserves: higher priority first, then the smaller part of it that it holds.
+
+        In a hierarchy those queues are compared that stand right below the one where the ways up meet.
+        """
+        if not self._said:
+            return 0, ()
+        path = (name for name in self._levels(queue.name)[::-1] if name != ROOT)
+        return -queue.priority, tuple(map(self._place, path))
+
+    def _place(self, queue: str) -> tuple[Fraction, bool]:
+        """Return the share of a queue, and whether it deserves nothing: those that do go first among equal shares."""
+        due = {key: amount for key, amount in self._quota(queue).due.items() if amount}
+        if not due:
+            return Fraction(1), True
+        self.ledger.catch_up()
+        return max(self.stakes.held(queue, key) / amount for key, amount in due.items()), False
+
     def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims would take its queue above its quota, as far as is known before devices are."""
         if not self.ledger.concerns(task):
@@ -182,7 +222,7 @@ class Books:
         wanted = self._demands.of_task(task)
         for level in self._levels(queue.name):
             users = self.ledger.account(level).users
-            asked = _total(amounts for key, amounts in wanted.items() if key not in users)
+            asked = total(amounts for key, amounts in wanted.items() if key not in users)
             refusal = self._check(level, asked, self.ledger.account(level).used, Step.ALLOCATABLE)
             if refusal is not None:
                 return self._told_group(task, refusal)
@@ -197,10 +237,10 @@ class Books:
         self.ledger.catch_up()
         left: dict[tuple[str, str], Fraction] = {}
         for level in self._levels(task.queue):
-            quota = self._quota(level)
-            held = _as_limited(self.ledger.account(level).used, quota.limits)
-            for key in quota.limits:
-                limit = self._limit(key, quota)
+            limited = self._limited(level)
+            held = as_named(self.ledger.account(level).used, limited)
+            for key in limited:
+                limit = self._limit(key, level)
                 if limit is not None:
                     rest = max(Fraction(0), limit - held.get(key, Fraction(0)))
                     pair = (key.device_class, key.dimension)
@@ -215,7 +255,7 @@ class Books:
         keys = self.ledger.claims_of(task)
         for level in self._levels(task.job.queue):
             account = self.ledger.account(level)
-            asked = _total(self.ledger.charge(key) for key in keys if account.users[key] == 1)
+            asked = total(self.ledger.charge(key) for key in keys if account.users[key] == 1)
             used = {key: account.used.get(key, Fraction(0)) - amount for key, amount in asked.items()}
             refusal = self._check(level, asked, used, Step.ALLOCATABLE)
             if refusal is not None:
@@ -236,7 +276,7 @@ class Books:
         for level in self._levels(job.queue):
             account = self.ledger.account(level)
             asked = self._demands.minimum(job, account.users)
-            used = _total((account.used, self._reserved(level)))
+            used = total((account.used, self._reserved(level)))
             refusal = self._check(level, asked, used, Step.ENQUEUE)
             if refusal is not None:
                 return Ballot(Vote.REJECT, refusal)
@@ -265,20 +305,32 @@ class Books:
 
     def _check(self, level: str, asked: Amounts, used: Amounts, step: At) -> Verdict | None:
         """Compare what is asked for with what is left of a queue's quota."""
-        quota = self._quota(level)
-        if not quota.limits:
+        limited = self._limited(level)
+        if not limited:
             return None
-        wanted, held = _as_limited(asked, quota.limits), _as_limited(used, quota.limits)
+        wanted, held = as_named(asked, limited), as_named(used, limited)
         short = []
         for key, amount in sorted(wanted.items()):
-            limit = self._limit(key, quota)
+            limit = self._limit(key, level)
             have = held.get(key, Fraction(0))
             if amount > 0 and limit is not None and have + amount > limit:
                 short.append((key, amount, have, limit))
         return _insufficient(level, short, step) if short else None
 
-    def _limit(self, key: Amount, quota: Quota) -> Fraction | None:
-        """Return the most that a queue may hold of an amount; None without limit."""
+    def _limited(self, level: str) -> Amounts:
+        """Return what a queue's quota names, and what others beside it are guaranteed."""
+        limits, left = self._quota(level).limits, self._left(level)
+        return {**left, **limits} if left else limits
+
+    def _left(self, level: str) -> Amounts:
+        return self._guarantees.left(level) if self._checks_ancestors else {}
+
+    def _limit(self, key: Amount, level: str) -> Fraction | None:
+        """Return the most that a queue may hold of an amount, guarantees of others minded; None without limit."""
+        own, left = self._own_limit(key, self._quota(level)), self._left(level).get(key)
+        return left if own is None else own if left is None else min(own, left)
+
+    def _own_limit(self, key: Amount, quota: Quota) -> Fraction | None:
         listed = key.device_class in quota.classes
         if key.dimension != COUNT and not self._arguments.dimensions:
             return None
@@ -308,6 +360,41 @@ class Books:
         limits = self._quota(queue.name).limits
         return QueueAmounts(self._shown(held), self._shown(reserved), self._shown(limits), beside=True)
 
+    def table(self) -> QuotaTable:
+        """Say what queues may hold, hold, have reserved and have left of each class and dimension."""
+        self.ledger.catch_up()
+        rows = [row for name in sorted(self._cluster.queues) for row in self._rows(name)]
+        figures = ("quota", "deserved", "guarantee", "used", "reserved", "reclaimable", "headroom")
+        return QuotaTable("devices", "Devices", ("queue", "deviceClass", "dimension"), figures, rows)
+
+    def _rows(self, queue: str) -> Iterator[QuotaRow]:
+        quota, reclaimable = self._quota(queue), self._beyond_due(queue)
+        held = as_named(self.ledger.account(queue).used, quota.limits)
+        reserved = as_named(self._reserved(queue), quota.limits)
+        for key in sorted(self._minded({**quota.limits, **quota.due, **held, **reserved})):
+            left = [rest for level in self._levels(queue) if (rest := self._rest(level, key)) is not None]
+            figures = {
+                "quota": self._own_limit(key, quota),
+                "deserved": quota.due.get(key),
+                "guarantee": quota.guarantee.get(key),
+                "used": held.get(key, Fraction(0)),
+                "reserved": reserved.get(key, Fraction(0)),
+                "reclaimable": reclaimable.get(key, Fraction(0) if key in quota.due else None),
+                "headroom": min(left, default=None),
+            }
+            shown = {name: None if amount is None else _value(key, amount) for name, amount in figures.items()}
+            yield QuotaRow((queue, key.device_class, key.dimension or "count"), shown)
+
+    def _rest(self, level: str, key: Amount) -> Fraction | None:
+        """Say how much more of an amount a queue may have; None without limit."""
+        limited = self._limited(level)
+        named = named_as(key, limited)
+        limit = self._limit(named, level)
+        if limit is None:
+            return None
+        taken = as_named(total((self.ledger.account(level).used, self._reserved(level))), limited)
+        return max(Fraction(0), limit - taken.get(named, Fraction(0)))
+
     def _shown(self, amounts: Amounts) -> dict[str, int]:
         return {key.key: milli(amount) for key, amount in self._minded(amounts).items()}
 
@@ -331,6 +418,15 @@ class Books:
     def _held(self, queue: str) -> Amounts:
         return {**dict.fromkeys(self._quota(queue).limits, Fraction(0)), **self.ledger.account(queue).used}
 
+    def reclaimable(self) -> Numbers:
+        """Return what others could reclaim in all queues, where any says what it deserves."""
+        self.ledger.catch_up()
+        state = (self.ledger.version, tuple((name, queue.version) for name, queue in self._cluster.queues.items()))
+        return self._numbers("reclaimable", state, self._beyond_due)
+
+    def _beyond_due(self, queue: str) -> Amounts:
+        return reclaimable_of(self._cluster, self.stakes, queue, self._said)
+
     def inqueue(self) -> Numbers:
         """Return what is reserved in all queues."""
         self.reservations.catch_up()
@@ -351,22 +447,14 @@ class Books:
         return numbers
 
 
-def _total(amounts: Iterable[Amounts]) -> dict[Amount, Fraction]:
-    total: dict[Amount, Fraction] = {}
-    for found in amounts:
-        for key, amount in found.items():
-            total[key] = total.get(key, Fraction(0)) + amount
-    return total
-
-
-def _as_limited(amounts: Amounts, limits: Amounts) -> dict[Amount, Fraction]:
-    """Return amounts under the names that limits have for them."""
-    return _total({named_as(key, limits): amount} for key, amount in amounts.items())
+def _value(key: Amount, amount: Fraction) -> Value:
+    """Return so many devices as a number, so much capacity as a quantity."""
+    return int(amount) if key.dimension == COUNT and amount.denominator == 1 else key.quantity(amount)
 
 
 def _not_a_leaf(queue: str, step: At) -> Verdict:
     message = f'queue "{queue}" has queues below it, and takes no pods with ResourceClaims itself; use one of those'
-    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, tells_pods=True)
+    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
 
 
 def _insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Fraction]], step: At) -> Verdict:
@@ -380,4 +468,4 @@ def _insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Frac
     if step is Step.ENQUEUE:
         message = f"queue resource quota insufficient: insufficient dra-resource-exceeded ({message})"
     shortfalls = tuple(Shortfall(key.key, milli(a), milli(h), milli(limit)) for key, a, h, limit in short)
-    return Verdict(step, NAME, Scope.QUEUE, INSUFFICIENT, message, shortfalls, tells_pods=True)
+    return Verdict(step, NAME, Scope.QUEUE, INSUFFICIENT, message, shortfalls)

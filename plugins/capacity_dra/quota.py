@@ -9,19 +9,21 @@ name one, the smaller counts. Zero forbids. What cannot be read counts as zero, 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 from typing import Any, Final
 
 from volsched.framework.dra.amounts import COUNT, FLAT, Amount, Amounts, in_words
+from volsched.framework.dra.charges import named_as
 from volsched.model.errors import QuantityError
 from volsched.model.quantity import parse
 from volsched.model.queue import QueueInfo
 
 SMALLER: Final = "the smaller counts"
 UNKNOWN: Final = "is not understood; it has no effect"
+ZERO: Final = Fraction(0)
 _PARTS: Final = ("capability", "deserved", "guarantee")
 DROPPED: Final = (
     "the CRD of Queue in this cluster drops it; install the one of volsched, or write the keys deviceclass/<class> "
@@ -41,8 +43,32 @@ class Quota:
 
     @property
     def classes(self) -> set[str]:
-        """The classes that it says anything about."""
+        """The classes that it limits."""
         return {amount.device_class for amount in self.limits}
+
+    @property
+    def due(self) -> Amounts:
+        """What it deserves: never less than its guarantee, and not more than its limit."""
+        said = {key: max(self.deserved.get(key, ZERO), self.guarantee.get(key, ZERO)) for key in self._said}
+        return {key: min(amount, self.limits.get(named_as(key, self.limits), amount)) for key, amount in said.items()}
+
+    @property
+    def _said(self) -> dict[Amount, None]:
+        return dict.fromkeys((*self.deserved, *self.guarantee))
+
+
+def total(amounts: Iterable[Amounts]) -> dict[Amount, Fraction]:
+    """Add amounts up."""
+    found: dict[Amount, Fraction] = {}
+    for listed in amounts:
+        for key, amount in listed.items():
+            found[key] = found.get(key, ZERO) + amount
+    return found
+
+
+def as_named(amounts: Amounts, limits: Amounts) -> dict[Amount, Fraction]:
+    """Return amounts under the names that limits have for them."""
+    return total({named_as(key, limits): amount} for key, amount in amounts.items())
 
 
 def read_quota(queue: QueueInfo, *, is_kept: bool = False) -> Quota:

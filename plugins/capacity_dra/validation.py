@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from plugins.capacity_dra.quota import SMALLER, UNKNOWN, read_quota
+from plugins.capacity_dra.quota import SMALLER, UNKNOWN, Quota, read_quota, total
+from volsched.framework.dra.amounts import Amounts
 from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
 from volsched.model import api
 from volsched.model.announced import PATH, announced_by
@@ -13,7 +14,7 @@ from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.queue import QueueInfo
 
 
-def validate(found: api.ApiObject, _: Surroundings) -> Faults:
+def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
     """Yield what is wrong with an object; see ``framework.validation.Validator``."""
     if isinstance(found, api.PodGroup | api.Job):
         fault = announced_by(found.metadata.annotations).fault
@@ -21,15 +22,47 @@ def validate(found: api.ApiObject, _: Surroundings) -> Faults:
             yield Fault(PATH, INVALID, fault)
     if not isinstance(found, api.Queue):
         return
+    quota = _quota_of(found)
+    for fault in quota.faults:
+        field, _colon, message = fault.partition(" ")
+        make = warning if fault.endswith((SMALLER, UNKNOWN)) else Fault
+        yield make(field.rstrip(":"), INVALID, message)
+    if found.spec.dra is not None:
+        children = [other for other in beside.queues.values() if other.spec.parent == found.metadata.name]
+        yield from _due_faults(quota, [_quota_of(child) for child in children])
+
+
+def _due_faults(quota: Quota, children: list[Quota]) -> Faults:
+    """Yield what of a guarantee or of what is deserved is more than it can be; flat keys are looked at elsewhere."""
+    yield from _at_most("guarantee", quota.guarantee, "deserved", quota.deserved)
+    yield from _at_most("guarantee", quota.guarantee, "capability", quota.limits)
+    yield from _at_most("deserved", quota.deserved, "capability", quota.limits)
+    yield from _promised("guarantee", quota.guarantee, total(child.guarantee for child in children), Fault)
+    yield from _promised("deserved", quota.deserved, total(child.deserved for child in children), warning)
+
+
+def _at_most(field: str, amounts: Amounts, other: str, limits: Amounts) -> Faults:
+    for key, amount in amounts.items():
+        limit = limits.get(key)
+        if limit is not None and amount > limit:
+            said = f"{key.quantity(amount)} of {key.said()} is more than its {other}, {key.quantity(limit)}"
+            yield Fault(f"spec.dra.{field}", INVALID, said)
+
+
+def _promised(field: str, own: Amounts, together: Amounts, make: Callable[[str, str, str], Fault]) -> Faults:
+    for key, amount in own.items():
+        if together.get(key, amount) > amount:
+            said = f"is less than the {key.quantity(together[key])} of the queues right below together"
+            yield make(f"spec.dra.{field}", INVALID, f"{key.quantity(amount)} of {key.said()} {said}")
+
+
+def _quota_of(found: api.Queue) -> Quota:
     queue = QueueInfo(found.metadata.name)
     queue.dra = found.spec.dra
     queue.capability = _readable(found.spec.capability)
     queue.deserved = _readable(found.spec.deserved)
     queue.guarantee = _readable(found.spec.guarantee.resource)
-    for fault in read_quota(queue).faults:
-        field, _colon, message = fault.partition(" ")
-        make = warning if fault.endswith((SMALLER, UNKNOWN)) else Fault
-        yield make(field.rstrip(":"), INVALID, message)
+    return read_quota(queue)
 
 
 def _readable(listed: Mapping[str, QuantityText | None]) -> dict[str, int]:

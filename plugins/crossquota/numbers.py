@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from plugins.crossquota.budget import NodeBudgets
-from volsched.model.quantity import in_base_units
+from volsched.framework.usage import QuotaRow, QuotaTable, left
+from volsched.model.quantity import format_amount, in_base_units
 from volsched.model.series import Numbers, Series
 
 _OF_NODES = ("node", "resource")
@@ -53,6 +54,28 @@ class Figures:
         self._catch_up()
         return {("pattern",): self._patterns, ("annotation",): sum(self._faulty.values())}
 
+    def table(self) -> QuotaTable:
+        """Quota, use and rest of each GPU node by resource, and of all of them together."""
+        budgets = self._budgets
+        nodes = [(name, account) for name, account in sorted(budgets.accounts.items()) if account.amounts]
+        rows = [
+            _row(name, resource, account.amounts[place], account.used[place])
+            for name, account in nodes
+            for place, resource in enumerate(budgets.resources)
+        ]
+        if nodes:
+            rows += [
+                _row(
+                    None,
+                    resource,
+                    sum(account.amounts[place] for _, account in nodes),
+                    sum(account.used[place] for _, account in nodes),
+                    sum(left(account.amounts[place], account.used[place]) for _, account in nodes),
+                )
+                for place, resource in enumerate(budgets.resources)
+            ]
+        return QuotaTable("cpuPods", "CPU pods on GPU nodes", ("node", "resource"), ("quota", "used", "headroom"), rows)
+
     def _catch_up(self) -> None:
         changed = list(self._budgets.take_changed())
         for name in changed:
@@ -74,3 +97,9 @@ class Figures:
             else:
                 self._quotas[labels] = in_base_units(resource, quota.amounts[place])
                 self._used[labels] = in_base_units(resource, account.used[place])
+
+
+def _row(node: str | None, resource: str, quota: int, used: int, rest: int | None = None) -> QuotaRow:
+    headroom = left(quota, used) if rest is None else rest
+    amounts = {"quota": quota, "used": used, "headroom": headroom}
+    return QuotaRow((node, resource), {name: format_amount(resource, amount) for name, amount in amounts.items()})

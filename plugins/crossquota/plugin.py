@@ -65,6 +65,7 @@ class CrossQuotaPlugin:
         session.add_series_fn(NAME, USED, figures.used)
         session.add_series_fn(NAME, REFUSALS, figures.refusals)
         session.add_series_fn(NAME, FAULTS, figures.faults)
+        session.add_quota_table_fn(NAME, figures.table)
         session.add_close_fn(NAME, lambda: _tell(session, budgets))
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
+from volsched.framework.groups import is_kept_out
 from volsched.framework.reporter import about_group, gang_message
 from volsched.framework.session import Session
 from volsched.model.job import Condition, JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
 READY = Condition(SCHEDULED, "True", "tasks in gang are ready to be scheduled", "")
@@ -31,8 +32,9 @@ class GangPlugin:
         session.add_run_fn(self.name, longest_run)
         session.add_job_pipelined_fn(self.name, _may_wait)
         session.add_job_starving_fn(self.name, _starves)
-        session.add_preemptable_fn(self.name, above_minimum)
-        session.add_reclaimable_fn(self.name, above_minimum)
+        elastic = session.elastic
+        session.add_preemptable_fn(self.name, lambda task, them: _may_go(task, them, whole=elastic.preempts_for(task)))
+        session.add_reclaimable_fn(self.name, lambda task, them: _may_go(task, them, whole=elastic.reclaims_for(task)))
         session.add_close_fn(self.name, lambda: note_conditions(session))
 
 
@@ -41,11 +43,16 @@ def incompleteness(job: JobInfo) -> Verdict | None:
     if not job.roles_valid():
         lacking = ", ".join(sorted(role for role, least in job.min_roles.items() if _valid_in(job, role) < least))
         message = f'PodGroup "{job.key}" has not enough pods of role {lacking} for its minimum'
-        return Verdict(Step.GANG, "gang", Scope.JOB, "NotEnoughPodsOfTask", message, resolvable=False)
+        return _incomplete("NotEnoughPodsOfTask", message)
     if job.valid_count < job.min_available:
         message = f'PodGroup "{job.key}" has {job.valid_count} of the {job.min_available} pods that it starts with'
-        return Verdict(Step.GANG, "gang", Scope.JOB, "NotEnoughTasks", message, resolvable=False)
+        return _incomplete("NotEnoughTasks", message)
     return None
+
+
+def _incomplete(reason: str, message: str) -> Verdict:
+    shown_as = ConditionReason.GANG_INCOMPLETE
+    return Verdict(Step.GANG, "gang", Scope.JOB, reason, message, resolvable=False, shown_as=shown_as)
 
 
 def _valid_in(job: JobInfo, role: str) -> int:
@@ -75,6 +82,14 @@ def _starves(job: JobInfo) -> bool:
     return job.is_starving
 
 
+def _may_go(task: TaskInfo, candidates: Sequence[TaskInfo], *, whole: bool) -> list[TaskInfo]:
+    """Candidates that leave their gang its minimum; all others, too, where gangs go as a whole before they break."""
+    if not whole:
+        return above_minimum(task, candidates)
+    others = [victim for victim in candidates if victim.job is not task.job]
+    return [*others, *above_minimum(task, [victim for victim in candidates if victim.job is task.job])]
+
+
 def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
     """Candidates whose job keeps strictly more than its minimum, each counted as gone for the next."""
     left: dict[str, int] = {}
@@ -94,9 +109,9 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
 def note_conditions(session: Session) -> None:
     """Say on every PodGroup that changed whether its gang can start."""
     for job in sorted(session.cluster.touched.values(), key=lambda job: job.key):
-        if not job.has_group or not job.tasks:
+        if not job.has_group or not job.tasks or _nobody_looked_at(session, job):
             continue
-        if is_ready(job):
+        if is_ready(job) and not is_kept_out(job):
             if READY not in job.conditions:
                 session.tell(about_group(job, "Normal", SCHEDULED, "pod group is ready"))
             session.set_conditions(
@@ -105,6 +120,11 @@ def note_conditions(session: Session) -> None:
         elif not _only_waits_for_leavers(job):
             message = gang_message(job)
             session.cannot_start(job, Condition(UNSCHEDULABLE, "True", "NotEnoughResources", message))
+
+
+def _nobody_looked_at(session: Session, job: JobInfo) -> bool:
+    """Whether a job's queue is not there, or not yet: that is told after a moment, and no less of it before."""
+    return job.queue not in session.cluster.queues and job.refusal is None
 
 
 def _only_waits_for_leavers(job: JobInfo) -> bool:

@@ -57,13 +57,15 @@ class State(NamedTuple):
 class Cards:
     """What a node offers: ``count`` cards of ``memory`` MiB, shared in the way that ``policy`` says.
 
-    ``ids`` are the names that the node gives its cards, none when it gives none; ``warnings`` what is odd about it.
+    ``ids`` are the names that the node gives its cards, none when it gives none; ``is_silent`` says that it does not
+    even try; ``warnings`` is what is odd about it.
     """
 
     count: int = 0
     memory: int = 0
     policy: str = FIXED_SHARE
     ids: tuple[str, ...] = ()
+    is_silent: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -99,7 +101,12 @@ def cards_of(labels: Mapping[str, str], annotations: Mapping[str, str], core: in
         warnings.append(f"label {POLICY} is none of {', '.join(POLICIES)}: only whole cards can be given out")
     ids, fault = _ids(annotations, count)
     return Cards(
-        count, memory // MILLI // count, policy_of(labels), ids, (*warnings, fault) if fault else tuple(warnings)
+        count,
+        memory // MILLI // count,
+        policy_of(labels),
+        ids,
+        is_silent=CARD_IDS not in annotations,
+        warnings=(*warnings, fault) if fault else tuple(warnings),
     )
 
 

@@ -76,7 +76,7 @@ class MGPUPlugin:
         search = Search(self._strategy)
         by_id = self._arguments[SCHEDULE_MODE] == "id"
         rules = Rules(books, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
-        return _Desk(books, rules, CardSeries(books, search), Herald(books))
+        return _Desk(books, rules, CardSeries(books, search), Herald(books, by_id=by_id))
 
 
 @dataclass(frozen=True, slots=True)

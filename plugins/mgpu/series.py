@@ -13,10 +13,13 @@ from plugins.mgpu.books import Books, NodeBook
 from plugins.mgpu.devices import CORE_OF_CARD
 from plugins.mgpu.placement import Search
 from volsched.framework.session import Session
+from volsched.framework.usage import QuotaRow, QuotaTable, Value
+from volsched.model.quantity import format_amount
 from volsched.model.series import Numbers, Series
 
 _MIB: Final = 1024 * 1024
 _CARD: Final = ("node", "card")
+_FIGURES: Final = ("id", "core", "coreUsed", "memory", "memoryUsed", "containers", "remark")
 
 CORE_USED: Final = Series("volsched_mgpu_card_core_used_ratio", "Part of a card's core that is given away", _CARD)
 MEMORY_USED: Final = Series("volsched_mgpu_card_memory_used_bytes", "Memory of a card that is given away", _CARD)
@@ -85,7 +88,14 @@ class CardSeries:
         for place, series in enumerate((CORE_USED, MEMORY_USED, MEMORY_SIZE, INSTANCES, FRAGMENTATION, UNKNOWN)):
             session.add_series_fn(plugin, series, lambda place=place: self._numbers()[place])  # type: ignore[misc]
         session.add_series_fn(plugin, SEARCHES, lambda: {(): float(self._search.searches)})
+        session.add_quota_table_fn(plugin, self.table)
         session.add_series_fn(plugin, TRUNCATED, lambda: {(): float(self._search.truncations)})
+
+    def table(self) -> QuotaTable:
+        """What of each shared card is given away, and on which nodes that is not known of all pods."""
+        books = sorted(self._books.nodes.items())
+        rows = [row for name, book in books for row in _rows(name, book)]
+        return QuotaTable("sharedCards", "Shared cards", ("node", "card"), _FIGURES, rows)
 
     def _numbers(self) -> tuple[Numbers, ...]:
         changed = {**self._changed, **self._books.changed}
@@ -111,6 +121,22 @@ class CardSeries:
 
 def _by_card(name: str, numbers: Iterable[float]) -> Iterator[tuple[tuple[str, ...], float]]:
     return (((name, str(card)), number) for card, number in enumerate(numbers))
+
+
+def _rows(name: str, book: NodeBook) -> Iterator[QuotaRow]:
+    unclear = len(book.unclear)
+    remark = f"of {unclear} pod{'s' if unclear > 1 else ''} on the node it is not known which cards they use"
+    for index, used in enumerate(book.used):
+        figures: dict[str, Value] = {
+            "id": book.cards.ids[index] if book.cards.ids else None,
+            "core": CORE_OF_CARD,
+            "coreUsed": used.core,
+            "memory": format_amount("memory", book.cards.memory * _MIB),
+            "memoryUsed": format_amount("memory", used.memory * _MIB),
+            "containers": used.instances,
+            "remark": remark if unclear else None,
+        }
+        yield QuotaRow((name, index), figures)
 
 
 def _shown(book: NodeBook | None) -> _Shown | None:

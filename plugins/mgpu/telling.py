@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from plugins.mgpu.books import Books, NodeBook
+from plugins.mgpu.devices import CARD_IDS
 from volsched.framework.reporter import about_node
 from volsched.framework.session import Session
 from volsched.model.node import NodeInfo
@@ -14,14 +15,19 @@ KNOWN: Final = "CardStateKnown"
 OVERDRAWN: Final = "CardsOverdrawn"
 ODD: Final = "OddCards"
 
+_NO_IDS: Final = f"predicate.MGPUScheduleMode is id, and annotation {CARD_IDS} is missing: indexes are used"
 _WAY_OUT: Final = "no more pods get cards here until it is gone, or its annotations say its cards"
 
 
 class Herald:
-    """Remembers what was told of each node, and looks at those whose books changed."""
+    """Remembers what was told of each node, and looks at those whose books changed.
 
-    def __init__(self, books: Books) -> None:
+    ``by_id`` says that pods are told the ids of cards, so that a node without any is odd.
+    """
+
+    def __init__(self, books: Books, *, by_id: bool) -> None:
         self._books = books
+        self._by_id = by_id
         self._told: dict[str, dict[str, str]] = {}
 
     def tell(self, session: Session, changed: dict[str, None]) -> None:
@@ -32,7 +38,7 @@ class Herald:
                 self._told.pop(name, None)
                 continue
             before = self._told.pop(name, {})
-            now = _findings(self._books.nodes.get(name))
+            now = _findings(self._books.nodes.get(name), by_id=self._by_id)
             if now:
                 self._told[name] = now
             self._compare(session, node, before, now)
@@ -48,7 +54,7 @@ class Herald:
             session.tell(about_node(node, "Warning", ODD, now[ODD]))
 
 
-def _findings(book: NodeBook | None) -> dict[str, str]:
+def _findings(book: NodeBook | None, *, by_id: bool) -> dict[str, str]:
     found: dict[str, str] = {}
     if book is None:
         return found
@@ -61,6 +67,9 @@ def _findings(book: NodeBook | None) -> dict[str, str]:
         found[OVERDRAWN] = (
             f"pods hold more than there is of card {cards}; nothing is added until enough of them are gone"
         )
-    if book.cards.warnings:
-        found[ODD] = "; ".join(book.cards.warnings)
+    odd = [*book.cards.warnings]
+    if by_id and book.cards.is_silent:
+        odd.append(_NO_IDS)
+    if odd:
+        found[ODD] = "; ".join(odd)
     return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from plugins.mgpu.requests import long_names, read
-from volsched.framework.validation import Fault, Faults, Surroundings, pods_in
+from plugins.mgpu.devices import NATIVE_BURST_SHARE, POLICIES, POLICY
+from plugins.mgpu.requests import MULTIPLE, PodRequest, long_names, read
+from volsched.framework.validation import Fault, Faults, Surroundings, pods_in, warning
 from volsched.model import api
 from volsched.model.template import container_amounts
 
@@ -16,5 +17,18 @@ def validate(found: api.ApiObject, _: Surroundings) -> Faults:
     for pod in pods_in(found):
         containers = container_amounts(pod.spec)
         names = [container.name for container in pod.spec.containers]
-        faults = [*read(containers, pod.metadata.annotations).faults, *long_names(containers, names)]
+        request = read(containers, pod.metadata.annotations)
+        faults = [*request.faults, *long_names(containers, names)]
         yield from pod.under(Fault(fault.field, fault.code, fault.said(names)) for fault in faults)
+        yield from pod.under(_never_placed(request))
+
+
+def _never_placed(request: PodRequest) -> Faults:
+    """Warn of a list of cards without the policy that every node refuses it without."""
+    if request.is_multi and request.policy in POLICIES and request.policy != NATIVE_BURST_SHARE:
+        yield warning(
+            f"metadata.annotations[{POLICY}]",
+            "MGPU306",
+            f"is {request.policy}, and a pod with {MULTIPLE} can never be placed without {NATIVE_BURST_SHARE}: say "
+            f"{NATIVE_BURST_SHARE} here and use nodes that have it, or take the list of cards away",
+        )

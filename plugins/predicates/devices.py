@@ -7,15 +7,18 @@ wait. It is taken back with the pod.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from plugins.predicates.needs import KnownNeeds
 from plugins.predicates.resource_claims import Needs, can_be_released, left_over
+from plugins.predicates.vacancies import Vacancies
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from volsched.framework.dra.extended import Pairs, from_devices
 from volsched.framework.dra.pools import Pools
 from volsched.framework.dra.results import allocation_of
 from volsched.framework.dra.search import Choice, Impossible, Limits, Unfit, choose
 from volsched.framework.dra.selectors import Selectors
+from volsched.framework.leaving import leavers
 from volsched.framework.nodeterms import selects
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster, Observer
@@ -55,6 +58,7 @@ class DeviceRules(Observer):
         self._devices = cluster.devices
         self._pools = Pools(cluster.devices)
         self._selectors = Selectors()
+        self._vacancies = Vacancies(cluster)
         self._needs = KnownNeeds(cluster.devices)
         self._from_devices: dict[int, Pairs] = {}
         self._classes_version = -1
@@ -112,8 +116,8 @@ class DeviceRules(Observer):
 
     def refuse_pod(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims are not ready for it."""
-        fault = self._needs_of(task).fault if self._concerns(task) else ""
-        return pod_refusal(fault) if fault else None
+        needs = self._needs_of(task) if self._concerns(task) else None
+        return pod_refusal(needs.fault, needs.shown_as) if needs is not None and needs.fault else None
 
     def key(self, task: TaskInfo) -> Hashable | None:
         """Tell what the pod wants of devices, None when it wants nothing."""
@@ -151,7 +155,7 @@ class DeviceRules(Observer):
         if isinstance(found, Impossible):
             faults[node.name] = found.message
             return node_refusal(found.message, resolvable=False)
-        return node_refusal(found.reason, resolvable=False) if isinstance(found, Unfit) else found
+        return node_refusal(found.reason, resolvable=not found.gave_up) if isinstance(found, Unfit) else found
 
     def _search(self, claims: Sequence[Claim], node: NodeInfo, limits: Limits) -> Choice | Unfit | Impossible:
         devices, pools = self._devices, self._pools.of(node)
@@ -224,9 +228,10 @@ class DeviceRules(Observer):
             return None
         needs = self._needs_of(task)
         if needs.fault:
-            return pod_refusal(needs.fault)
+            return pod_refusal(needs.fault, needs.shown_as)
         claims, unmade = _wanted(needs, task, task.node), needs.unmade_on(task, task.node)
-        found = self._choose(needs, claims, task.node)
+        with self._as_it_will_be(task, task.node):
+            found = self._choose(needs, claims, task.node)
         if isinstance(found, Verdict):
             return pod_refusal(f'claims of pod "{task.key}" on node "{task.node.name}": {found.message}')
         fault = next(iter(self._faults_of(needs.key).values()), "")
@@ -242,6 +247,10 @@ class DeviceRules(Observer):
             writes.append(ClaimWrite(key, claim.uid, allocation, made, self._within))
         task.bind_claims = tuple(writes)
         return None
+
+    def _as_it_will_be(self, task: TaskInfo, node: NodeInfo) -> AbstractContextManager[None]:
+        """For a pod that is promised room, have devices free that those have who are leaving."""
+        return self._vacancies.all_left(leavers(node)) if task.status is TaskStatus.PIPELINED else nullcontext()
 
     def _share(self, task: TaskInfo, claim: Claim) -> ClaimWrite:
         """Let a pod use a claim that has its devices; what is in flight goes along, should it have to write that."""
@@ -267,6 +276,7 @@ class DeviceRules(Observer):
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Take back what a pod would have had that has no node any more (its binding failed, or it is gone)."""
+        self._vacancies.follow(task, before)
         if not ON_NODE[task.status]:
             self._take_back(task)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plugins.predicates.verdicts import pod_refusal
+from plugins.predicates.verdicts import invalid, pod_refusal
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import Step, Verdict
+from volsched.model.verdict import Verdict
 
 
 def refusal(task: TaskInfo) -> Verdict | None:
@@ -12,7 +12,7 @@ def refusal(task: TaskInfo) -> Verdict | None:
     template = task.template
     if template.refusals:
         faults = "; ".join(str(fault) for fault in template.refusals)
-        return pod_refusal(f'pod "{task.key}" cannot be placed: {faults}', Step.INVALID)
+        return invalid(f'pod "{task.key}" cannot be placed: {faults}')
     return None
 
 

@@ -16,6 +16,7 @@ from volsched.model.node import NodeInfo
 from volsched.model.selectors import NodeSelector
 from volsched.model.task import TaskInfo
 from volsched.model.template import ContainerAmounts
+from volsched.model.verdict import ConditionReason
 
 NOWHERE = NodeSelector(terms=())
 
@@ -24,11 +25,13 @@ NOWHERE = NodeSelector(terms=())
 class Needs:
     """What the claims of one pod need of a node.
 
-    ``fault`` refuses the pod whatever the node. ``given`` are claims that have their devices, with the nodes from which
-    these can be used (None: all); ``open`` are those that are to be allocated, in the pod's order.
+    ``fault`` refuses the pod whatever the node, and ``shown_as`` says what it waits for then. ``given`` are claims that
+    have their devices, with the nodes from which these can be used (None: all); ``open`` are those that are to be
+    allocated, in the pod's order.
     """
 
     fault: str = ""
+    shown_as: ConditionReason = ConditionReason.CLAIM_NOT_READY
     given: list[tuple[Claim, NodeSelector | None]] = field(default_factory=list)
     open: list[Claim] = field(default_factory=list)
 
@@ -94,7 +97,7 @@ def needs_of(task: TaskInfo, devices: Devices) -> Needs:
     for claim in _claims_of(task, devices):
         fault = claim if isinstance(claim, str) else _fault(task, claim, devices, job)
         if isinstance(claim, str) or fault:
-            return Needs(str(fault))
+            return Needs(str(fault), _shown_as(claim, devices))
         allocation = devices.allocation_of(claim)
         if allocation is None:
             needs.open.append(claim)
@@ -102,6 +105,17 @@ def needs_of(task: TaskInfo, devices: Devices) -> Needs:
             needs.given.append((claim, _reach(allocation)))
     needs.unready = tuple(claim for claim, _ in needs.given if not claim.readiness.is_reached)
     return needs
+
+
+def _shown_as(claim: Claim | str, devices: Devices) -> ConditionReason:
+    """Say what a claim that keeps its pod waiting lacks.
+
+    A DeviceClass comes with the driver, and that with the nodes that have its devices: where it does not exist, such
+    nodes are lacking. Kubernetes' own specs, which make a class while a pod waits for it, want Unschedulable, too.
+    """
+    if isinstance(claim, str) or all(name in devices.classes for name in claim.spec.classes()):
+        return ConditionReason.CLAIM_NOT_READY
+    return ConditionReason.UNSCHEDULABLE
 
 
 def left_over(task: TaskInfo, devices: Devices) -> Claim | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 PLUGIN = "predicates"
 REASON = "FailedScheduling"
@@ -16,6 +16,11 @@ def node_refusal(message: str, resolvable: bool = True) -> Verdict:
     return Verdict(Step.PREDICATE, PLUGIN, Scope.NODE, REASON, message, resolvable=resolvable)
 
 
-def pod_refusal(message: str, step: Step = Step.PREDICATE) -> Verdict:
-    """Refuse a pod whatever the node."""
-    return Verdict(step, PLUGIN, Scope.POD, REASON, message, resolvable=False)
+def invalid(message: str) -> Verdict:
+    """Refuse a pod of which a field cannot be understood."""
+    return Verdict(Step.INVALID, PLUGIN, Scope.POD, REASON, message, resolvable=False)
+
+
+def pod_refusal(message: str, shown_as: ConditionReason = ConditionReason.CLAIM_NOT_READY) -> Verdict:
+    """Refuse a pod whatever the node: mostly one of its claims is not ready for it."""
+    return Verdict(Step.PREDICATE, PLUGIN, Scope.POD, REASON, message, resolvable=False, shown_as=shown_as)

@@ -15,8 +15,9 @@ from plugins.proportion.shares import Claim, share_out
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Vote
 from volsched.framework.demand import ACCOUNT, Demand, QueueDemand
-from volsched.framework.quotas import figures, guaranteed, limits, not_admitted, share, there
+from volsched.framework.quotas import capability_of, figures, guaranteed, limits, not_admitted, share, there
 from volsched.framework.session import Session
+from volsched.framework.usage import Dimension, left, usage_by_resource
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.quantity import in_base_units
@@ -65,6 +66,7 @@ class ProportionPlugin:
         session.add_event_handler(self.name, books)
         session.add_run_fn(self.name, books.longest_run)
         session.add_series_fn(self.name, FAIR_SHARE, last.fair_shares)
+        session.add_queue_usage_fn(self.name, lambda: usage_by_resource(session.cluster, books.dimensions))
 
 
 class LastClaims:
@@ -188,14 +190,9 @@ class Books:
         if least is None:
             return PERMIT
         queue = self._cluster.queues[job.queue]
-        sums = self._demand.queues().get(job.queue, QueueDemand())
-        held, limit = self._held(queue), self._limits(queue)
         short = []
         for name, amount in sorted(least.items()):
-            taken = max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0))
-            most = limit.get(name, 0)
-            if self._cluster.is_left_to_devices(name):
-                most = queue.capability.get(name, MAX_AMOUNT)
+            taken, most = self._taken(queue, name), self._most(queue, name)
             if taken + amount > most:
                 short.append(Shortfall(name, amount, taken, most))
         return Ballot(Vote.REJECT, not_admitted("proportion", queue.name, tuple(short))) if short else PERMIT
@@ -223,6 +220,30 @@ class Books:
         return chosen
 
     # -- figures -----------------------------------------------------------------------------------------------------
+
+    def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
+        """Return what a queue may have, deserves, holds and has left, of what it or its jobs say anything about."""
+        sums, held = self._demand.queues().get(queue.name, QueueDemand()), self._held(queue)
+        due = self._whole.get(queue.name, {})
+        found: dict[str, Dimension] = {}
+        for name in sorted({*capability_of(queue), *due, *held, *sums.reserved} - {PODS}):
+            most = self._most(queue, name)
+            room = left(most, self._taken(queue, name))
+            used, reserved, guarantee = held.get(name, 0), sums.reserved.get(name, 0), queue.guarantee.get(name)
+            limits = (most, room) if most < MAX_AMOUNT else (None, None)
+            found[name] = Dimension(limits[0], used, reserved, limits[1], due.get(name, 0), guarantee)
+        return found
+
+    def _taken(self, queue: QueueInfo, name: str) -> int:
+        """Return what a queue holds or has reserved, beyond what its jobs could do without."""
+        sums, held = self._demand.queues().get(queue.name, QueueDemand()), self._held(queue)
+        return max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0))
+
+    def _most(self, queue: QueueInfo, name: str) -> int:
+        """Return the most of a resource that a queue is admitted with; what devices serve has no other limit."""
+        if self._cluster.is_left_to_devices(name):
+            return queue.capability.get(name, MAX_AMOUNT)
+        return self._limits(queue).get(name, 0)
 
     def _held(self, queue: QueueInfo) -> Mapping[str, int]:
         held = {**queue.allocated, PODS: queue.placed}

@@ -220,3 +220,40 @@ def test_devices_of_claims_are_counted_too() -> None:
     assert (sorted(decision.bindings), world.lifted) == (["a", "b"], [])
     world.cycle(gone("b"), Gone("ResourceClaim", "default", "b", "uid-b"))
     assert world.lifted == ["c"]
+
+
+EXTENDED = "example.com/gpu"
+
+
+def with_devices(limit: int) -> ClusterBuilder:
+    """A node with four devices that a DeviceClass offers as an extended resource; the queue may have some of them."""
+    quota = {"dra": {"capability": {"gpu": {"count": limit}}}}
+    found = device_class("gpu", driver="gpu.example.com", extendedResourceName=EXTENDED)
+    offers = part("s", [device(f"d{number}") for number in range(4)], driver="gpu.example.com", pool="gpu")
+    return a_cluster().node("n1").add(found).add(offers).queue("q", **quota)
+
+
+def test_extended_resources_that_devices_serve_count_as_soon_as_their_pod_is_let_in() -> None:
+    world = World(gated(with_devices(2), "a", "b", "c", **{EXTENDED: "1"}), "capacity-dra")
+
+    world.cycle()
+    assert world.lifted == ["a", "b"]
+    world.cycle()
+    assert world.lifted == []
+
+    decision = world.cycle(*(opened(name, **{EXTENDED: "1"}) for name in "ab"))
+    assert (sorted(decision.bindings), world.lifted) == (["a", "b"], [])
+    world.cycle(gone("b"))
+    assert world.lifted == ["c"]
+
+
+def test_extended_resources_of_an_open_pod_without_a_node_keep_others_out() -> None:
+    given = gated(with_devices(3), "a", spec=NOWHERE, **{EXTENDED: "2"})
+    world = World(gated(given, "b", **{EXTENDED: "2"}), "capacity-dra")
+    world.cycle()
+    world.cycle(opened("a", spec=NOWHERE, **{EXTENDED: "2"}))
+    assert world.lifted == []
+
+    offering = a_cluster().node("n2", **{EXTENDED: "1"}).objects[0]
+    world.cycle(Put(decode(offering)))
+    assert world.lifted == ["b"], "what a node offers itself is no device"

@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 
 from tests.actions.rigs import conf, cycle, echo, finished, rig
+from volsched.cache.mirror import MirrorSettings
 from volsched.model.changes import BindFailed, Gone
 from volsched.model.plan import Bind, Tell, WriteGroupStatus, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 DEFAULT = conf("enqueue, allocate, backfill", "priority gang conformance", "overcommit predicates nodeorder binpack")
+
+EVICTING = conf(
+    "enqueue, allocate, preempt, reclaim, backfill", "priority gang conformance", "drf predicates proportion nodeorder"
+)
+both = pytest.mark.parametrize("configuration", [DEFAULT, EVICTING], ids=["default", "evicting"])
 
 
 def world() -> ClusterBuilder:
@@ -22,12 +28,13 @@ def world() -> ClusterBuilder:
     given.group("rejected", phase="Pending", minResources={"cpu": "99"}).pod("rejected-0", "rejected", cpu=1)
     given.group("gated").pod("gated-0", "gated", cpu=1, spec={"schedulingGates": [{"name": "g"}]})
     given.pod("orphan", "no-such-group", cpu=1).job("idle", 2)
+    given.group("astray").pod("astray-0", "astray", cpu=1, spec={"nodeSelector": {"zone": "nowhere"}})
     return given
 
 
-def settle(given: ClusterBuilder) -> tuple[Any, list[list[str]]]:
+def settle(given: ClusterBuilder, configuration: str = DEFAULT) -> tuple[Any, list[list[str]]]:
     """Run cycles with what the watch shows in between; the kinds of steps of each."""
-    on = rig(given, DEFAULT)
+    on = rig(given, configuration)
     kinds: list[list[str]] = []
     changes: list[Any] = []
     for _ in range(6):
@@ -37,17 +44,19 @@ def settle(given: ClusterBuilder) -> tuple[Any, list[list[str]]]:
     return on, kinds
 
 
-def test_a_cluster_in_which_nothing_happens_comes_to_rest() -> None:
-    _, kinds = settle(world())
+@both
+def test_a_cluster_in_which_nothing_happens_comes_to_rest(configuration: str) -> None:
+    _, kinds = settle(world(), configuration)
 
     assert kinds[0].count("Bind") == 4
     assert kinds[-3:] == [[], [], []]
     assert sum(kind.count("Bind") for kind in kinds) == 4
 
 
-def test_nothing_is_told_twice() -> None:
+@both
+def test_nothing_is_told_twice(configuration: str) -> None:
     given = world()
-    on = rig(given, DEFAULT)
+    on = rig(given, configuration)
     told: list[Any] = []
     changes: list[Any] = []
     for _ in range(5):
@@ -59,8 +68,37 @@ def test_nothing_is_told_twice() -> None:
     assert len(told) == len(set(told))
 
 
-def test_who_waits_is_told_why_and_who_was_bound_is_told_nothing() -> None:
-    decision = cycle(rig(world(), DEFAULT))
+def test_what_is_refused_again_for_the_same_reason_is_not_told_again_when_something_else_happens() -> None:
+    given = a_cluster().node("n1", cpu=4).pod("p", cpu=1, spec={"nodeSelector": {"a": "b"}})
+    on = rig(given, EVICTING, settings=MirrorSettings(plain_pods=True))
+    cycle(on, *echo(on, given, cycle(on)))
+
+    for number in range(3):  # each makes room, so the pod is tried anew
+        other = a_cluster().pod(f"other-{number}", on="n1", cpu=1).changes()[-1:]
+        steps = [*cycle(on, *other).steps, *cycle(on, finished(on, f"other-{number}")).steps]
+
+        assert [step for step in steps if getattr(step, "name", "") == "p"] == []
+        assert on.scheduler.mirror.cluster.tasks["pod-default-p"].refusal is not None
+
+
+def test_a_pod_that_is_tried_in_every_session_is_not_told_again_in_those_that_seek_no_victims() -> None:
+    """Where another pod's placement could help, a job is not parked; victims are sought after changes alone."""
+    given = a_cluster().node("n1", cpu=4, labels={"zone": "a"}).group("g")
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    given.pod("g-0", "g", cpu=8, spec={"topologySpreadConstraints": [spread]})
+    on = rig(given, EVICTING)
+    first = cycle(on)
+    decision = cycle(on, *echo(on, given, first))
+    assert "preemption: " in decision.waiting["g-0"]
+
+    for _ in range(3):
+        idle = cycle(on)
+        assert (idle.steps, idle.waiting["g-0"]) == ([], decision.waiting["g-0"])
+
+
+@both
+def test_who_waits_is_told_why_and_who_was_bound_is_told_nothing(configuration: str) -> None:
+    decision = cycle(rig(world(), configuration))
 
     told = {s.name for s in decision.steps if isinstance(s, Tell | WritePodCondition)}
     bound = {s.name for s in decision.steps if isinstance(s, Bind)}

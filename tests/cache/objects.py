@@ -35,12 +35,13 @@ def pod(
     scheduler: str = "volsched",
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    owner: str = "",
     gates: Sequence[str] = (),
     spec: Mapping[str, Any] | None = None,
     status: Mapping[str, Any] | None = None,
     **requests: Any,
 ) -> Put:
-    """A pod is there; it asks for ``requests``."""
+    """A pod is there; it asks for ``requests``. ``owner`` is the kind of its controller."""
     meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": uid or f"uid-{name}"}
     meta["labels"] = dict(labels or {})
     meta["annotations"] = {**({GROUP: group} if group else {}), **(annotations or {})}
@@ -50,6 +51,8 @@ def pod(
         meta["deletionTimestamp"] = LATER
     if created:
         meta["creationTimestamp"] = created
+    if owner:
+        meta["ownerReferences"] = [{"kind": owner, "name": "owner", "uid": "uid-owner", "controller": True}]
     containers = [{"name": "c", "resources": {"requests": {k: str(v) for k, v in requests.items()}}}]
     body = {"schedulerName": scheduler, "containers": containers, **(spec or {})}
     if on:

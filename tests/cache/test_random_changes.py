@@ -12,7 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.cache.objects import Believer, gone, group, node, pod, priority_class, queue
 from volsched.cache.mirror import ASSUMED, Mirror, MirrorSettings
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone, GroupWriteFailed
-from volsched.model.status import TaskStatus
+from volsched.model.cluster import Cluster
+from volsched.model.resources import accumulate
+from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
+from volsched.model.workload import LABEL, ONLINE
 from volsched.testing.recount import faults, leftovers
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -20,6 +23,8 @@ NODES = st.sampled_from(["n1", "n2", "n3"])
 QUEUES = st.sampled_from(["q1", "q2", "default"])
 GROUPS = st.sampled_from(["g1", "g2", "", ""])
 CPU = st.integers(0, 3)
+OWNERS = st.sampled_from(["ReplicaSet", "ReplicaSet", "Job", ""])
+WORK = st.sampled_from(["", "", "online", "offline", "neither"])
 MOSTLY = st.sampled_from([True, True, True, False])
 RESOURCES = ("cpu", "pods", "example.com/card")
 STAMP = "2026-01-01T00:00:00Z"
@@ -36,6 +41,8 @@ class Shape:
     phase: str = "Pending"
     cpu: int = 0
     app: str = "x"
+    owner: str = ""
+    workload: str = ""
     deleted: bool = False
     gate: bool = False
     ours: bool = True
@@ -53,7 +60,8 @@ class Shape:
             uid=self.uid,
             version=version,
             created=STAMP,
-            labels={"app": self.app},
+            labels={"app": self.app, **({LABEL: self.workload} if self.workload else {})},
+            owner=self.owner,
             gates=["example.com/gate"] if self.gate else [],
             deleted=self.deleted,
             scheduler="volsched" if self.ours else "other",
@@ -118,15 +126,16 @@ class Changes(RuleBasedStateMachine):
             del self.objects.others[kind, name]
             self.believer.mirror.apply([gone(kind, name, uid=f"uid-{name}")])
 
-    @rule(name=NAMES, of=GROUPS, cpu=CPU, ours=MOSTLY, on=st.sampled_from(["", "", "n1", "n2"]))
-    def make_pod(self, name: str, of: str, cpu: int, ours: bool, on: str) -> None:
+    @rule(name=NAMES, of=GROUPS, cpu=CPU, ours=MOSTLY, on=st.sampled_from(["", "", "n1", "n2"]), owner=OWNERS)
+    def make_pod(self, name: str, of: str, cpu: int, ours: bool, on: str, owner: str) -> None:
         if name not in self.objects.pods:
             self.incarnations += 1
             phase = "Running" if on else "Pending"
-            self.tell(Shape(name, self.incarnations, of, on, phase, cpu, ours=ours))
+            self.tell(Shape(name, self.incarnations, of, on, phase, cpu, owner=owner, ours=ours))
 
     @rule(
-        data=st.data(), what=st.sampled_from(["group", "cpu", "app", "gate", "delete", "bind", "run", "end", "again"])
+        data=st.data(),
+        what=st.sampled_from(["group", "cpu", "app", "work", "gate", "delete", "bind", "run", "end", "again"]),
     )
     def change_pod(self, data: st.DataObject, what: str) -> None:
         if not self.objects.pods:
@@ -139,6 +148,8 @@ class Changes(RuleBasedStateMachine):
                 shape = replace(shape, cpu=data.draw(CPU))
             case "app":
                 shape = replace(shape, app=data.draw(NAMES))
+            case "work":
+                shape = replace(shape, owner=data.draw(OWNERS), workload=data.draw(WORK))
             case "gate":
                 shape = replace(shape, gate=not shape.gate and not shape.on)
             case "delete":
@@ -207,6 +218,7 @@ class Changes(RuleBasedStateMachine):
     def every_account_equals_a_recount(self) -> None:
         assert faults(self.believer.cluster) == []
         assert leftovers(self.believer.cluster) == []
+        assert kept_online(self.believer.mirror) == counted_online(self.believer.cluster)
 
     def teardown(self) -> None:
         """The mirror is what a new one makes of the objects that are there, once nothing is under way."""
@@ -237,6 +249,7 @@ def picture(mirror: Mirror) -> dict[str, Any]:
             task.gated,
             task.terminating,
             task.labels,
+            task.workload,
             dict(task.template.request),
         )
         for task in cluster.tasks.values()
@@ -253,6 +266,29 @@ def picture(mirror: Mirror) -> dict[str, Any]:
     }
     queues = {one.name: (one.weight, one.allocated) for one in cluster.queues.values()}
     return {"tasks": tasks, "nodes": nodes, "jobs": jobs, "queues": queues, "totals": [*cluster.totals, 0, 0, 0][:3]}
+
+
+Online = tuple[dict[int, int], dict[str, dict[str, int]]]
+"""What online pods take of all nodes by column, and of queues by resource; no zeros."""
+
+
+def kept_online(mirror: Mirror) -> Online:
+    used = {column: amount for column, amount in mirror.online.used.items() if amount}
+    return used, {queue: amounts for queue, amounts in mirror.online.queues.items() if amounts}
+
+
+def counted_online(cluster: Cluster) -> Online:
+    """The same, of all pods one by one."""
+    used: dict[int, int] = {}
+    queues: dict[str, dict[str, int]] = {}
+    for task in cluster.tasks.values():
+        if task.workload != ONLINE:
+            continue
+        if task.node is not None and HOLDS_ROOM[task.status]:
+            accumulate(used, dict(cluster.columns.charge(task.template)), 1)
+        if task.job is not None and IS_ALLOCATED[task.status]:
+            accumulate(queues.setdefault(task.job.queue, {}), task.template.request, 1)
+    return used, {queue: amounts for queue, amounts in queues.items() if amounts}
 
 
 TestChanges = Changes.TestCase

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.cli.calls import call, text_of, written
 from tests.plugins.capacity_card.nodes import card_node
-from tests.plugins.capacity_card.test_usage import CARDS, asking, member, team, usage
+from tests.plugins.capacity_card.test_usage import CARDS, asking, member, seen, team
 from tests.plugins.capacity_card.test_validation import TEXTS
 from tests.simulation.clusters import Manifest, group, workload
 from volsched.cli import queue_view
@@ -59,7 +59,7 @@ def test_list_shows_each_card_of_each_queue_and_each_card_of_the_cluster() -> No
     found = rows(queue("list").stdout)
 
     assert found[1] == ["QUEUE", "STATE", "RESOURCE", "QUOTA", "USED", "RESERVED", "HEADROOM"]
-    assert ["vision", "Open", "A", "6", "4", "2", "0"] in found
+    assert ["vision", "Open", "A", "6", "4", "1", "1"] in found
     assert ["vision", "Open", "cpu", "10", "2", "0", "9"] in found
     assert ["language", "Open", "A", "12", "0", "0", "12"] in found
     assert ["default", "Open", *"-----"] in found
@@ -72,7 +72,7 @@ def test_list_for_programs_has_whole_cards_and_quantities() -> None:
 
     assert (found["apiVersion"], found["kind"]) == ("volsched.io/v1alpha1", "QueueUsage")
     vision = found["queues"]["vision"]
-    assert vision["cards"]["A"] == {"quota": 6, "used": 4, "reserved": 2, "headroom": 0}
+    assert vision["cards"]["A"] == {"quota": 6, "used": 4, "reserved": 1, "headroom": 1}
     assert vision["cpu"] == {"quota": "10", "used": "2", "reserved": "0", "headroom": "9"}
     assert found["cards"]["A"] == {"total": 16, "idle": 12, "quota": 18, "used": 4}
     assert found["queues"]["language"]["parent"] == "root"
@@ -84,9 +84,9 @@ def test_describe_shows_who_holds_what_where_and_what_is_wrong() -> None:
     found = rows(said)
 
     assert found[0] == ["Name:", "vision"]
-    assert ["A", "6", "4", "2", "0", "16", "12"] in found
+    assert ["A", "6", "4", "1", "1", "16", "12"] in found
     assert ["default/train", "Inqueue", "-", "1", "A", "-", "-"] in found
-    assert "default/serve  Running  4 A, cpu 2  1 A       1 A        2 on a1, a2; 1 waiting" in said
+    assert "default/serve  Running  4 A, cpu 2  -         1 A        2 on a1, a2; 1 waiting" in said
     assert 'Queue/vision: metadata.annotations[volcano.sh/card.quota]["X"]: no node offers the card "X"' in said
 
 
@@ -96,7 +96,7 @@ def test_describe_for_programs_has_jobs_with_their_pods_and_problems() -> None:
     assert list(found["queues"]) == ["language", "vision"]
     serve = found["queues"]["vision"]["jobs"]["default/serve"]
     assert serve["used"] == {"A": 4, "cpu": "2"}
-    assert serve["reserved"] == serve["waitsFor"] == {"A": 1}
+    assert (serve["reserved"], serve["waitsFor"]) == ({}, {"A": 1}), "it waits for more than it starts with"
     assert serve["waitingPods"] == 1
     assert serve["pods"] == [
         {"pod": "default/serve-0", "node": "a1", "card": "A", "cards": 3},
@@ -235,9 +235,9 @@ def test_whatever_annotations_and_labels_say_is_shown(
         member("train-1", "train", name),
     )
 
-    found = usage(*world)
+    found = seen(*world)
 
-    said = json.dumps(queue_view.described(found, {}, {"vision": []}))
+    said = json.dumps(queue_view.described(found, queue_view.About("", {}), {"vision": []}))
     assert json.loads(said)["queues"]["vision"]["state"] == "Open"
     assert "QUEUES" in queue_view.list_page(found, "", 100)
     assert "Name:    vision" in queue_view.page(found, "vision", [], 100)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,11 +10,13 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
+from tests.cluster.checkout import command_of_checkout
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import FaultProxy
 
@@ -51,20 +52,17 @@ tiers:
 """What schedulers use unless a test says otherwise: no quota, so that a pod waits for a node and for nothing else."""
 
 
-class VolschedProcess:
-    """One verb of volsched as a process. Its log is a file; its HTTP port is read from there.
+class LoggedProcess(ABC):
+    """A verb of volsched as a process. Its log is a file; its HTTP port is read from there."""
 
-    `prelude` is what the process does before it begins, in Python.
-    """
-
-    prelude = ""
-
-    def __init__(self, log: Path, verb: str, *flags: str) -> None:
+    def __init__(self, log: Path) -> None:
         self.log = log
         self._file = log.open("wb")
-        program = f"{self.prelude}\nfrom volsched.cli import main; main()"
-        command = [sys.executable, "-c", program, verb, *flags]
-        self.process = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT, env=os.environ)
+        self.process = self._start(self._file)
+
+    @abstractmethod
+    def _start(self, log: BinaryIO) -> subprocess.Popen[bytes]:
+        """Start it, with everything that it says going to the log."""
 
     def lines(self) -> list[Json]:
         """What it has said so far; a line that is being written is not one yet."""
@@ -126,6 +124,23 @@ class VolschedProcess:
         if self.process.poll() is None:
             self.kill()
         self._file.close()
+
+
+class VolschedProcess(LoggedProcess):
+    """A verb with flags of a test's own, run from the checkout by the user of the image, with its variables alone.
+
+    Nothing but its log's folder can be written. `prelude` is what the process does before it begins, in Python.
+    """
+
+    prelude = ""
+
+    def __init__(self, log: Path, verb: str, *flags: str) -> None:
+        program = f"{self.prelude}\nfrom volsched.cli import main; main()"
+        self._words = [sys.executable, "-c", program, verb, *flags]
+        super().__init__(log)
+
+    def _start(self, log: BinaryIO) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command_of_checkout(self._words, self.log), stdout=log, stderr=subprocess.STDOUT)
 
 
 class SchedulerProcess(VolschedProcess):

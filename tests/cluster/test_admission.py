@@ -23,6 +23,7 @@ from plugins.mgpu.devices import POLICY
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, PATIENCE, SYSTEM, Json, eventually, wait_allowed
+from tests.validation.test_fields import SEED
 from volsched.testing.controlplane import ControlPlane, a_pod
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
@@ -68,10 +69,10 @@ class Admitting:
     def control_plane(self) -> ControlPlane:
         return self.controlled.control_plane
 
-    def replica(self) -> tuple[int, ControllersProcess]:
+    def replica(self, *flags: str) -> tuple[int, ControllersProcess]:
         """Start a controllers process that answers reviews, and wait until it does."""
         files = ("--webhook-certificate", str(self.certificate), "--webhook-key", str(self.key))
-        process = self.controlled.control("--webhook-address", "127.0.0.1:0", *files)
+        process = self.controlled.control("--webhook-address", "127.0.0.1:0", *files, *flags)
         [address] = process.wait_for("serving webhooks")["addresses"]
         port = int(address.rpartition(":")[2])
         eventually(lambda: process.page("/readyz")[0] == 200)
@@ -259,6 +260,26 @@ def test_workloads_and_volcano_jobs_are_refused_where_their_pods_would_be(asked:
     assert "[MGPU103]" in refused.text
     assert "spec.minAvailable: 2 is more than the 1 replicas of all tasks" in also.text
     assert "[MGPU103]" in also.text
+
+
+def test_a_misspelt_field_of_a_pod_in_a_volcano_job_is_shown_or_refused(admitting: Admitting, namespace: str) -> None:
+    job = yaml.safe_load(SEED)
+    job["metadata"]["namespace"] = namespace
+    job["spec"] |= {"schedulerName": admitting.controlled.name, "queue": "default"}
+    admitting.make_certificates()
+    (lenient, _), (strict, _) = admitting.replica(), admitting.replica("--webhook-strict")
+    admitting.ask(lenient)
+    warned = admitting.apply(job)
+    admitting.ask(strict)
+    refused = admitting.apply({**job, "metadata": {**job["metadata"], "name": "other"}})
+
+    meant = "unknown field; did you mean requiredDuringSchedulingIgnoredDuringExecution? [UnknownField]"
+    assert not warned.is_refusal
+    assert f"Warning: Job/{namespace}/training-job: spec.tasks[0].template.spec.affinity.nodeAffinity." in warned.text
+    assert meant in warned.text
+    assert "did you mean operator?" in warned.text
+    assert refused.is_refusal
+    assert meant in refused.text
 
 
 def test_queues_are_refused_warned_about_and_let_in(asked: Admitting, make_nodes: MakeNodes) -> None:

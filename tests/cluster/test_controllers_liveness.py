@@ -26,7 +26,8 @@ kopf_thread._settings = settings
 """
 
 MORTAL = """
-import asyncio, kopf
+import asyncio
+from volsched.operator.kopf_thread import kopf
 async def dies(roots, **_):
     await asyncio.sleep(4)
     raise SystemExit("no more memory")

@@ -65,6 +65,15 @@ class Shop:
         pod = self.controlled.pod(name, group=name, cpu="1", spec=from_template("one"))
         self.controlled.make_pods(self.namespace, [pod])
 
+    def submit_gang(self, name: str, queue: str, size: int) -> None:
+        """Make a PodGroup and pods of that many, all its minimum, that want one device each and nothing else."""
+        self.controlled.make_gang(self.namespace, name, size, queue=queue, spec=from_template("one"))
+
+    def conditions(self, group: str) -> list[str]:
+        """The types of what is true of a PodGroup."""
+        found = self.controlled.group(self.namespace, group).get("status", {}).get("conditions", [])
+        return [condition["type"] for condition in found if condition["status"] == "True"]
+
     def deploy(self, name: str, queue: str, replicas: int) -> None:
         """Make a Deployment; Kubernetes' own controllers make its pods, and a claim for each from the template."""
         named = {"scheduling.volcano.sh/queue-name": queue}
@@ -164,6 +173,24 @@ def test_a_deployment_has_as_many_replicas_as_its_queue_may_hold_devices_and_giv
     shop.wait_given(2)
     held = f'volcano_queue_dra_allocated{{device_class="{shop.fleet.name}",dimension="count",queue_name="{queue}"}}'
     eventually(lambda: scheduler.metric(held) == 2, what=scheduler.page("/metrics")[1])
+
+
+def test_gangs_that_ask_for_devices_alone_start_whole_or_not_at_all(shop: Shop) -> None:
+    """Three pods and a quota of two; then two pods and room for one. Neither PodGroup is called ready meanwhile."""
+    queue, wide = shop.queue("q", 2), shop.queue("wide", 9)
+    shop.open()
+
+    shop.submit_gang("three", queue, 3)
+    eventually(lambda: shop.conditions("three") == ["Unschedulable"], what="the gang is told")
+    still(lambda: shop.conditions("three") == ["Unschedulable"] and len(shop._pods("three", placed=True)) == 0, 1.5)
+    shop.limit(queue, 3)
+    shop.wait_placed(three=3)
+    eventually(lambda: shop.conditions("three") == ["Scheduled"], what="the gang is ready")
+
+    shop.submit_gang("two", wide, 2)
+    eventually(lambda: shop.conditions("two") == ["Unschedulable"], what="the other gang is told")
+    still(lambda: len(shop._pods("two", placed=True)) == 0, 1.5)
+    shop.wait_given(3)
 
 
 def test_a_scheduler_that_takes_over_counts_the_devices_that_are_held(shop: Shop) -> None:

@@ -16,6 +16,7 @@ from tests.cluster.scheduling import PATIENCE
 from volsched.kube import events as events_module
 from volsched.kube import statuses
 from volsched.kube.binder import PrebindError
+from volsched.kube.bucket import TokenBucket
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
 from volsched.kube.executor import ClusterExecutor
@@ -351,6 +352,31 @@ async def test_a_pod_condition_is_written_once_for_each_change_and_keeps_its_tim
     harness.executor.execute([step("second")])
     await harness.until(lambda: "nominatedNodeName" not in (harness.get("waits") or {})["status"])
     await harness.until(lambda: fault_proxy.counts.count("patch", shape) == 3)
+
+
+async def test_why_many_pods_wait_is_written_at_a_bounded_rate_and_nominations_at_once(
+    harness: Harness, fault_proxy: FaultProxy
+) -> None:
+    pods = [harness.make(f"waits-{number}") for number in range(12)]
+    harness.executor.statuses._conditions = TokenBucket(4.0, 3)
+
+    def step(pod: Json, nominated: str = "") -> WritePodCondition:
+        meta = pod["metadata"]
+        return WritePodCondition(meta["uid"], harness.namespace, meta["name"], "QuotaExceeded", "full", nominated)
+
+    began = time.monotonic()
+    harness.executor.execute([step(pod) for pod in pods[:11]])
+    await asyncio.sleep(statuses.SETTLE_SECONDS)
+    harness.executor.execute([step(pods[11], "n1")])
+    await harness.until(lambda: condition_of(harness.get("waits-11")).get("message") == "full")
+    assert harness.executor.statuses.depth > 0, "others still wait for their turn"
+    while harness.executor.statuses.depth:
+        written = harness.executor.statuses.written
+        assert written <= 1 + 3 + 4.0 * (time.monotonic() - began), fault_proxy.counts.table()
+        await asyncio.sleep(0.05)
+
+    await harness.until(lambda: harness.executor.statuses.written == 12)
+    assert fault_proxy.counts.count("patch", "/pods/*/status") == 12
 
 
 async def test_a_pod_that_is_bound_at_once_is_never_called_unschedulable(

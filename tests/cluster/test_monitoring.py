@@ -265,6 +265,22 @@ def controllers_make_groups(run: Run) -> None:
     run.wait_shown("sum(volsched_controllers_reconcile_errors_total) > 0")
 
 
+def some_work_is_online(run: Run) -> None:
+    """What a ReplicaSet runs, as seed 001 (2.4.1) wants it shown beside the offline rest."""
+    api, path = run.installed.api, f"/apis/apps/v1/namespaces/{run.town.namespace}/replicasets"
+    pod = run.installed.pod("serves", group="first", cpu="100m")
+    labels = {"app": "serves"}
+    template = {"metadata": {"labels": labels, "annotations": pod["metadata"]["annotations"]}, "spec": pod["spec"]}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    api.create(path, {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "serves"}, "spec": spec})
+    part = f'volsched_queue_workload_allocated{{queue="a-{run.town.suffix}", resource="cpu"'
+    run.wait_shown(f'{part}, workload="online"}} == 0.1')
+    run.wait_shown(f'{part}, workload="offline"}} > 0')
+    run.wait_shown('volsched_cluster_workload_used{resource="cpu", workload="online"} >= 0.1')
+    api.delete(f"{path}/serves")
+    run.wait_shown(f'{part}, workload="online"}} == 0')
+
+
 def pods_are_evicted(run: Run) -> None:
     run.town.gang("urgent", 2, "high", cpu="1")
     run.town.wait_running("urgent", 2)
@@ -306,6 +322,8 @@ def quotas_by_card_are_used_up(run: Run) -> None:
         run.wait_phase(group, "Inqueue")
         make_cards(run, group, range(size))
     run.wait_shown("max(volcano_queue_card_allocated) == 2")
+    run.wait_shown(f'volsched_queue_workload_cards{{card="{MODEL}", workload="offline"}} == 2')
+    run.wait_shown(f'volsched_cluster_workload_cards{{card="{MODEL}", workload="online"}} == 0')
     run.wait_shown("sum(volsched_queue_card_refusals_total) > 0")
 
 
@@ -424,6 +442,7 @@ STORY: Final[tuple[Callable[[Run], None], ...]] = (
     queues_have_limits,
     gangs_are_placed,
     controllers_make_groups,
+    some_work_is_online,
     pods_are_evicted,
     queues_have_what_their_spec_says,
     devices_are_given_out,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, volcano_at_work
 from tests.cluster.scheduling import GROUPS, PATIENCE, QUICK_LEASE, SYSTEM, Json, eventually, still
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
+from tests.plugins.capacity_card.nodes import GPU, MPS, card_labels
 from volsched.kube import statuses
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
@@ -34,6 +35,7 @@ pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controllin
 STATUS = "/queues/*/status"
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.scheduling.volcano.sh"
 NOTHING = {"cpu": "0", "memory": "0"}
+CARD_NAME = "volcano.sh/card.name"
 
 
 @pytest.fixture
@@ -185,7 +187,14 @@ async def test_a_queue_that_is_gone_is_forgotten_and_another_of_its_name_left_al
 # --- the scheduler --------------------------------------------------------------------------------------------------
 
 
-def make_jobs(controlled: Controlled, namespace: str, queue: str, *names: str, **pod: Any) -> None:
+def make_jobs(
+    controlled: Controlled,
+    namespace: str,
+    queue: str,
+    *names: str,
+    annotations: Mapping[str, str] | None = None,
+    **pod: Any,
+) -> None:
     """PodGroups of one pod each, as a controller would have made them."""
     for name in names:
         body = {
@@ -195,7 +204,10 @@ def make_jobs(controlled: Controlled, namespace: str, queue: str, *names: str, *
             "spec": {"minMember": 1, "queue": queue},
         }
         controlled.api.create(f"{GROUPS}/namespaces/{namespace}/podgroups", body)
-    controlled.make_pods(namespace, [controlled.pod(name, group=name, **pod) for name in names])
+    pods = [controlled.pod(name, group=name, **pod) for name in names]
+    for made in pods:
+        made["metadata"]["annotations"].update(annotations or {})
+    controlled.make_pods(namespace, pods)
 
 
 def allocated(controlled: Controlled, queue: str) -> Json | None:
@@ -274,6 +286,40 @@ def test_devices_are_said_by_class_whatever_plugins_there_are(
     controlled.api.delete(f"/api/v1/namespaces/{namespace}/pods/a", grace_seconds=0)
     controlled.wait_queue(queue, allocated={"cpu": "1", "memory": "0", "pods": "1", **devices})
     controlled.api.delete(f"/api/v1/namespaces/{namespace}/pods/b", grace_seconds=0)
+    controlled.wait_queue(queue, allocated=NOTHING)
+
+
+CARDS = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: gang}]
+- plugins: [{name: predicates}, {name: capacity-card, arguments: {cardUnlimitedCpuMemory: true}}]
+"""
+
+
+def test_cards_are_said_by_name_and_as_resources_and_the_api_server_keeps_both(
+    controlled: Controlled, namespace: str, queue: str, make_nodes: MakeNodes, volcanos_crd: None
+) -> None:
+    """As seed 001 reads them (2.3.1): from the Queue, in whole cards, with no need to add up pods."""
+    card = f"Card-{namespace[-6:]}"
+    share = f"{card}/mps-80g*1/8"
+    make_nodes(1, labels=card_labels(card), cpu="8", **{GPU: 4})
+    make_nodes(1, labels=card_labels(card, replicas="8"), cpu="8", **{MPS: 8})
+    quota = {"volcano.sh/card.quota": json.dumps({card: 4, share: 3})}
+    controlled.api.patch(f"{GROUPS}/queues/{queue}", {"metadata": {"annotations": quota}})
+    config = controlled.folder / "cards.conf"
+    config.write_text(CARDS)
+    controlled.start("--scheduler-conf", str(config)).wait_leading()
+
+    for name, wanted, resource in (("whole", card, GPU), ("part", share, MPS)):
+        make_jobs(controlled, namespace, queue, name, cpu="1", annotations={CARD_NAME: wanted}, **{resource: 2})
+
+    whole, part = {card: "2", f"volsched.io/{card}": "2"}, {share: "2", f"volsched.io/{card}_mps-80g_1_8": "2"}
+    both = {"cpu": "2", "memory": "0", "pods": "2", GPU: "2", MPS: "2"}
+    controlled.wait_queue(queue, allocated={**both, **whole, **part})
+    controlled.api.delete(f"/api/v1/namespaces/{namespace}/pods/whole", grace_seconds=0)
+    controlled.wait_queue(queue, allocated={"cpu": "1", "memory": "0", "pods": "1", MPS: "2", **part})
+    controlled.api.delete(f"/api/v1/namespaces/{namespace}/pods/part", grace_seconds=0)
     controlled.wait_queue(queue, allocated=NOTHING)
 
 

@@ -15,6 +15,13 @@ from volsched.testing.controlplane import a_node
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
+EVICTING = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+
 
 def test_a_plain_pod_is_bound_and_told_about_within_its_rights(
     installed: Installed, namespace: str, make_nodes: MakeNodes
@@ -184,6 +191,36 @@ def test_sigterm_gives_the_lease_back_and_sigusr2_dumps_the_mirror(
     lease = installed.api.get(LEASE)["spec"]
     assert lease["holderIdentity"] == ""
     assert len(lease["renewTime"].split(".")[1]) == 7  # six digits and Z
+
+
+def test_a_pod_that_is_refused_again_for_the_same_reason_costs_no_write(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, tmp_path: Path
+) -> None:
+    make_nodes(1, cpu="4")
+    file = tmp_path / "evicting.conf"
+    file.write_text(EVICTING)
+    scheduler = installed.start("--plain-pods", "direct", "--scheduler-conf", str(file)).wait_leading()
+    installed.make_pods(namespace, [installed.pod("astray", cpu="1", spec={"nodeSelector": {"zone": "nowhere"}})])
+    installed.wait_event(namespace, "astray", "FailedScheduling")
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    eventually(lambda: installed.condition(namespace, "astray").get("reason") == "Unschedulable")
+    version = installed.api.get(f"{path}/astray")["metadata"]["resourceVersion"]
+    tried = 'volsched_preemption_attempts_total{action="preempt",queue="default"}'
+    spared = 'volsched_writes_spared_total{lane="events"}'
+    hunts, not_needed = scheduler.metric(tried), scheduler.metric(spared)
+
+    for number in range(3):  # each comes and goes, so that the other pod is tried anew
+        installed.make_pods(namespace, [installed.pod(f"other-{number}", cpu="1")])
+        installed.wait_bound(namespace, 1)
+        installed.api.delete(f"{path}/other-{number}")
+        eventually(lambda n=number: f"other-{n}" not in installed.pods(namespace))
+
+    eventually(lambda: scheduler.metric(tried) >= hunts + 3, what="it was tried again")
+    eventually(lambda: scheduler.metric("volsched_events_sent_total") >= 4, what="the others were told about")
+    [told] = [event for event in installed.events(namespace, "astray") if event["reason"] == "FailedScheduling"]
+    assert (told.get("count") or 1, told.get("series")) == (1, None)
+    assert installed.api.get(f"{path}/astray")["metadata"]["resourceVersion"] == version
+    assert scheduler.metric(spared) == not_needed
 
 
 def test_a_pod_evicted_by_its_node_going_away_is_no_trouble(

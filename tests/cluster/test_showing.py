@@ -15,6 +15,8 @@ import pytest
 
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import CONFIGMAP, GROUPS, PATIENCE, Installed, Json, eventually, wait_allowed
+from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
+from tests.cluster.test_shared_cards import CORE, MEMORY
 from tests.plugins.capacity_card.nodes import GPU, MIG, MPS, card_labels
 from volsched.kube.credentials import Source
 from volsched.kube.informer import PAGE
@@ -165,7 +167,7 @@ def test_queue_describe_shows_what_the_scheduler_did(
     found = shown("queue", "describe", team, *cluster)
 
     queue = found["queues"][team]
-    assert queue["cards"] == {product: {"quota": 4, "used": 4, "reserved": 2, "headroom": 0}}
+    assert queue["cards"] == {product: {"quota": 4, "used": 4, "reserved": 0, "headroom": 0}}
     assert (queue["cpu"]["used"], queue["state"]) == ("0", "Open")
     assert found["cards"][product] == {"total": 8, "idle": 4, "quota": 4, "used": 4}
     job = queue["jobs"][f"{namespace}/serve"]
@@ -201,14 +203,171 @@ def test_pods_that_are_scheduled_by_themselves_count_for_the_default_queue(
     installed: Installed, namespace: str, make_nodes: MakeNodes, reader: Path, product: str
 ) -> None:
     (node,) = make_nodes(1, labels=card_labels(product), **{GPU: 8})
+    installed.configure(CONFIGURATION)
+    installed.start("--scheduler-configmap", CONFIGMAP).wait_leading()
     pod = installed.pod("alone", cpu="1", **{GPU: 2})
     pod["metadata"]["annotations"] = {"volcano.sh/card.name": product}
     pod["spec"]["nodeName"] = node
     installed.make_pods(namespace, [pod])
 
-    found = shown("queue", "describe", "default", "--kubeconfig", reader, "--scheduler-name", installed.name)
+    found = shown("queue", "describe", "default", "--kubeconfig", reader)
 
     assert found["queues"]["default"]["cards"][product]["used"] == 2
+
+
+# --- the configuration that is in force -----------------------------------------------------------------------------
+
+
+WITHOUT_QUOTAS = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}]
+"""
+OTHER_QUOTAS = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: gang}, {name: predicates}]
+- plugins:
+  - {name: capacity-dra}
+  - name: crossquota
+    arguments: {gpu-resource-names: nvidia.com/gpu, quota.cpu: "4"}
+  - name: mgpu
+    arguments: {predicate.MGPUEnable: true}
+"""
+
+
+def said(*args: str | Path) -> str:
+    """What stands on standard error of an answer for programs."""
+    done = volsched("queue", "list", *args, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_what_is_in_force_is_found_without_being_told(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, reader: Path, product: str, team: str
+) -> None:
+    """Eight cards are taken, and no plugin limits anybody: no quota is 0, and the cards are used by a queue."""
+    make_nodes(1, labels=card_labels(product), **{GPU: 8})
+    installed.configure(WITHOUT_QUOTAS)
+    scheduler = installed.start("--scheduler-configmap", CONFIGMAP).wait_leading()
+    make_group(installed, namespace, "serve", team)
+    make_members(installed, namespace, "serve", product, range(8))
+    installed.wait_bound(namespace, 8)
+    installed.wait_group(namespace, "serve", "Running")
+
+    found = json.loads(volsched("queue", "list", "--kubeconfig", reader, "-o", "json").stdout)
+
+    assert found["configuration"] == f"ConfigMap/{CONFIGMAP}"
+    queue = found["queues"][team]
+    assert queue["resources"][GPU] == {"quota": None, "used": "8", "reserved": "0", "headroom": None}
+    assert (queue["cpu"]["quota"], queue["cards"]) == (None, {})
+    assert found["cards"][product] == {"total": 8, "idle": 0, "quota": None, "used": 8}
+    page = volsched("queue", "list", "--kubeconfig", reader)
+    assert f"No plugin in force limits queues by resource or card (ConfigMap/{CONFIGMAP})." in page.stdout
+    assert "does not use capacity-card, so quotas of cards limit nobody" in page.stderr
+
+    installed.configure(CONFIGURATION)
+    scheduler.wait_for("configuration loaded", count=2)
+    eventually(lambda: said("--kubeconfig", reader) == "", what="the Lease says what is in force now")
+    now = shown("queue", "list", "--kubeconfig", reader)["queues"][team]
+    assert now["cards"] == {product: {"quota": 4, "used": 8, "reserved": 0, "headroom": 0}}
+
+
+def test_a_text_that_is_not_in_force_is_said_to_be_none(installed: Installed, reader: Path) -> None:
+    installed.configure(CONFIGURATION)
+    scheduler = installed.start("--scheduler-configmap", CONFIGMAP).wait_leading()
+    eventually(lambda: said("--kubeconfig", reader) == "")
+
+    installed.configure(CONFIGURATION.replace("allocate", "alocate"))
+    scheduler.wait_for("configuration refused; the configuration before it")
+
+    done = volsched("queue", "list", "--kubeconfig", reader)
+    assert done.returncode == 2
+    assert f"warning: ConfigMap/{CONFIGMAP} says something else than what is in force" in done.stderr
+    assert 'there is no action "alocate"; did you mean allocate?' in done.stderr
+    cards = volsched("cards", "--kubeconfig", reader)
+    assert (cards.returncode, "says something else than what is in force" in cards.stderr) == (0, True)
+
+
+def test_a_file_is_found_by_the_configmap_that_it_was_mounted_from(
+    installed: Installed, reader: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "mounted.conf"
+    file.write_text(CONFIGURATION)
+    installed.configure(CONFIGURATION)
+    installed.start("--scheduler-conf", str(file)).wait_leading()
+
+    assert shown("queue", "list", "--kubeconfig", reader)["configuration"] == f"ConfigMap/{CONFIGMAP}"
+
+    installed.configure(WITHOUT_QUOTAS)
+    assert f"reads its configuration from the file {file}, and no ConfigMap" in said("--kubeconfig", reader)
+
+
+def test_without_a_scheduler_it_says_what_was_looked_for(installed: Installed, reader: Path) -> None:
+    assert "No scheduler configuration was found in the cluster (neither a Lease" in said("--kubeconfig", reader)
+
+    installed.configure(CONFIGURATION)
+    assert "No Lease says which configuration is in force; counted with ConfigMap/" in said("--kubeconfig", reader)
+
+
+def test_without_the_right_to_read_the_configuration_it_says_so(
+    installed: Installed, manifests_applied: ControlPlane, namespace: str, make_nodes: MakeNodes, product: str
+) -> None:
+    """With the right to list nodes alone, `cards` shows these, and says what it leaves out."""
+    server, name = manifests_applied.api, f"nodes-{namespace}"
+    make_nodes(1, labels=card_labels(product), **{GPU: 8})
+    rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
+    server.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": [rule]})
+    server.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "looker"}})
+    subject = {"kind": "ServiceAccount", "name": "looker", "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    server.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
+    wait_allowed(manifests_applied, f"system:serviceaccount:{namespace}:looker", verb="list", resource="nodes")
+
+    done = volsched("cards", "--kubeconfig", manifests_applied.kubeconfig_for("looker", namespace), "-o", "json")
+
+    assert json.loads(done.stdout)["total"][product] == 8
+    assert "The scheduler's configuration cannot be read: you may not list leases" in done.stderr
+    for kind in ("clusterrolebindings", "clusterroles"):
+        server.delete(f"{RBAC}/{kind}/{name}")
+
+
+def test_all_quotas_of_the_scheduler_that_runs(
+    installed: Installed,
+    namespace: str,
+    make_nodes: MakeNodes,
+    reader: Path,
+    product: str,
+    team: str,
+    fleet: Fleet,  # noqa: F811 - the fixture
+) -> None:
+    (gpu,) = make_nodes(1, labels=card_labels(product), cpu="16", **{GPU: 8})
+    (shared,) = make_nodes(1, cpu="16", **{CORE: 200, MEMORY: 32768})
+    installed.api.patch(f"{GROUPS}/queues/{team}", {"spec": {"dra": {"capability": {fleet.name: {"count": 3}}}}})
+    fleet.make_claim("one", 1)
+    installed.configure(OTHER_QUOTAS)
+    installed.start("--scheduler-configmap", CONFIGMAP, "--plain-pods", "direct").wait_leading()
+    for group in ("etl", "part", "holds"):
+        make_group(installed, namespace, group, team)
+    on_gpu = {"nodeSelector": {f"{GPU}.product": product}}
+    pods = [
+        installed.pod("etl", group="etl", cpu="1", spec=on_gpu),
+        installed.pod("part", group="part", cpu="1", **{CORE: 30, MEMORY: 4096}),
+        installed.pod("holds", group="holds", cpu="1", spec=using("one")),
+    ]
+    installed.make_pods(namespace, pods)
+    installed.wait_bound(namespace, 3)
+
+    for verb in (("queue", "list"), ("cards",)):
+        found = json.loads(volsched(*verb, "--kubeconfig", reader, "-o", "json").stdout)
+
+        cpu = [row for row in found["cpuPods"] if row["node"] == gpu]
+        assert [(row["quota"], row["used"], row["headroom"]) for row in cpu] == [("4", "1", "3")]
+        cards = [(row["coreUsed"], row["memoryUsed"]) for row in found["sharedCards"] if row["node"] == shared]
+        assert cards == [(30, "4Gi"), (0, "0")]
+        mine = [row for row in found["devices"] if (row["queue"], row["dimension"]) == (team, "count")]
+        assert [(row["quota"], row["used"], row["headroom"]) for row in mine] == [(3, 1, 2)]
 
 
 # --- what goes wrong ------------------------------------------------------------------------------------------------

@@ -197,6 +197,98 @@ def test_volumes_of_the_job_are_claimed_once_and_mounted_in_every_pod() -> None:
     assert made(look(view), "PersistentVolumeClaim") == []
 
 
+# --- waiting -------------------------------------------------------------------------------------------------------
+
+SEED = (
+    "Queue <cr-queue1> has insufficient <NVIDIA-H200> quota: requested <5000>, total would be <5000>, "
+    "but capability is <3000>"
+)
+"""What the PodGroup says in the example of seed 001, 2.2.4.6."""
+
+SAYS = f'PodGroup "ns/{GROUP}" waits: {SEED}'
+
+
+def a_waiting_group(view: JobView, message: str = SEED, phase: str = "Pending", status: str = "True") -> Surroundings:
+    found = a_group(GROUP, phase=phase, **_MINIMA(view))
+    condition = api.Condition("Unschedulable", status, "NotAdmitted", message)
+    shown = msgspec.structs.replace(found.status, conditions=(condition,) if message else ())
+    return Surroundings((), msgspec.structs.replace(found, status=shown), {}, "default")
+
+
+def after(view: JobView, outcome: Outcome) -> JobView:
+    """The Job once the API server has what was written."""
+    status = json.loads(json.dumps(view.raw.get("status") or {}))
+    for field, value in status_of(outcome).items():
+        known = status.get(field)
+        merged = {**known, **value} if field == "state" and isinstance(known, dict) else value
+        status[field] = {k: v for k, v in merged.items() if v is not None} if isinstance(merged, dict) else merged
+    return job_view({**view.raw, "status": status}, ("volsched",), "default")
+
+
+def told_of(outcome: Outcome) -> list[tuple[str, str, str]]:
+    return [(tell.type, tell.reason, tell.message) for tell in outcome.tells]
+
+
+def test_a_job_says_why_its_podgroup_waits_once_for_each_change_and_no_longer_when_it_is_over() -> None:
+    new = a_job(a_task("worker", 5))
+    view = after(new, reconcile(new, a_waiting_group(new, ""), NOW))
+    assert [c["status"] for c in view.raw["status"]["conditions"]] == ["Pending"]
+
+    first = reconcile(view, a_waiting_group(view), NOW)
+    assert told_of(first) == [("Warning", "PodGroupPending", SAYS)]
+    view = after(view, first)
+    state = view.raw["status"]["state"]
+    assert (state["phase"], state["reason"], state["message"]) == ("Pending", "NotAdmitted", SAYS)
+    assert [c["status"] for c in view.raw["status"]["conditions"]] == ["Pending", "PodGroupPending"]
+
+    again = reconcile(view, a_waiting_group(view), NOW + 60)
+    assert (again.tells, status_of(again)) == ([], {})
+
+    other = reconcile(view, a_waiting_group(view, "queue is closed"), NOW + 90)
+    assert told_of(other) == [("Warning", "PodGroupPending", f'PodGroup "ns/{GROUP}" waits: queue is closed')]
+    before, view = view, after(view, other)
+    assert view.raw["status"]["conditions"] == before.raw["status"]["conditions"]
+
+    over = reconcile(view, a_waiting_group(view, "", phase="Inqueue"), NOW + 120)
+    assert told_of(over) == []
+    view = after(view, over)
+    assert view.raw["status"]["state"].keys() == {"phase", "lastTransitionTime"}
+    assert [c["status"] for c in view.raw["status"]["conditions"]] == ["Pending"]
+
+
+def test_a_job_whose_status_lost_all_but_the_fields_of_volcanos_schema_is_not_told_again() -> None:
+    new = a_job(a_task("worker", 5))
+    view = after(new, reconcile(new, a_waiting_group(new), NOW))
+    kept = [{key: c[key] for key in ("status", "lastTransitionTime")} for c in view.raw["status"]["conditions"]]
+
+    assert kept == view.raw["status"]["conditions"]
+    assert reconcile(view, a_waiting_group(view), NOW + 1).tells == []
+
+
+def test_a_condition_that_is_false_or_of_a_finished_job_is_no_wait() -> None:
+    view = a_job(a_task("worker", 5), phase="Pending")
+    assert told_of(reconcile(view, a_waiting_group(view, status="False"), NOW)) == []
+
+    done = a_job(a_task("worker", 5), phase="Completed")
+    assert told_of(reconcile(done, a_waiting_group(done), NOW)) == []
+
+
+def test_of_a_podgroup_that_belongs_to_a_job_is_kept_why_it_waits_and_of_others_nothing() -> None:
+    cluster = Cluster()
+    of_job, other = a_group(GROUP), a_group("podgroup-uid-web")
+    reason = api.Condition("Unschedulable", "True", "NotAdmitted", SEED)
+    owner = msgspec.convert(reference("Job", "train", "batch.volcano.sh/v1alpha1"), api.OwnerReference)
+    mine = msgspec.structs.replace(of_job.metadata, owner_references=(owner,))
+    for group, meta in ((of_job, mine), (other, other.metadata)):
+        conditions = (reason, api.Condition("Scheduled", "False", "", ""))
+        status = msgspec.structs.replace(group.status, conditions=conditions)
+        cluster.put(msgspec.structs.replace(group, metadata=meta, status=status))
+
+    assert cluster.store.groups[f"ns/{GROUP}"].status.conditions == (reason,)
+    assert cluster.store.groups["ns/podgroup-uid-web"].status.conditions == ()
+    assert "ns/train" in {key.name for key in cluster.keys if key.kind == "Job"}
+
+
 # --- plugins --------------------------------------------------------------------------------------------------------
 
 

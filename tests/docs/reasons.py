@@ -1,8 +1,8 @@
 """Every reason that the code can emit, read from its syntax: Verdicts, Events, conditions.
 
-A reason is a constant, a module's constant, or a parameter whose callers say it. One that is passed on from a Verdict
-or a plan step (an attribute ``.reason``), or that is the ``.type`` of a condition, was made elsewhere. Anything else
-fails the test: it could not be documented.
+A reason is a constant, a module's constant, one of those of pods' conditions, or a parameter whose callers say it. One
+that is passed on from a Verdict or a plan step (an attribute ``.reason`` or ``.condition_reason``), or that is the
+``.type`` of a condition, was made elsewhere. Anything else fails the test: it could not be documented.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.docs.pages import ROOT
+from volsched.model.verdict import ConditionReason
 
 MAKERS = {
     "Verdict": 3, "Tell": 6, "Condition": 2, "WritePodCondition": 3, "about_queue": 2, "about_node": 2, "about_group": 2
@@ -22,6 +23,11 @@ MAKERS = {
 
 SKIPPED = ("volsched/testing/", "volsched/model/api.py", "volsched/cache/reading.py")
 """Test helpers; and where conditions are only read."""
+
+
+PASSED_ON = ("reason", "condition_reason", "type")
+ENUMERATED = (ConditionReason.__name__,)
+"""Attributes whose values were made elsewhere, and enumerations, of which the page has a table."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,9 @@ def _resolved(module: _Module, value: ast.expr, at: ast.AST) -> Iterator[Found]:
         if value.value:
             yield Found(value.value, where)
         return
-    if isinstance(value, ast.Attribute) and value.attr in ("reason", "type"):
+    if isinstance(value, ast.Attribute) and value.attr == "value":
+        value = value.value
+    if isinstance(value, ast.Attribute) and (value.attr in PASSED_ON or ast.unparse(value.value) in ENUMERATED):
         return
     if isinstance(value, ast.IfExp):
         yield from _resolved(module, value.body, at)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import yaml
+
 from tests.docs.pages import DOCS, blocks
+from tests.plugins.capacity_card.elastic import by_job, world
 from volsched.registry import load_profile
-from volsched.simulation.manifests import read_documents, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import take_stock
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import simulate
+from volsched.testing.builders import decide
 
 PAGE = DOCS / "plugins/capacity-card.md"
 
@@ -24,3 +29,14 @@ def test_the_tour_places_five_and_says_why_the_others_wait(tmp_path: Path) -> No
 
     assert Counter(pod["node"] for pod in result["pods"].values()) == {"a1": 1, "h1": 4, None: 7}
     assert {entry["message"] for entry in result["pending"]} == {said}
+
+
+def test_the_queues_of_the_page_get_back_what_they_deserve() -> None:
+    queues, configuration = [block.text for block in blocks(PAGE) if "yaml" in block.words][2:4]
+    cluster = world()
+    cluster.objects += yaml.safe_load_all(queues)
+    cluster.cards("a1", "NVIDIA-A100", 8).runs("long", 8, "NVIDIA-A100", "speech", "a1")
+
+    decision = decide(cluster.wants("late", 6, "NVIDIA-A100", "vision"), configuration)
+
+    assert by_job(decision) == {"long": 4}

@@ -7,14 +7,15 @@ from typing import Any
 
 from tests.docs.pages import DOCS
 from volsched.registry import load_profile
-from volsched.simulation.manifests import documents_in, take_stock
+from volsched.simulation.documents import documents_in
+from volsched.simulation.manifests import take_stock
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import simulate
 
 PAGE = (DOCS / "plugins" / "capacity-dra.md").read_text()
 
 
-TOUR, QUOTAS, RULE, ANNOUNCED = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+TOUR, ALONE, QUOTAS, RULE, ANNOUNCED = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
 def ended(*texts: str) -> dict[str, Any]:
@@ -32,6 +33,15 @@ def test_the_tour_ends_as_the_page_says() -> None:
     assert len(result["binds"]) == 2
     assert waiting["message"] in " ".join(PAGE.split())
     assert take_stock(documents_in("queue.yaml", QUOTAS)).objects
+
+
+def test_a_gang_that_asks_for_devices_alone_waits_as_the_page_says() -> None:
+    result = ended(TOUR, ALONE)
+
+    waiting = [pod for pod in result["pending"] if pod["pod"].startswith("default/render-")]
+    conditions = [result["podGroups"][pod["podGroup"]]["conditions"][0]["type"] for pod in waiting]
+    assert [bind["pod"].partition("-")[0] for bind in result["binds"]] == ["default/train"] * 2
+    assert conditions == ["Unschedulable"] * 3
 
 
 def test_the_podgroup_without_pods_waits_as_the_page_says() -> None:

@@ -13,11 +13,13 @@ import yaml
 
 from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks, codes, headings, rows, section
 from volsched.cli import volsched
+from volsched.cli.volcano_flags import is_unused
 from volsched.framework.arguments import Argument
 from volsched.framework.configuration import SWITCHES
 from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, ConfigurationError
 from volsched.registry import ACTIONS, PLUGINS, load_configuration, load_profile
-from volsched.simulation.manifests import read_documents, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import take_stock
 
 PAGE = DOCS / "configuration.md"
 
@@ -28,7 +30,6 @@ def options_of(verb: str) -> list[click.Option]:
     return [param for param in command.params if isinstance(param, click.Option) and "--help" not in param.opts]
 
 
-OPTIONS = options_of("run")
 YAML = [block for page in PAGES for block in blocks(page) if "yaml" in block.words]
 
 
@@ -135,11 +136,21 @@ def default_shown(option: click.Option) -> str | None:
     return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
 
 
-def test_flags_without_effect_are_those_of_the_code() -> None:
-    text = " ".join(line for line in flags() if not line.startswith("|"))
-    listed = re.findall(r"`(--?[a-z][\w-]*)`", text[text.index("nothing to switch here") :])
+@pytest.mark.parametrize("verb", ["run", "controllers"])
+def test_flags_without_effect_are_those_of_the_code(verb: str) -> None:
+    text = " ".join(line for line in flags(verb) if not line.startswith("|"))
+    listed = re.findall(r"`(--?[a-z][\w-]*)`", re.split("nothing +to switch here", text)[1].partition(".")[0])
 
-    assert sorted(listed) == sorted(option.opts[0] for option in OPTIONS if option.hidden)
+    assert sorted(listed) == sorted(option.opts[0] for option in options_of(verb) if is_unused(option))
+
+
+@pytest.mark.parametrize("verb", ["run", "controllers"])
+def test_flags_out_of_sight_are_said_to_have_an_effect_or_none(verb: str) -> None:
+    text = " ".join(flags("run"))
+
+    for option in options_of(verb):
+        if option.hidden and not is_unused(option):
+            assert f"`{option.opts[0]}`" in text
 
 
 def flags(verb: str = "run") -> list[str]:

@@ -13,7 +13,7 @@ from plugins.predicates.nodes import tolerates_taints
 from tests.docs.pages import DOCS, codes, headings, rows, section
 from tests.docs.reasons import emitted
 from volsched.model.template import Taint, TaskTemplate
-from volsched.model.verdict import Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 PAGE = DOCS / "events.md"
 UNTOLERATED = "node(s) had untolerated taint {<key>: <value>}"
@@ -27,7 +27,17 @@ def test_every_reason_of_the_code_has_a_heading_and_every_heading_a_reason() -> 
     documented = {text for level, text in headings(PAGE) if level == 3}
 
     assert {reason: where for reason, where in places.items() if reason not in documented} == {}
-    assert documented - set(places) == set()
+    assert documented - set(places) - set(ConditionReason) == set()
+
+
+def test_every_reason_of_a_pods_condition_is_explained_with_the_steps_that_have_it() -> None:
+    table = rows(section(PAGE, "Conditions of pods"))
+    documented = {next(codes(reason)): set(codes(steps)) for reason, _, steps in table}
+
+    assert sorted(documented) == sorted(ConditionReason)
+    assert set().union(*documented.values()) == set(Step)
+    for step in Step:
+        assert step in documented[Verdict(step, "", Scope.POD, "", "").condition_reason], step
 
 
 def test_every_step_is_explained() -> None:

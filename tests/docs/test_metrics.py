@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.docs.metrics import documented, series_of
 from tests.kube.scheduler_page import scheduler_page
+from volsched.cache.mirror import Mirror
 from volsched.kube.credentials import Source
 from volsched.kube.fence import Fence
 from volsched.kube.metrics import Metrics
-from volsched.model.cluster import Cluster
 from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges as add_gauges_of_controllers
@@ -25,7 +25,7 @@ from volsched.registry import PLUGINS
 
 async def test_every_metric_is_documented_with_its_type(tmp_path: Path) -> None:
     report = CycleReport(series=[series for name in PLUGINS.names() for series in series_of(name)])
-    page = await scheduler_page(tmp_path, Cluster(), report) + page_of_the_controllers()
+    page = await scheduler_page(tmp_path, Mirror(), report) + page_of_the_controllers()
     exposed = dict(line.split()[2:4] for line in page.splitlines() if line.startswith("# TYPE "))
 
     assert {name: row.type for name, row in documented().items()} == exposed

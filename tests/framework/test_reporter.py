@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from volsched.framework.reporter import about_job, about_task, condition_of, gang_message, refusal_of
+from volsched.framework.reporter import EVENTS_FOR_EACH_ROLE, Reporter, gang_message, refusal_of
 from volsched.model.job import JobInfo
+from volsched.model.plan import Step as PlanStep
 from volsched.model.plan import Tell, WritePodCondition
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import TaskTemplate
-from volsched.model.verdict import LONGEST_MESSAGE, Scope, Step, Verdict
+from volsched.model.verdict import LONGEST_MESSAGE, ConditionReason, Scope, Step, Verdict
 
 NO_ROOM = Verdict(
     Step.PREDICATE, "predicates", Scope.NODE, "FailedScheduling", "0/3 nodes are available: 3 Insufficient cpu."
@@ -37,54 +39,195 @@ def job(*tasks: TaskInfo, refusal: Verdict | None = None, minimum: int = 1, has_
     return made
 
 
+def told_of(waiting: JobInfo, reporter: Reporter | None = None) -> list[PlanStep]:
+    return list((reporter or Reporter()).about_job(waiting))
+
+
+def events_in(steps: list[PlanStep]) -> list[str]:
+    return [step.name for step in steps if isinstance(step, Tell) and step.kind == "Pod"]
+
+
+def conditions_in(steps: list[PlanStep]) -> dict[str, str]:
+    return {step.name: step.reason for step in steps if isinstance(step, WritePodCondition)}
+
+
+def event(name: str, refusal: Verdict) -> Tell:
+    return Tell("Pod", "v1", "default", name, f"uid-{name}", "Warning", refusal.reason, refusal.message)
+
+
+def condition(name: str, refusal: Verdict, reason: str) -> WritePodCondition:
+    return WritePodCondition(f"uid-{name}", "default", name, reason, refusal.message)
+
+
 def test_a_pod_that_no_node_takes_is_told_so_and_shown_so() -> None:
     one = task("p", NO_ROOM)
     one.nominated = "n1"
 
-    assert list(about_task(one)) == [
+    assert told_of(job(one)) == [
         WritePodCondition("uid-p", "default", "p", "Unschedulable", NO_ROOM.message, "n1"),
-        Tell("Pod", "v1", "default", "p", "uid-p", "Warning", "FailedScheduling", NO_ROOM.message),
+        event("p", NO_ROOM),
     ]
 
 
 @pytest.mark.parametrize("refusal", [None, GATED])
 def test_nothing_is_told_of_a_pod_that_is_gated_or_does_not_wait(refusal: Verdict | None) -> None:
-    assert list(about_task(task("p", refusal))) == []
+    assert told_of(job(task("p", refusal))) == []
 
 
-@pytest.mark.parametrize(("refusal", "kind"), [(NOT_ADMITTED, "Normal"), (GANG, "Warning")])
-def test_a_job_that_waits_as_a_whole_is_told_on_its_podgroup_and_shown_on_its_pods(refusal: Verdict, kind: str) -> None:
-    own = task("b", NO_ROOM)
-    told = list(about_job(job(task("c"), own, task("a"), refusal=refusal)))
+@pytest.mark.parametrize(
+    ("refusal", "kind", "shown"),
+    [(NOT_ADMITTED, "Normal", "NotAdmitted"), (GANG, "Warning", "Unschedulable")],
+)
+def test_a_job_that_waits_as_a_whole_is_told_on_its_podgroup_and_on_each_of_its_pods(
+    refusal: Verdict, kind: str, shown: str
+) -> None:
+    told = told_of(job(task("c"), task("b", NO_ROOM), task("a"), refusal=refusal))
 
     version = "scheduling.volcano.sh/v1beta1"
     assert told == [
         Tell("PodGroup", version, "default", "j", "uid-j", kind, refusal.reason, refusal.message),
-        condition_of(task("a"), refusal),
-        condition_of(task("c"), refusal),
+        condition("a", refusal, shown),
+        event("a", refusal),
+        condition("b", NO_ROOM, "Unschedulable"),
+        event("b", NO_ROOM),
+        condition("c", refusal, shown),
+        event("c", refusal),
     ]
 
 
 def test_a_job_without_a_podgroup_is_told_on_its_pods() -> None:
-    told = list(about_job(job(task("a"), refusal=GANG, has_group=False)))
-
-    assert [type(step).__name__ for step in told] == ["WritePodCondition", "Tell"]
-    assert isinstance(told[1], Tell)
-    assert (told[1].kind, told[1].name, told[1].message) == ("Pod", "a", "gang waits")
+    assert told_of(job(task("a"), refusal=GANG, has_group=False)) == [
+        condition("a", GANG, "Unschedulable"),
+        event("a", GANG),
+    ]
 
 
 def test_nothing_is_told_of_a_job_that_does_not_wait() -> None:
-    assert list(about_job(job(task("a")))) == []
+    assert told_of(job(task("a"))) == []
+
+
+def test_what_was_told_is_not_told_again_and_what_came_back_is() -> None:
+    waiting = job(task("a"), refusal=NOT_ADMITTED)
+    first = told_of(waiting)
+
+    assert len(first) == 3
+    assert told_of(waiting) == []
+    waiting.refusal = None
+    assert told_of(waiting) == []
+    waiting.refusal = NOT_ADMITTED
+    assert told_of(waiting) == first
+
+
+def test_a_pod_that_comes_later_is_told_what_its_job_waits_for() -> None:
+    waiting = job(task("a"), refusal=NOT_ADMITTED)
+    told_of(waiting)
+    late = task("late")
+    late.job = waiting
+    waiting.admit(late)
+
+    assert told_of(waiting) == [condition("late", NOT_ADMITTED, "NotAdmitted"), event("late", NOT_ADMITTED)]
 
 
 def test_gated_pods_of_a_job_that_waits_are_left_alone() -> None:
     gated = task("g", GATED)
     gated.gated = ("g",)
 
-    told = list(about_job(job(gated, refusal=NOT_ADMITTED)))
+    told = told_of(job(gated, refusal=NOT_ADMITTED))
 
     assert [step.kind for step in told if isinstance(step, Tell)] == ["PodGroup"]
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(("own", "of_the_job"), [(None, NOT_ADMITTED), (GANG, None), (NO_ROOM, None)])
+def test_of_a_large_gang_all_pods_have_the_condition_and_the_first_of_each_role_have_events(
+    own: Verdict | None, of_the_job: Verdict | None
+) -> None:
+    pods = [task(f"j-{role}-{number}", own) for role in ("ps", "worker") for number in range(1000)]
+    for each in pods:
+        each.role = each.name.split("-")[1]
+    told = told_of(job(*pods, refusal=of_the_job, minimum=2000))
+
+    first = [f"j-{role}-{number}" for role in ("ps", "worker") for number in range(EVENTS_FOR_EACH_ROLE)]
+    assert events_in(told) == first
+    assert conditions_in(told).keys() == {each.name for each in pods}
+
+
+def test_the_events_of_a_large_gang_are_bounded_when_its_pods_come_one_by_one_too() -> None:
+    waiting = job(refusal=NOT_ADMITTED, minimum=100)
+    told: list[PlanStep] = []
+    for number in range(100):
+        late = task(f"j-{number}")
+        late.job = waiting
+        waiting.admit(late)
+        told += told_of(waiting)
+
+    assert events_in(told) == [f"j-{number}" for number in range(EVENTS_FOR_EACH_ROLE)]
+    assert len(conditions_in(told)) == 100
+
+
+def test_the_same_pods_of_a_large_gang_tell_new_words_and_others_when_those_are_gone() -> None:
+    pods = [task(f"j-{number}", GANG) for number in range(30)]
+    waiting = job(*pods, minimum=30)
+    first = events_in(told_of(waiting))
+    for each in pods:
+        each.refusal = Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", "gang waits for another")
+    assert events_in(told_of(waiting)) == first
+
+    for each in pods[:5]:
+        waiting.dismiss(each)
+    for each in pods:
+        each.refusal = GANG
+    assert events_in(told_of(waiting)) == [f"j-{number}" for number in range(5, 5 + EVENTS_FOR_EACH_ROLE)]
+
+
+def test_pods_that_wait_each_for_itself_tell_it_each_for_itself() -> None:
+    pods = [task(f"web-{number}", NO_ROOM) for number in range(50)]
+
+    assert len(events_in(told_of(job(*pods, minimum=1)))) == 50
+
+
+REASONS = [
+    (Step.ENQUEUE, "NotAdmitted"),
+    (Step.OVERUSED, "QuotaExceeded"),
+    (Step.ALLOCATABLE, "QuotaExceeded"),
+    (Step.PREDICATE, "Unschedulable"),
+    (Step.BACKFILL, "Unschedulable"),
+    (Step.GANG, "Unschedulable"),
+    (Step.NO_QUEUE, "QueueNotFound"),
+    (Step.NO_PODGROUP, "PodGroupNotFound"),
+    (Step.INVALID, "InvalidField"),
+]
+
+
+@pytest.mark.parametrize(("step", "reason"), REASONS)
+def test_each_step_has_its_reason_and_only_what_nodes_would_help_is_unschedulable(step: Step, reason: str) -> None:
+    verdict = Verdict(step, "p", Scope.POD, "Why", "because")
+
+    assert conditions_in(told_of(job(task("a", verdict)))) == {"a": reason}
+    always = Reporter(always_unschedulable=True)
+    assert conditions_in(told_of(job(task("a", verdict)), always)) == {"a": "Unschedulable"}
+
+
+def test_a_verdict_may_say_what_it_is_shown_as_and_a_refused_binding_is_never_unschedulable() -> None:
+    failed = Verdict(
+        Step.PREDICATE, "binder", Scope.POD, "FailedScheduling", "no", shown_as=ConditionReason.SCHEDULER_ERROR
+    )
+
+    for reporter in (Reporter(), Reporter(always_unschedulable=True)):
+        assert conditions_in(told_of(job(task("a", failed)), reporter)) == {"a": "SchedulerError"}
+
+
+def test_every_reason_may_be_that_of_a_condition() -> None:
+    assert all(re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", reason) for reason in ConditionReason)
+    assert {Verdict(step, "", Scope.POD, "", "").condition_reason for step in Step} <= set(ConditionReason)
+
+
+def test_a_nomination_keeps_the_reason_that_the_pod_waits_for() -> None:
+    one = task("p", Verdict(Step.ALLOCATABLE, "capacity", Scope.QUEUE, "Quota", "full"))
+    job(one)
+    one.nominated = "n1"
+
+    assert Reporter().about_nomination(one) == WritePodCondition("uid-p", "default", "p", "QuotaExceeded", "full", "n1")
 
 
 @pytest.mark.parametrize(
@@ -135,6 +278,6 @@ def test_no_message_is_longer_than_an_event_may_be() -> None:
     long = Verdict(Step.PREDICATE, "p", Scope.NODE, "FailedScheduling", "é" * 2 * LONGEST_MESSAGE)
     waiting = job(task("a", long), refusal=long, minimum=2)
 
-    messages = [step.message for step in [*about_task(task("a", long)), *about_job(waiting)]]  # type: ignore[union-attr]
+    messages = [step.message for step in told_of(waiting) if isinstance(step, Tell | WritePodCondition)]
 
     assert max(len(message.encode()) for message in [*messages, gang_message(waiting)]) < LONGEST_MESSAGE

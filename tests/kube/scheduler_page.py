@@ -13,7 +13,6 @@ from volsched.kube.fence import Fence
 from volsched.kube.inbox import Inbox
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
-from volsched.model.cluster import Cluster
 from volsched.ports import CycleReport
 
 KUBECONFIG = """
@@ -26,13 +25,7 @@ users: [{name: one, user: {}}]
 """
 
 
-def _mirror_of(cluster: Cluster) -> Mirror:
-    mirror = Mirror()
-    mirror.cluster = cluster
-    return mirror
-
-
-async def scheduler_page(folder: Path, cluster: Cluster, report: CycleReport) -> str:
+async def scheduler_page(folder: Path, mirror: Mirror, report: CycleReport) -> str:
     """The page after a cycle on a cluster; no request is made."""
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(KUBECONFIG)
@@ -40,7 +33,7 @@ async def scheduler_page(folder: Path, cluster: Cluster, report: CycleReport) ->
     executor = ClusterExecutor(api, fence, Views(), lambda _: None)
     add_gauges(
         metrics,
-        mirror=_mirror_of(cluster),
+        mirror=mirror,
         api=api,
         executor=executor,
         informers=[],

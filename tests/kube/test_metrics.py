@@ -52,7 +52,7 @@ def test_sessions_actions_and_what_waits() -> None:
             actions={"allocate": 0.01},
             plugins={"gang": 0.001},
             waiting_jobs=2,
-            waiting=Waiting(pods={("q1", "predicate", "FailedScheduling"): 7}),
+            waiting=Waiting(pods={("q1", "predicate", "FailedScheduling", "Unschedulable"): 7}),
         )
     )
     created = time.time() - 60
@@ -60,8 +60,8 @@ def test_sessions_actions_and_what_waits() -> None:
         CycleReport(
             placed=2,
             waiting=Waiting(
-                pods={("q2", "allocatable", "Quota"): 2},
-                jobs={("q2", "allocatable", "Quota"): 1},
+                pods={("q2", "allocatable", "Quota", "QuotaExceeded"): 2},
+                jobs={("q2", "allocatable", "Quota", "QuotaExceeded"): 1},
                 oldest={"q2": created},
             ),
         )
@@ -75,9 +75,24 @@ def test_sessions_actions_and_what_waits() -> None:
     assert found[sample("volcano_e2e_scheduling_latency_milliseconds_count")] == 2
     assert found[sample("volcano_action_scheduling_latency_milliseconds_sum", action="allocate")] == 10
     assert found[sample("volsched_plugin_open_duration_seconds_count", plugin="gang")] == 1
-    assert found[sample("volsched_pending_pods", queue="q2", step="allocatable", reason="Quota")] == 2
-    assert found[sample("volsched_pending_jobs", queue="q2", step="allocatable", reason="Quota")] == 1
-    assert sample("volsched_pending_pods", queue="q1", step="predicate", reason="FailedScheduling") not in found
+    assert (
+        found[
+            sample("volsched_pending_pods", queue="q2", step="allocatable", reason="Quota", condition="QuotaExceeded")
+        ]
+        == 2
+    )
+    assert (
+        found[
+            sample("volsched_pending_jobs", queue="q2", step="allocatable", reason="Quota", condition="QuotaExceeded")
+        ]
+        == 1
+    )
+    assert (
+        sample(
+            "volsched_pending_pods", queue="q1", step="predicate", reason="FailedScheduling", condition="Unschedulable"
+        )
+        not in found
+    )
     assert 60 <= found[sample("volsched_oldest_pending_pod_age_seconds", queue="q2")] < 120
 
 

@@ -2,7 +2,8 @@
 
 Every stage gets a folder that stands for its root file system. What an engine would do to the root of a container is
 done to that folder: absolute paths in the instructions are taken to be below it. The base image is played by the Python
-that runs the tests, so nothing is known here about the base image itself.
+that runs the tests, so nothing is known here about the base image itself. Containers are made of the result as
+tests/container.py does it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
+from tests.container import Mount
+
+_BASE_PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ABSOLUTE = re.compile(r"(?<![\w./$}*-])/(?=[a-z])")
 _PAIR = re.compile(r'([\w.]+)=("[^"]*"|\S+)')
 
@@ -48,6 +52,19 @@ class Stage:
         """What stands behind the only instruction of a word."""
         [text] = self.of(word)
         return text
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of a container of it."""
+        found = {"PATH": _BASE_PATH}
+        for text in self.of("ENV"):
+            found |= pairs(_filled(text, found))
+        return found
+
+    @property
+    def user(self) -> str:
+        """The user and the group of a container of it, as `uid:gid`."""
+        return self.the("USER")
 
     def words(self, word: str) -> list[str]:
         """The items of an instruction in the form that needs no shell."""
@@ -120,44 +137,64 @@ def _prefixes(name: str) -> Iterator[str]:
     yield from ("/".join(parts[: count + 1]) for count in range(len(parts)))
 
 
+@dataclass(frozen=True)
+class Image:
+    """What was built: the last stage of the Dockerfile, and the folder with what it adds to its base."""
+
+    stage: Stage
+    root: Path
+
+    @property
+    def mounts(self) -> list[Mount]:
+        """The image in a container's file system."""
+        return [Mount(path, f"/{path.relative_to(self.root)}") for path in self.root.glob("*/*")]
+
+
 class Builder:
     """Builds the stages one after the other, each below `folder`/root, from the files of a context."""
 
     def __init__(self, source: Path, folder: Path) -> None:
         self._source, self._context = source, context(source)
         self._folder = folder
-        self.root = folder / "root"
-        self.environment: dict[str, str] = {}
+        self._root = folder / "root"
+        self._environment: dict[str, str] = {}
         self._finished: dict[str, Path] = {}
 
-    def build(self, stages: Sequence[Stage]) -> None:
-        """Build all stages; the last one stays in `root`, and nothing of the others is there any more."""
+    def build(self, stages: Sequence[Stage]) -> Image:
+        """Build all stages; the last one stays, and nothing of the others is there any more."""
         for stage in stages:
-            self.root.mkdir(mode=0o755)
+            self._root.mkdir(mode=0o755)
             self._stage(stage)
             if stage is not stages[-1]:
-                self._finished[stage.name] = self.root.rename(self._folder / stage.name)
+                self._finished[stage.name] = self._root.rename(self._folder / stage.name)
         for folder in self._finished.values():
             shutil.rmtree(folder)
+        self._move_programs()
+        return Image(stages[-1], self._root)
+
+    def _move_programs(self) -> None:
+        """Have programs name their interpreter where it is in a container, and not where it was while building."""
+        for path in self._root.rglob("bin/*"):
+            if path.is_file() and not path.is_symlink():
+                path.write_bytes(path.read_bytes().replace(str(self._root).encode(), b""))
 
     def _stage(self, stage: Stage) -> None:
-        base = Path(sys.executable).parent  # with pip, as the base image has it
-        self.environment = {"PATH": f"{base}{os.pathsep}{os.defpath}", "HOME": str(self._folder)}
-        here = self.root
+        self._environment = {"PATH": _BASE_PATH}
+        here = self._root
         for step in stage.steps:
             if step.word == "WORKDIR":
                 here = Path(self._below(step.text))
                 here.mkdir(parents=True)
             elif step.word == "ENV":
-                values = pairs(_filled(self._below(step.text), self.environment))
-                self.environment |= values
+                values = pairs(_filled(self._below(step.text), self._environment))
+                self._environment |= values
             elif step.word == "COPY":
                 self._copy(step.text, here)
             elif step.word == "RUN":
                 self._run(step.text, here)
 
     def _below(self, text: str) -> str:
-        return _ABSOLUTE.sub(f"{self.root}/", text)
+        return _ABSOLUTE.sub(f"{self._root}/", text)
 
     def _copy(self, text: str, here: Path) -> None:
         *options, rest = re.split(r"(?<=^)(--\S+)\s+", text) if text.startswith("--") else [text]
@@ -179,10 +216,12 @@ class Builder:
 
     def _run(self, text: str, here: Path) -> None:
         network = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        base = Path(sys.executable).parent  # with pip, as the base image has it
+        path = f"{base}{os.pathsep}{self._environment['PATH']}"
         done = subprocess.run(
             ["/bin/sh", "-ec", self._below(text)],
             cwd=here,
-            env=network | self.environment,
+            env=network | self._environment | {"PATH": path, "HOME": str(self._folder)},
             capture_output=True,
             text=True,
             check=False,

@@ -1,31 +1,41 @@
-"""The processes of an installed overlay: started here, as its Deployments on the API server say.
+"""The processes of an installed overlay: started here as containers of the image, as the pods on the API server say.
 
-What a kubelet would do is done by hand: variables in arguments are filled in, every process has the token of its
-Deployment's ServiceAccount, and there are as many as there are replicas. Only the way to the API server is another one,
-a kubeconfig in place of the files in a pod, and the ports are free ones of this machine.
+There are as many as there are pods of the Deployments. What a kubelet would do with them kubelet.py does.
 """
 
 from __future__ import annotations
 
-import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
-from tests.cluster.scheduling import VolschedProcess, eventually
+from tests.cluster.scheduling import LoggedProcess, eventually
+from tests.manifests.dockerfile import Image
 from tests.manifests.examples import Outcome, observed
-from tests.manifests.rendering import SYSTEM, Json, container
+from tests.manifests.kubelet import Kubelet
+from tests.manifests.rendering import SYSTEM, Json
 from volsched.testing.controlplane import ControlPlane
 
-_FIELDS = {"metadata.namespace": lambda deployment: deployment["metadata"]["namespace"]}
 
+class Replica(LoggedProcess):
+    """The container of one pod, in a network of its own."""
 
-class Replica(VolschedProcess):
-    """One replica of a Deployment."""
+    def __init__(self, kubelet: Kubelet, pod: Json, log: Path) -> None:
+        self.pod = pod
+        self._command = kubelet.container(pod).command(kubelet.root(pod))
+        self.network = kubelet.network()
+        super().__init__(log)
 
-    def __init__(self, cluster: ControlPlane, deployment: Json, log: Path) -> None:
-        account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
-        kubeconfig = cluster.kubeconfig_for(account, deployment["metadata"]["namespace"])
-        super().__init__(log, *_on_this_machine(arguments(deployment)), "--kubeconfig", str(kubeconfig))
+    def _start(self, log: BinaryIO) -> subprocess.Popen[bytes]:
+        return self.network.inside(subprocess.Popen, self._command, stdout=log, stderr=subprocess.STDOUT)
+
+    def page(self, path: str) -> tuple[int, str]:
+        return self.network.inside(super().page, path)
+
+    def close(self) -> None:
+        super().close()
+        self.network.close()
 
     def refusals(self) -> list[str]:
         """The requests that the API server refused for want of rights, by its metrics and its log.
@@ -37,30 +47,18 @@ class Replica(VolschedProcess):
         return samples + [line["event"] for line in self.said("not allowed")]
 
 
-def arguments(deployment: Json) -> list[str]:
-    """The arguments of a Deployment's container, with its variables put in as the kubelet does."""
-    variables = {
-        entry["name"]: _FIELDS[entry["valueFrom"]["fieldRef"]["fieldPath"]](deployment)
-        for entry in container(deployment).get("env", ())
-    }
-    return [re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], text) for text in container(deployment)["args"]]
-
-
-def _on_this_machine(words: list[str]) -> list[str]:
-    return [re.sub(r"(--(?:listen|healthz)-address)=:\d+", r"\1=127.0.0.1:0", word) for word in words]
-
-
 class Processes:
     """All replicas of the Deployments that are installed."""
 
-    def __init__(self, cluster: ControlPlane, folder: Path) -> None:
+    def __init__(self, cluster: ControlPlane, image: Image, folder: Path) -> None:
         self.cluster = cluster
+        self.kubelet = Kubelet(cluster, image, folder)
         self.replicas: dict[str, list[Replica]] = {}
         for deployment in cluster.api.items(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments"):
             name = deployment["metadata"]["name"]
             self.replicas[name] = [
-                Replica(cluster, deployment, folder / f"{name}-{number}.log")
-                for number in range(deployment["spec"]["replicas"])
+                Replica(self.kubelet, pod, folder / f"{name}-{number}.log")
+                for number, pod in enumerate(pods_of(cluster, deployment))
             ]
 
     def all(self) -> list[Replica]:
@@ -90,3 +88,11 @@ class Processes:
     def close(self) -> None:
         for replica in self.all():
             replica.close()
+
+
+def pods_of(cluster: ControlPlane, deployment: Json) -> list[Json]:
+    """The pods of a Deployment, once all of them are there."""
+    labels = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
+    path = f"/api/v1/namespaces/{SYSTEM}/pods?labelSelector={labels}"
+    wanted = deployment["spec"]["replicas"]
+    return list(cluster.api.wait_for(path, lambda found: len(found["items"]) == wanted)["items"])

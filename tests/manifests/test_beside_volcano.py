@@ -8,6 +8,7 @@ import pytest
 
 from tests.cluster.scheduling import eventually
 from tests.manifests.applying import applied, installed
+from tests.manifests.dockerfile import Image
 from tests.manifests.examples import CONFIGURATION, EXAMPLES, NODES, observed, simulated
 from tests.manifests.processes import Processes
 from tests.manifests.rendering import MANIFESTS
@@ -29,10 +30,10 @@ def volcano(cluster: ControlPlane) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def processes(
-    cluster: ControlPlane, example_nodes: None, volcano: None, tmp_path_factory: pytest.TempPathFactory
+    cluster: ControlPlane, example_nodes: None, volcano: None, image: Image, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Processes]:
     with installed(cluster, MANIFESTS / "overlays/beside-volcano"):
-        found = Processes(cluster, tmp_path_factory.mktemp("beside-volcano"))
+        found = Processes(cluster, image, tmp_path_factory.mktemp("beside-volcano"))
         try:
             found.wait_ready()
             yield found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from tests.cluster.scheduling import LEASE, eventually
 from tests.manifests.applying import applied, apply, delete, installed
+from tests.manifests.dockerfile import Image
 from tests.manifests.examples import CONFIGURATION, EXAMPLES, NODES, WORKLOADS, observed, simulated
 from tests.manifests.processes import Processes
 from tests.manifests.rendering import MANIFESTS
@@ -20,10 +23,10 @@ TOUR = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path != NODES]
 
 @pytest.fixture(scope="module")
 def standalone(
-    cluster: ControlPlane, example_nodes: None, tmp_path_factory: pytest.TempPathFactory
+    cluster: ControlPlane, example_nodes: None, image: Image, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Processes]:
     with installed(cluster, STANDALONE):
-        processes = Processes(cluster, tmp_path_factory.mktemp("standalone"))
+        processes = Processes(cluster, image, tmp_path_factory.mktemp("standalone"))
         try:
             processes.wait_ready()
             yield processes
@@ -53,6 +56,17 @@ def test_the_example_cluster_becomes_what_simulate_says(cluster: ControlPlane, s
         for path in reversed(TOUR):
             delete(cluster, "-f", path)
         apply(cluster, STANDALONE)
+
+
+def test_what_the_scheduler_believes_is_left_in_its_volume(standalone: Processes) -> None:
+    [leader] = standalone.leaders(standalone.replicas["volsched-scheduler"])
+
+    leader.process.send_signal(signal.SIGUSR2)
+
+    path = Path(leader.wait_for("dumped the mirror")["path"])
+    assert path.parent == Path("/tmp")  # noqa: S108 - where the manifest has the volume
+    left = standalone.kubelet.volume(leader.pod, "tmp") / path.name
+    assert json.loads(left.read_text())["queues"].keys() >= {"default", "root"}
 
 
 def test_nobody_was_refused_anything(standalone: Processes) -> None:

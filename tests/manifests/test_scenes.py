@@ -11,6 +11,7 @@ import pytest
 from tests.cluster.scheduling import eventually
 from tests.manifests.applying import apply, installed
 from tests.manifests.conftest import PLAIN_NODES
+from tests.manifests.dockerfile import Image
 from tests.manifests.examples import EXAMPLES, SCENES, documents, observed, simulated
 from tests.manifests.processes import Processes
 from tests.manifests.rendering import MANIFESTS, SYSTEM
@@ -20,12 +21,12 @@ STANDALONE = MANIFESTS / "overlays/standalone"
 
 
 @pytest.fixture(scope="module")
-def processes(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+def processes(cluster: ControlPlane, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
     """Everything running in a cluster in which nothing but a scene's own nodes takes pods."""
     cluster.kubectl("cordon", *PLAIN_NODES)
     try:
         with installed(cluster, STANDALONE):
-            found = Processes(cluster, tmp_path_factory.mktemp("scenes"))
+            found = Processes(cluster, image, tmp_path_factory.mktemp("scenes"))
             try:
                 found.wait_ready()
                 yield found

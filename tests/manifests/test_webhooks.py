@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
+import json
+import socket
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,9 @@ import pytest
 
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.applying import apply, installed
+from tests.manifests.dockerfile import Image
+from tests.manifests.kubelet import Kubelet
+from tests.manifests.processes import Processes, Replica
 from tests.manifests.rendering import (
     MANIFESTS,
     ROOT,
@@ -180,3 +188,48 @@ def test_it_is_applied_twice_and_the_job_runs_with_its_own_rights(cluster: Contr
     assert not [name for name in changed if not name.startswith("poddisruptionbudget")], changed
     assert {pod["spec"]["serviceAccountName"] for pod in pods} >= {"volsched-controllers", "volsched-scheduler"}
     assert {pod["spec"]["serviceAccountName"] for pod in jobs["items"]} == {"volsched-certificates"}
+
+
+def test_as_the_image_the_job_makes_the_certificate_and_every_controllers_pod_answers_with_it(
+    cluster: ControlPlane, image: Image, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    with installed(cluster, with_webhooks(mine)):
+        jobs = cluster.api.wait_for(
+            f"/api/v1/namespaces/{SYSTEM}/pods?labelSelector=app.kubernetes.io/component=certificates",
+            lambda found: bool(found["items"]),
+        )
+        made = Kubelet(cluster, image, tmp_path).run(jobs["items"][0])
+        assert made.returncode == 0, made.stdout + made.stderr
+        processes = Processes(cluster, image, tmp_path)
+        try:
+            processes.wait_ready()
+            answers = [reviewed(cluster, replica) for replica in processes.replicas["volsched-controllers"]]
+        finally:
+            processes.close()
+
+    assert [answer["allowed"] for answer in answers] == [False, False]
+    assert ["capability" in answer["status"]["message"] for answer in answers] == [True, True]
+
+
+def reviewed(cluster: ControlPlane, replica: Replica) -> Json:
+    """What a replica answers when it is asked as the API server asks, about a queue with a negative capability."""
+    hooks = cluster.api.get(f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{NAME}")["webhooks"]
+    authority = base64.b64decode(hooks[0]["clientConfig"]["caBundle"]).decode()
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "wrong"}}
+    resource = {"group": "scheduling.volcano.sh", "version": "v1beta1", "resource": "queues"}
+    request = {"uid": "1", "operation": "CREATE", "resource": resource, "userInfo": {"username": "somebody"}}
+    request["object"] = queue | {"spec": {"capability": {"cpu": "-1"}}}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return replica.network.inside(_post, json.dumps(review), authority)
+
+
+def _post(review: str, authority: str) -> Json:
+    trusted = ssl.create_default_context(cadata=authority)
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = trusted.wrap_socket(
+        socket.create_connection(("127.0.0.1", 9443)), server_hostname=f"{NAME}.{SYSTEM}.svc"
+    )
+    connection.request("POST", PATH, review, {"Content-Type": "application/json"})
+    return dict(json.loads(connection.getresponse().read())["response"])

@@ -15,17 +15,21 @@ from functools import cache
 from itertools import zip_longest
 from typing import Any, Literal
 
+import msgspec
 from hypothesis import strategies as st
 
+from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.framework.engine import Engine, FastEngine
-from volsched.model import api
+from volsched.model import api, dra
 from volsched.model.changes import BindFailed, Change, Gone, Put
 from volsched.model.cluster import Cluster
-from volsched.model.plan import Bind, Evict, LiftGate, Step, WriteGroupStatus, WritePodCondition
+from volsched.model.plan import Bind, Evict, LiftGate, ReleaseClaim, Step, WriteGroupStatus, WritePodCondition
 from volsched.model.task import ADMISSION_GATE, UNGATED
 from volsched.registry import load_profile
 from volsched.scheduler import Profile, Scheduler
+from volsched.simulation import claims
+from volsched.simulation.manifests import decode
 from volsched.testing.builders import Recorder, SteadyClock
 from volsched.testing.recount import faults, leftovers
 
@@ -33,6 +37,8 @@ Manifest = dict[str, Any]
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 GROUP, ROLE = "scheduling.k8s.io/group-name", "volcano.sh/task-spec"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
+CLAIMING = "claiming"
+"""In the spec of a pod that has no name yet: it will have a claim for one device, of its own and named as it is."""
 
 # -- configurations ---------------------------------------------------------------------------------------------------
 
@@ -46,6 +52,7 @@ ACTIONS = (
 EVICTING = ("enqueue, allocate, preempt, reclaim, backfill", "allocate, preempt, backfill")
 PLUGINS = ("priority", "gang", "conformance", "overcommit", "predicates", "nodeorder", "binpack")
 FAIR = ("drf", "proportion")
+QUOTAS = ("capacity-dra",)
 WEIGHTS = ("leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "balancedresource", "tainttoleration",
            "imagelocality", "podtopologyspread")  # fmt: skip
 
@@ -54,7 +61,7 @@ WEIGHTS = ("leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "ba
 def configurations(draw: st.DrawFn, evicting: bool = False) -> str:
     """Some plugins in some order, in one to three tiers, with some arguments and switches."""
     lines = [f'actions: "{draw(st.sampled_from(ACTIONS + EVICTING if evicting else ACTIONS))}"', "tiers:"]
-    plugins = draw(st.permutations(PLUGINS + FAIR if draw(st.booleans()) else PLUGINS))
+    plugins = draw(st.permutations(PLUGINS + QUOTAS + FAIR if draw(st.booleans()) else PLUGINS))
     kept = plugins if draw(st.integers(0, 2)) else plugins[: draw(st.integers(1, len(plugins)))]
     for number, name in enumerate(kept):
         if number == 0 or draw(st.integers(0, 3)) == 0:
@@ -91,6 +98,7 @@ FEATURES = (
     "gates",
     "others",
     "classes",
+    "devices",
 )
 THEMES = (
     frozenset({"zones", "near"}),
@@ -99,6 +107,8 @@ THEMES = (
     frozenset({"roles", "idle", "classes"}),
     frozenset({"ports", "cards", "taints"}),
     frozenset({"classes", "cards", "idle"}),
+    frozenset({"devices", "idle", "roles"}),
+    frozenset({"devices", "idle", "classes"}),
 )
 ZONES = st.sampled_from(["a", "b"])
 APPS = st.sampled_from(["x", "y"])
@@ -144,6 +154,7 @@ class Draws:
                 **({"taints": taints} if self.may("taints", 3) else {}),
                 **({"unschedulable": True} if self.may("taints", 6) else {}),
             },
+            "devices": draw(FEW) if "devices" in self.features else 0,
             "status": {
                 "allocatable": amounts,
                 "capacity": amounts,
@@ -152,7 +163,9 @@ class Draws:
         }
 
     def queue(self, name: str) -> Manifest:
-        spec = {"weight": self.draw(st.integers(1, 3)), "priority": self.draw(FEW)}
+        spec: Manifest = {"weight": self.draw(st.integers(1, 3)), "priority": self.draw(FEW)}
+        if self.may("devices"):
+            spec["dra"] = {"capability": {"gpu": {"count": self.draw(FEW)}}}
         meta = {"name": name, "uid": f"queue-{name}", "creationTimestamp": stamp(self.draw(FEW))}
         return {"apiVersion": VOLCANO, "kind": "Queue", "metadata": meta, "spec": spec}
 
@@ -188,6 +201,8 @@ class Draws:
         meta["annotations"] = {GROUP: group, **({ROLE: draw(st.sampled_from(["w", "m"]))} if self.may("roles") else {})}
         spec = copy.deepcopy(spec)
         spec["priority"] = draw(FEW) if "classes" in self.features else 0
+        if spec.pop(CLAIMING, False):
+            spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
         if self.may("gates", 4):
             spec["schedulingGates"] = [{"name": draw(st.sampled_from(["example.com/gate", ADMISSION_GATE]))}]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
@@ -209,6 +224,8 @@ class Draws:
         if self.may("ports", 3):
             container["ports"] = [{"containerPort": 80, "hostPort": 80 + draw(st.integers(0, 1))}]
         spec: Manifest = {"schedulerName": "volsched", "containers": [container]}
+        if self.may("devices"):
+            spec[CLAIMING] = True
         if self.may("zones", 4):
             spec["nodeSelector"] = {ZONE: draw(ZONES)}
         if self.may("taints"):
@@ -249,6 +266,7 @@ class Draws:
         draw, name = self.draw, f"r{self.next('running')}"
         pod = self.pod(name, "old")
         pod["spec"].pop("schedulingGates", None)
+        pod["spec"].pop("resourceClaims", None)
         pod["spec"]["nodeName"] = draw(st.sampled_from(nodes))
         pod["status"]["phase"] = draw(st.sampled_from(["Running", "Running", "Pending"]))
         if self.may("others"):
@@ -350,7 +368,8 @@ class World:
 
     def __init__(self, story: Story) -> None:
         self.objects: dict[tuple[str, str], Manifest] = {}
-        self.changes: list[Change] = []
+        self.claims: dict[str, dra.ResourceClaim] = {}
+        self.changes: list[Change] = [Put(decode(device_class()))]
         self.failing = 0
         self.version = 0
         for item in story.objects:
@@ -366,13 +385,30 @@ class World:
     def put(self, item: Manifest) -> None:
         self.version += 1
         item = copy.deepcopy(item)
+        name = item["metadata"]["name"]
         item["metadata"]["resourceVersion"] = str(self.version)
-        self.objects[item["kind"], item["metadata"]["name"]] = item
+        self.objects[item["kind"], name] = item
+        if devices := item.pop("devices", 0):
+            offered = part(f"of-{name}", [device(f"d{number}") for number in range(devices)], node=name, pool=name)
+            self.changes.append(Put(decode(offered)))
+        if item["kind"] == "Pod" and "resourceClaims" in item["spec"] and name not in self.claims:
+            self.put_claim(api.decode_as(dra.ResourceClaim, claim(name, exactly())))
         self.changes.append(Put(api.decode_object(item)))
+
+    def put_claim(self, found: dra.ResourceClaim) -> None:
+        """Keep a pod's claim as it is now."""
+        self.version += 1
+        meta = msgspec.structs.replace(found.metadata, resource_version=str(self.version))
+        found = self.claims[meta.name] = msgspec.structs.replace(found, metadata=meta)
+        self.changes.append(Put(found))
 
     def remove(self, item: Manifest) -> None:
         meta = item["metadata"]
         del self.objects[item["kind"], meta["name"]]
+        if item["kind"] == "Node":
+            self.changes.append(Gone("ResourceSlice", "", f"of-{meta['name']}", ""))
+        if item["kind"] == "Pod" and self.claims.pop(meta["name"], None) is not None:
+            self.changes.append(Gone("ResourceClaim", "default", meta["name"], f"uid-{meta['name']}"))
         self.changes.append(Gone(item["kind"], meta.get("namespace", ""), meta["name"], meta["uid"]))
 
     def drop(self, kind: str, number: int) -> None:
@@ -419,6 +455,8 @@ class World:
             self.remove(pod)
         elif how == "finish":
             pod["status"]["phase"] = "Succeeded" if number % 3 else "Failed"
+            if (found := self.claims.get(pod["metadata"]["name"])) is not None:
+                self.put_claim(claims.deallocated(found))
             self.put(pod)
         else:
             pod["metadata"]["deletionTimestamp"] = stamp(0)
@@ -427,6 +465,11 @@ class World:
     def fail_next(self, number: int) -> None:
         """Some of the next bindings are refused."""
         self.failing = 1 + number % 3
+
+    def reserve_claims(self, step: Bind, item: Manifest) -> None:
+        """Write what a pod that is being bound is to have."""
+        for write in step.claims:
+            self.put_claim(claims.reserved(self.claims[step.name], write, api.decode_as(api.Pod, item)))
 
     def do(self, steps: list[Step], now: float) -> None:
         """Let everything happen that a cycle wanted."""
@@ -444,8 +487,12 @@ class World:
                     self.changes.append(BindFailed(step.uid, step.node, "refused", now + 1.5 if self.failing else None))
                     continue
                 case Bind():
+                    self.reserve_claims(step, item)
                     item["spec"]["nodeName"] = step.node
                     item["status"] = {"phase": "Running"}
+                case ReleaseClaim():
+                    self.put_claim(claims.deallocated(self.claims[step.name]))
+                    continue
                 case LiftGate():
                     del item["spec"]["schedulingGates"]
                     item["metadata"]["annotations"][UNGATED] = "true"

@@ -125,11 +125,11 @@ def test_gangs_start_whole_and_nothing_is_placed_where_there_is_no_room(story: S
             assert not mine or node.used[PODS] <= node.allocatable[PODS]
 
 
-@given(stories())
+@given(stories() | stories(evicting=True))
 def test_a_cluster_in_which_nothing_happens_comes_to_rest(story: Story) -> None:
     reader = Reader(story.configuration)
 
-    live(story, reader, quiet=16)  # three bindings in a row may be refused, each with a growing back-off
+    live(story, reader, quiet=24)  # three bindings in a row may be refused, each with a growing back-off
 
     assert reader.steps[-2:] == [[], []]
 

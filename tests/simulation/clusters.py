@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from volsched import registry
-from volsched.simulation.manifests import Document, Inventory, take_stock
+from volsched.simulation.documents import Document
+from volsched.simulation.manifests import Inventory, take_stock
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import Settings, Simulation, simulate
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.simulation.clusters import LEAN, Manifest, group, node, pod, queue, volcano_job, workload
 from volsched import registry
-from volsched.simulation.manifests import Document, InputError, Inventory, read_documents, subject_of, take_stock
+from volsched.simulation.documents import Document, InputError, read_documents
+from volsched.simulation.manifests import Inventory, subject_of, take_stock
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import Settings, simulate
 from volsched.validation.objects import problems_of

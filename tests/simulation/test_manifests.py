@@ -10,7 +10,8 @@ import pytest
 
 from tests.simulation.clusters import group, node, pod, queue, stock, volcano_job, workload
 from volsched.model import api
-from volsched.simulation.manifests import InputError, completed, decode, derived_uid, read_documents, take_stock
+from volsched.simulation.documents import InputError, read_documents
+from volsched.simulation.manifests import completed, decode, derived_uid, take_stock
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 

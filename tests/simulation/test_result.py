@@ -79,6 +79,23 @@ def test_scores_are_there_when_asked_for_and_only_for_pods_that_were_placed() ->
     assert "scores" not in result(*small(), config=scored)
 
 
+EVICTING = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}]
+"""
+
+
+def test_a_pod_that_matches_no_node_lets_the_run_settle_whatever_the_actions() -> None:
+    found = result(node("n1"), pod("astray", nodeSelector={"zone": "nowhere"}), config=EVICTING)
+    assert (found["settled"], found["cycles"]) == (True, 2)
+    assert "preemption: 0/1 nodes are available" in pending(found)["astray"]["message"]
+    assert [event["reason"] for event in found["events"] if event["object"] == "Pod/default/astray"] == [
+        "FailedScheduling"
+    ]
+
+
 def test_a_run_stops_when_a_cycle_changes_nothing_or_after_the_last_one() -> None:
     whole = result(*small())
     assert whole["settled"] is True
@@ -299,6 +316,19 @@ def test_sections_without_rows_are_left_out_and_long_reasons_are_wrapped() -> No
     assert all(line.startswith(" " * first.index("0/1")) for line in rest)
 
 
+def test_the_headline_counts_jobs_that_have_no_pods_because_they_were_not_admitted() -> None:
+    """Seed 001, 2.4.2: the pods of a Volcano Job are not made while its PodGroup is refused."""
+    quota = queue("team", capability={"cpu": "3"})
+    job = volcano_job("train", {"worker": 4}, minAvailable=4, queue="team")
+    enforcing = f"{LEAN}- plugins: [{{name: proportion}}]\n"
+
+    assert page(node("n1"), quota, job, config=enforcing)[0] == "0 pods placed, 1 PodGroup not admitted after 2 cycles."
+    assert page(node("n1"), quota, job, pod("p"), pod("big", cpu=99), config=enforcing)[0] == (
+        "1 pod placed, 1 waiting, 1 PodGroup not admitted after 3 cycles."
+    )
+    assert page(node("n1"), group("empty", 2))[0] == "0 pods placed, 1 PodGroup without pods after 2 cycles."
+
+
 def test_a_run_that_did_not_settle_says_what_to_do() -> None:
     assert page(*small(), cycles=1)[0].endswith("after 1 cycle; not settled yet, allow more with --cycles.")
 
@@ -331,3 +361,42 @@ def test_a_completed_pod_group_whose_pods_are_gone_waits_for_nothing_and_keeps_n
     )
     assert found["podGroups"]["default/over"]["phase"] == "Completed"
     assert (found["pending"], [bind["pod"] for bind in found["binds"]]) == ([], ["default/p"])
+
+
+CARDS = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: capacity-card
+    arguments: {cardUnlimitedCpuMemory: true}
+"""
+
+
+def test_a_volcano_job_that_is_not_admitted_says_so_itself_in_its_podgroups_words() -> None:
+    gpus = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.count": "8", "nvidia.com/gpu.memory": "143771"}
+    team = queue("cr-queue1")
+    team["metadata"]["annotations"] = {"volcano.sh/card.quota": '{"NVIDIA-H200": 3}'}
+    job = volcano_job("train", {"worker": 5}, queue="cr-queue1")
+    job["metadata"]["annotations"] = {"volcano.sh/card.request": '{"NVIDIA-H200": 5}'}
+    job["metadata"]["uid"] = "u"
+    [task] = job["spec"]["tasks"]
+    task["template"]["metadata"] = {"annotations": {"volcano.sh/card.name": "NVIDIA-H200"}}
+    task["template"]["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/gpu": 1}}
+
+    found = result(node("n1", labels=gpus, extended={"nvidia.com/gpu": 8}), team, job, config=CARDS)
+
+    said = (
+        "Queue <cr-queue1> has insufficient <NVIDIA-H200> quota: requested <5000>, total would be <5000>, "
+        "but capability is <3000> (NVIDIA-H200: requested 5, held 0, quota 3)"
+    )
+    on_job = {"reason": "PodGroupPending", "message": f'PodGroup "default/train-u" waits: {said}'}
+    on_group = {"reason": "InsufficientScalarQuota", "message": said}
+    assert found["events"] == [
+        {"cycle": 1, "object": "Job/default/train", "type": "Warning", **on_job},
+        {"cycle": 1, "object": "PodGroup/default/train-u", "type": "Warning", **on_group},
+    ]
+    condition = {"type": "Unschedulable", "status": "True", "reason": "NotAdmitted", "message": said}
+    assert found["podGroups"]["default/train-u"]["conditions"] == [condition]
+    assert found["settled"]

@@ -5,12 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.validation.test_fields import SEED
 from volsched.framework.validation import Surroundings
 from volsched.model import api
-from volsched.validation.admission import ALLOWED, CREATE, DELETE, UPDATE, Judgement, Request, World, judge
+from volsched.validation.admission import (
+    ALLOWED,
+    CREATE,
+    DELETE,
+    LONGEST_SAID,
+    MOST_SAID,
+    UPDATE,
+    Judgement,
+    Request,
+    World,
+    judge,
+)
 
 Json = dict[str, Any]
 EMPTY = World(Surroundings())
@@ -40,6 +53,41 @@ def update(old: Json, new: Json, world: World = EMPTY) -> Judgement:
 
 def delete(old: Json, world: World = EMPTY) -> Judgement:
     return judge(Request(DELETE, None, old), world)
+
+
+# --- fields that nobody knows -----------------------------------------------------------------------------------------
+
+STRICT = World(Surroundings(), unknown_field="error")
+
+
+def seeds_job() -> Json:
+    job: Json = yaml.safe_load(SEED)
+    return job
+
+
+def test_the_misspelt_affinity_of_the_seed_is_warned_of_and_let_in() -> None:
+    said = create(seeds_job())
+    assert said.allowed
+    assert [line.rpartition(": ")[2] for line in said.warnings] == [
+        "unknown field; did you mean requiredDuringSchedulingIgnoredDuringExecution? [UnknownField]",
+        "unknown field; did you mean operator? [UnknownField]",
+    ]
+
+
+def test_where_it_is_asked_for_an_unknown_field_refuses_but_not_one_that_was_there() -> None:
+    job = seeds_job()
+    assert len(create(job, STRICT).errors) == 2
+    assert update(job, {**job, "spec": {**job["spec"], "minAvailable": 2}}, STRICT).allowed
+    worse = {**job, "spec": {**job["spec"], "prioritClassName": "high"}}
+    assert [error.partition(": ")[2] for error in update(job, worse, STRICT).errors] == [
+        "spec.prioritClassName: unknown field; did you mean priorityClassName? [UnknownField]"
+    ]
+
+
+def test_an_answer_is_short_whatever_was_sent() -> None:
+    said = create(a_queue(**{f"{number}{'x' * 10_000}": 1 for number in range(1000)}))
+    assert len(said.warnings) == MOST_SAID + 1
+    assert max(map(len, said.warnings)) <= LONGEST_SAID
 
 
 # --- shared cards: the matrix ---------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.simulation.clusters import Manifest, group, node, pod, queue, stock, volcano_job, workload
-from volsched.simulation.manifests import completed, decode, read_documents, subject_of, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import completed, decode, subject_of, take_stock
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
 
@@ -257,6 +258,7 @@ def test_what_children_are_guaranteed_together_is_at_most_what_their_parent_is()
         ("annotations", "volcano.sh/task-priority", "-5", "high"),
         ("annotations", "volcano.sh/task-priority", "+2147483647", "2147483648"),
         ("annotations", "volcano.sh/task-priority", "0", "1_000"),
+        ("labels", "volsched.io/workload", "online", "Online"),
     ],
 )
 def test_volcanos_marks_on_pods_that_mean_nothing_are_warnings(kind: str, key: str, good: str, bad: str) -> None:

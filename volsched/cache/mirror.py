@@ -15,6 +15,7 @@ from sys import intern
 from typing import Final
 
 from volsched.cache import reading
+from volsched.cache.online import OnlineAccounts
 from volsched.cache.quarantine import Identity, Quarantine, SetAside, identity_of, stopped_by, unreadable
 from volsched.model import api
 from volsched.model.budget import Budget
@@ -36,9 +37,9 @@ from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.selectors import LabelSelector
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
+from volsched.model.task import ResourceClaimUse, TaskInfo
 from volsched.model.template import TemplateTable
-from volsched.model.verdict import BINDER, Scope, Step, Verdict
+from volsched.model.verdict import BINDER, ConditionReason, Scope, Step, Verdict
 
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
 FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
@@ -97,15 +98,17 @@ class _Pods:
 
 
 class Mirror:
-    """Applies changes to a ``Cluster``."""
+    """Applies changes to a ``Cluster``. ``online`` follows what online pods take of it."""
 
     def __init__(self, settings: MirrorSettings | None = None) -> None:
         self.settings = settings or MirrorSettings()
         self.cluster = Cluster()
+        self.online = OnlineAccounts(self.cluster)
+        self.cluster.observe(self.online)
         self.problems: list[Problem] = []
         self.quarantine = Quarantine()
         self.templates = TemplateTable()
-        self._kept_annotations: frozenset[str] = frozenset()
+        self._kept_annotations: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
         self._arrival = _Arrival()
         self._pods = _Pods()
         self._since_sweep = 0
@@ -128,6 +131,12 @@ class Mirror:
         }
         for name in dict.fromkeys(("root", self.settings.default_queue)):
             self.cluster.put_queue(self._standing_queue(name))
+
+    def count_online(self) -> None:
+        """Count anew what online pods take."""
+        self.cluster.ignore(self.online)
+        self.online = OnlineAccounts(self.cluster)
+        self.cluster.observe(self.online)
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
@@ -310,7 +319,7 @@ class Mirror:
         gates_before = _gates_of(task)
         says_before = (*gates_before, task.role)
         assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
-        if template is not task.template or reading.resource_claims_of(pod) != task.resource_claims:
+        if template is not task.template or _kept_for_life(pod) != (task.resource_claims, task.workload):
             self._replace(task, pod)
             return
         self._describe(task, pod)
@@ -335,7 +344,7 @@ class Mirror:
         if gates_before != _gates_of(task) and task.job is not None:
             task.job.unpark()
             if gates_before[1] and not task.admission_gate:
-                task.refusal = None  # what kept it from its queue was not told on the pod
+                task.refusal = task.told = None  # what kept it from its queue is not in its condition
             self._explain_gates(task)
 
     def _tell_members_changed(self, task: TaskInfo, *, claims_changed: bool) -> None:
@@ -379,7 +388,7 @@ class Mirror:
         task.gated = reading.gates_of(pod)
         task.admission_gate = reading.has_admission_gate(pod)
         task.terminating = meta.deletion_timestamp is not None
-        task.resource_claims = reading.resource_claims_of(pod)
+        task.resource_claims, task.workload = _kept_for_life(pod)
         task.claim_names = reading.claim_names_of(pod)
         self._hear_nomination(task, pod.status.nominated_node_name)
         task.resource_version = meta.resource_version
@@ -431,7 +440,7 @@ class Mirror:
         else:
             self.cluster.move(task, status, node)
         if status is not TaskStatus.PENDING:
-            task.refusal = None
+            task.refusal = task.told = None
 
     def _drop_task(self, uid: str) -> None:
         task = self.cluster.tasks.get(uid)
@@ -462,23 +471,24 @@ class Mirror:
         for template in self.templates.sweep({task.template.id for task in self.cluster.tasks.values()}):
             self.cluster.forget(template)
 
-    def keep_annotations(self, keys: Iterable[str]) -> None:
+    def keep_annotations(self, keys: Iterable[str], asking: Iterable[str] = ()) -> None:
         """Let these annotations of pods decide placement, and no others: they are in the templates from now on.
 
-        A key that ends in ``*`` stands for all that begin like it. Plugins name theirs, so this is called whenever
-        there are other plugins, between two sessions.
+        A key that ends in ``*`` stands for all that begin like it. By one of ``asking`` a pod asks for something.
+        Plugins name theirs, so this is called whenever there are other plugins, between two sessions.
         """
-        kept = frozenset(keys)
-        if kept == self._kept_annotations:
+        kept, asks = frozenset(keys), frozenset(asking)
+        if (kept, asks) == self._kept_annotations:
             return
-        self._kept_annotations = kept
+        self._kept_annotations = kept, asks
         exact = frozenset(key for key in kept if not key.endswith("*"))
         families = tuple(sorted(key[:-1] for key in kept if key.endswith("*")))
-        self.templates.keep(lambda key: key in exact or key.startswith(families))
+        self.templates.keep(lambda key: key in exact or key.startswith(families), asks)
         for task in self.cluster.tasks.values():
             task.template = self.templates.again(task.template, task.annotations)
         for job in self.cluster.jobs.values():
             job.unpark()
+            job.count_best_effort()
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -531,7 +541,7 @@ class Mirror:
         before = _spec_of(job) if job.has_group and job.group_uid == meta.uid else None
         if before is None:
             job.created = reading.seconds(meta.creation_timestamp) or job.created
-            job.reported, job.confirmed = None, True
+            job.reported, job.confirmed, job.told = None, True, None
         job.has_group = True
         job.group_uid = meta.uid
         job.labels, job.annotations = meta.labels, meta.annotations
@@ -680,7 +690,9 @@ class Mirror:
             return
         self.cluster.move(task, TaskStatus.PENDING, None)
         message = f'binding to node "{change.node}" failed: {change.message}'
-        task.refusal = Verdict(Step.PREDICATE, BINDER, Scope.POD, "FailedScheduling", message)
+        shown_as = ConditionReason.SCHEDULER_ERROR
+        task.refusal = Verdict(Step.PREDICATE, BINDER, Scope.POD, "FailedScheduling", message, shown_as=shown_as)
+        task.told = None
         task.held = True
         self._pods.failed[task.uid] = task
         if change.retry_at is not None:
@@ -718,6 +730,11 @@ def _spec_of(job: JobInfo) -> tuple[object, ...]:
     """What a PodGroup says that decides anything, its status aside."""
     needs = (job.min_available, job.min_roles, job.min_resources)
     return (*needs, job.queue, job.priority_class, job.topology, job.labels, job.annotations)
+
+
+def _kept_for_life(pod: api.Pod) -> tuple[tuple[ResourceClaimUse, ...], str]:
+    """What accounts are kept by beside the template: a pod that says something else there is another task."""
+    return reading.resource_claims_of(pod), reading.workload_of(pod)
 
 
 def _gates_of(task: TaskInfo) -> tuple[tuple[str, ...], bool, tuple[tuple[str, str | None], ...]]:

@@ -21,6 +21,9 @@ MIRROR: Final = "mirror"
 RECONCILING: Final = "reconciling"
 """Where an object was stopped: it could not be decoded, not be taken in, or a controller failed over it."""
 
+QUARANTINED: Final = "Quarantined"
+"""The reason of the Event on such an object."""
+
 _LONGEST_CAUSE: Final = 600
 """Characters of what is wrong with an object; an Event takes 1024."""
 
@@ -52,8 +55,7 @@ class SetAside:
         closes = f'; node "{self.node}" takes no more pods meanwhile' if self.node else ""
         message = f"{_SAID[self.where]} ({shortened(self.message, _LONGEST_CAUSE)}); it is set aside until it changes"
         version = self.api_version or _API_VERSIONS.get(self.kind, "v1")
-        whose = (self.kind, version, self.namespace, self.name, self.uid)
-        return Tell(*whose, "Warning", "Quarantined", message + closes)
+        return Tell(self.kind, version, self.namespace, self.name, self.uid, "Warning", QUARANTINED, message + closes)
 
 
 _SAID: Final = {

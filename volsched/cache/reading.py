@@ -13,7 +13,7 @@ from functools import lru_cache
 from sys import intern
 from typing import Final
 
-from volsched.model import api
+from volsched.model import api, workload
 from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
 from volsched.model.node import NodeFacts
@@ -146,6 +146,12 @@ def truth_in(text: str) -> bool | None:
 def role_of(pod: api.Pod) -> str:
     """The task role of a gang member."""
     return pod.metadata.annotations.get(ROLE) or pod.metadata.labels.get(ROLE, "")
+
+
+def workload_of(pod: api.Pod) -> str:
+    """Whether a pod is online or offline work, by its label, else by the kind of its owner."""
+    owner = pod.metadata.controller
+    return workload.workload_of(pod.metadata.labels, owner.kind if owner is not None else "")
 
 
 def gates_of(pod: api.Pod) -> tuple[str, ...]:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from plugins.capacity_card.amounts import whole
 from plugins.capacity_card.stock import Stock, stock_of
+from volsched.cli import in_force
 from volsched.cli.flags import output_flag
-from volsched.cli.output import print_result, refuse, width
-from volsched.cli.sources import check_source, read_cluster, source_flags
+from volsched.cli.look import keeps_tables, look
+from volsched.cli.output import print_result, say, width
+from volsched.cli.quota_view import by_name, sections
+from volsched.cli.sources import check_source, read_cluster, read_manifests, source_flags
+from volsched.framework.usage import QuotaTable
 from volsched.model import api
-from volsched.simulation.manifests import InputError, read_documents, take_stock
+from volsched.model.changes import Put
+from volsched.simulation.manifests import Inventory
 from volsched.simulation.table import section
 
 
 @click.command()
 @source_flags
+@in_force.config_flags
 @output_flag("table", "Tables for people, or all of it for programs.")
 def cards(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     """Show which accelerator cards the nodes of a cluster offer, by the names that capacity-card knows them by: those
@@ -26,8 +32,10 @@ def cards(paths: tuple[str, ...], output: str, **flags: Any) -> None:
 
     A card's name comes from a node's label <prefix>/<type>.product, beside which .count and .memory must stand, and
     its number from status.allocatable: whole cards, MPS shares (.../mps-<GB>g*1/<replicas>) and MIG slices
-    (.../mig-<profile>-mixed). Nodes whose labels are incomplete are named under WARNINGS. Of a cluster only the right
-    to list nodes is needed.
+    (.../mig-<profile>-mixed). Nodes whose labels are incomplete are named under WARNINGS.
+
+    Other quotas that the scheduler's plugins keep are shown beside: devices, CPU pods on GPU nodes, shared cards. Of a
+    cluster the right to list nodes is needed, and for these the others of the ClusterRole volsched-queue-reader.
 
     \b
     Examples:
@@ -41,20 +49,28 @@ def cards(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     2 a flag or the input is invalid.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     check_source(paths, flags)
-    stock = stock_of(_nodes(paths, flags))
+    in_force.check_flags(paths, flags)
+    inventory = read_manifests(paths) if paths else None
+    stock = stock_of(inventory.of(api.Node) if inventory is not None else _nodes(flags))
+    tables = _tables(inventory, flags)
     if output == "table":
-        click.echo(_page(stock), nl=False)
+        click.echo(_page(stock, tables), nl=False)
     else:
-        print_result(_result(stock), output)
+        print_result({**_result(stock), **by_name(tables)}, output)
 
 
-def _nodes(paths: Sequence[str], flags: dict[str, Any]) -> Iterable[api.Node]:
-    if not paths:
-        return (found for found in read_cluster(flags, ["Node"]) if isinstance(found, api.Node))
-    try:
-        return take_stock(read_documents(paths)).of(api.Node)
-    except InputError as error:
-        refuse(error)
+def _nodes(flags: Mapping[str, Any]) -> Iterator[api.Node]:
+    found = (change.object for change in read_cluster(flags, ["Node"]) if isinstance(change, Put))
+    return (node for node in found if isinstance(node, api.Node))
+
+
+def _tables(inventory: Inventory | None, flags: Mapping[str, Any]) -> Sequence[QuotaTable]:
+    """Return the quotas of other plugins; none where no configuration is known, or has none of these plugins."""
+    everybody = {**flags, "scheduler_names": (), "default_queue": ""}
+    found = in_force.configuration(inventory, everybody, is_optional=True)
+    if found.doubt and not found.is_absent:
+        say(found.doubt, "warning")
+    return look(inventory, found, everybody).tables if found.origin and keeps_tables(found) else ()
 
 
 def _result(stock: Stock) -> dict[str, Any]:
@@ -68,10 +84,11 @@ def _result(stock: Stock) -> dict[str, Any]:
     }
 
 
-def _page(stock: Stock) -> str:
+def _page(stock: Stock, tables: Sequence[QuotaTable]) -> str:
     parts = [
         *section("Cards", _cards(stock), width()),
         *section("Nodes", _offers(stock), width()),
+        *sections(tables, width()),
         *section("Warnings", _warnings(stock), width()),
     ]
     return "\n".join(parts[1:] if stock.totals else ["No node offers cards.", *parts]) + "\n"

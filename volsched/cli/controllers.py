@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from volsched.cli.flags import SETTINGS, Duration, leader_flags, lease_from, log_flags, server_flags, watch_flag
+from volsched.cli.flags import Duration, leader_flags, lease_from, log_flags, server_flags, watch_flag
+from volsched.cli.volcano_flags import (
+    OF_THE_CONTROLLERS,
+    SETTINGS_OF_VOLCANO,
+    VolcanoCommand,
+    say_what_has_no_effect,
+    volcano_flags,
+)
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(cls=VolcanoCommand, context_settings=SETTINGS_OF_VOLCANO)
 @click.option(
     "--scheduler-name",
     "scheduler_names",
@@ -26,6 +34,15 @@ from volsched.cli.flags import SETTINGS, Duration, leader_flags, lease_from, log
     flag_value="true",
     default=True,
     help="Copy annotations that begin with volcano.sh/ from a workload to the PodGroup of its pods.",
+)
+@click.option(
+    "--controllers",
+    "words",
+    multiple=True,
+    default=("*",),
+    metavar="NAMES",
+    help="Which of job-controller, pg-controller and queue-controller are at work, with commas between them: names, or "
+    "`*` for all but those with a minus before them.",
 )
 @click.option("--workers", type=click.IntRange(1, 256), default=32, help="Objects that are worked on at once.")
 @click.option(
@@ -94,10 +111,19 @@ from volsched.cli.flags import SETTINGS, Duration, leader_flags, lease_from, log
     metavar="FILE",
     help="Its private key, followed as well.",
 )
+@click.option(
+    "--webhook-strict",
+    type=bool,
+    is_flag=False,
+    flag_value="true",
+    default=False,
+    help="Refuse what has a field that nobody knows; else it is warned of.",
+)
 @leader_flags("volsched-controllers", "the pod's own, else volsched-system", "controllers processes")
 @server_flags
 @watch_flag
 @log_flags
+@volcano_flags(OF_THE_CONTROLLERS)
 @click.pass_context
 def controllers(context: click.Context, /, **flags: Any) -> None:
     """Look after Queues, PodGroups and Volcano Jobs where Volcano's own controllers do not run.
@@ -109,6 +135,7 @@ def controllers(context: click.Context, /, **flags: Any) -> None:
 
     logs.setup(flags["log_level"], flags["log_format"])
     options = options_from(flags)
+    say_what_has_no_effect(context, _absent(flags["words"]))
     from volsched.operator.program import run  # noqa: PLC0415 - 0.5 s of imports
 
     context.exit(run(options))
@@ -136,6 +163,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         job_pods_at_once=flags["job_pods_at_once"],
         job_bytes=flags["job_bytes"],
         queue_command_namespaces=flags["queue_command_namespaces"],
+        controllers=_controllers(flags["words"]),
         volcano_grace=flags["volcano_grace"],
         volcano=Signs(
             flags["stand_aside"], tuple(dict.fromkeys(flags["volcano_namespaces"])), flags["volcano_service_account"]
@@ -149,4 +177,31 @@ def options_from(flags: dict[str, Any]) -> Any:
         healthz_address=flags["healthz_address"],
         watch_silence=flags["watch_silence"],
         webhooks=webhooks,
+        webhook_strict=flags["webhook_strict"],
     )
+
+
+def _controllers(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the controllers that are switched on; raises click.UsageError for names that nobody has."""
+    from volsched.operator.options import CONTROLLERS, ELSEWHERE, EVERY, is_on  # noqa: PLC0415
+
+    words = _split(given)
+    names = [word.removeprefix("+").removeprefix("-") for word in words]
+    for name in names:
+        if name not in (EVERY, *CONTROLLERS, *ELSEWHERE):
+            known = ", ".join(CONTROLLERS)
+            raise click.UsageError(f"--controllers: there is no controller {name!r}; there are {known}")
+        if names.count(name) > 1:
+            raise click.UsageError(f"--controllers: {name} stands there twice")
+    return tuple(name for name in CONTROLLERS if is_on(name, words))
+
+
+def _absent(given: Sequence[str]) -> list[str]:
+    """What `--controllers` says of controllers that are not here."""
+    from volsched.operator.options import ELSEWHERE  # noqa: PLC0415
+
+    return [f"--controllers={word}" for word in _split(given) if word.lstrip("+-") in ELSEWHERE]
+
+
+def _split(given: Sequence[str]) -> list[str]:
+    return [word.strip() for text in given for word in text.split(",")]

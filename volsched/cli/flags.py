@@ -81,6 +81,9 @@ def files_flag(text: str = FILES_HELP, *, required: bool = True) -> Callable[[Co
     return click.option("-f", "--filename", "paths", multiple=True, required=required, metavar="PATH", help=text)
 
 
+strict_flag: Final = click.option("--strict", is_flag=True, help="An unknown field is an error, not a warning.")
+
+
 def output_flag(people: str, text: str) -> Callable[[Command], Command]:
     """Return the flag for the form of an answer; `people` is the form for them, `text` says what comes."""
     return click.option(
@@ -134,7 +137,7 @@ def lease_from(flags: dict[str, Any], name: str, namespace: str) -> Any:
     from volsched.kube.elector import LeaseSettings  # noqa: PLC0415 - `volsched --help` needs none of this
 
     lease = LeaseSettings(
-        flags["leader_elect_resource_namespace"] or namespace,
+        flags["lock_object_namespace"] or flags["leader_elect_resource_namespace"] or namespace,
         flags["leader_elect_resource_name"] or name,
         flags["leader_elect_lease_duration"],
         flags["leader_elect_renew_deadline"],

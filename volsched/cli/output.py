@@ -13,7 +13,7 @@ import click
 from volsched.cli import EXIT_INVALID
 from volsched.framework.loading import ConfigurationError
 from volsched.model.errors import ConfigError, VolschedError
-from volsched.simulation.manifests import InputError
+from volsched.simulation.documents import InputError
 
 
 def say(message: str, kind: str = "error") -> None:

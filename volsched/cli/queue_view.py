@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from plugins.capacity_card.amounts import joined, whole
-from plugins.capacity_card.series import by_list
-from plugins.capacity_card.usage import CardUse, Dimension, JobUse, QueueUse, Usage
 from plugins.capacity_card.validation import validate
 from volsched.cache.reading import GROUP_NAME
+from volsched.cli.look import Look
+from volsched.cli.quota_view import by_name, sections
+from volsched.framework.usage import CardUse, Dimension, JobUse, QueueUse, Usage
 from volsched.framework.validation import Surroundings
 from volsched.model import api
 from volsched.model.quantity import format_amount
@@ -26,28 +28,43 @@ KIND: Final = "QueueUsage"
 _MOST_NODES: Final = 4
 _NONE: Final = "-"
 
+_FIGURES: Final = ("quota", "deserved", "guarantee", "used", "reserved", "reclaimable", "headroom")
+"""Columns of a queue's amounts, in their order."""
+_OPTIONAL: Final = ("deserved", "guarantee", "reclaimable")
+"""Those that are there only where a queue has such an amount."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Where the configuration is from, empty for none, and the arguments of capacity-card, empty without it."""
+
+    origin: str
+    arguments: Mapping[str, Any]
+
 
 # --- for programs ---------------------------------------------------------------------------------------------------
 
 
-def listed(usage: Usage, arguments: Mapping[str, Any]) -> Json:
-    """Return all queues and cards; cards are whole cards, cpu and memory quantities."""
+def listed(seen: Look, about: About) -> Json:
+    """Return all queues, cards and other quotas; cards are whole cards, resources quantities, null is no limit."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "arguments": dict(arguments),
-        "cards": {name: _card(use) for name, use in usage.cards.items()},
-        "queues": {name: _queue(use) for name, use in usage.queues.items()},
+        "configuration": about.origin or None,
+        "arguments": dict(about.arguments),
+        "cards": {name: _card(use) for name, use in seen.cards.items()},
+        "queues": {name: _queue(use) for name, use in seen.usage.queues.items()},
+        **by_name(seen.tables),
     }
 
 
-def described(usage: Usage, arguments: Mapping[str, Any], problems: Mapping[str, Sequence[str]]) -> Json:
-    """Return some queues with their jobs and problems, and all cards."""
-    found = listed(usage, arguments)
+def described(seen: Look, about: About, problems: Mapping[str, Sequence[str]]) -> Json:
+    """Return some queues with their jobs and problems, and all cards and other quotas."""
+    found, usage = listed(seen, about), seen.usage
     found["queues"] = {
         name: {
             **_queue(usage.queues[name]),
-            "jobs": {job.name: _job(job) for job in usage.queues[name].jobs},
+            "jobs": {job.name: _job(job, by_card=usage.by_card) for job in usage.queues[name].jobs},
             "problems": list(problems[name]),
         }
         for name in problems
@@ -56,42 +73,45 @@ def described(usage: Usage, arguments: Mapping[str, Any], problems: Mapping[str,
 
 
 def _card(use: CardUse) -> Json:
-    return {"total": whole(use.total), "idle": whole(use.idle), "quota": whole(use.quota), "used": whole(use.used)}
+    quota = None if use.quota is None else whole(use.quota)
+    return {"total": whole(use.total), "idle": whole(use.idle), "quota": quota, "used": whole(use.used)}
 
 
 def _queue(use: QueueUse) -> Json:
+    others = {name: _dimension(name, dimension) for name, dimension in use.others.items()}
     return {
         "state": use.queue.state or "Open",
         "parent": use.queue.parent,
         CPU: _dimension(CPU, use.cpu),
         MEMORY: _dimension(MEMORY, use.memory),
         "cards": {card: _dimension("", dimension) for card, dimension in use.cards.items()},
-        "reservedLists": _whole(by_list(use.lists)),
+        "reservedLists": {joined(names): whole(amount) for names, amount in sorted(use.lists.items())},
+        **({"resources": others} if others else {}),
     }
 
 
 def _dimension(resource: str, dimension: Dimension) -> Json:
+    """Return the amounts of a resource, of cards without its name; those that only some have where it has them."""
+    amounts = {name: getattr(dimension, name) for name in _FIGURES}
     return {
-        "quota": _value(resource, dimension.quota),
-        "used": _value(resource, dimension.used),
-        "reserved": _value(resource, dimension.reserved),
-        "headroom": _value(resource, dimension.headroom),
+        name: _value(resource, amount)
+        for name, amount in amounts.items()
+        if amount is not None or name not in _OPTIONAL
     }
 
 
-def _value(resource: str, amount: int) -> str | int:
-    return format_amount(resource, amount) if resource in (CPU, MEMORY) else whole(amount)
+def _value(resource: str, amount: int | None) -> str | int | None:
+    if amount is None:
+        return None
+    return format_amount(resource, amount) if resource else whole(amount)
 
 
-def _job(job: JobUse) -> Json:
+def _job(job: JobUse, *, by_card: bool) -> Json:
     return {
         "phase": job.phase,
-        "used": {**_pairs(job.held.cpu, job.held.memory), **_whole(job.held.cards)},
-        "reserved": {
-            **_pairs(job.reserved.cpu, job.reserved.memory),
-            **_whole(by_list(job.reserved.cards)),
-        },
-        "waitsFor": _whole(by_list(job.pending)),
+        "used": _amounts(job.held, by_card=by_card),
+        "reserved": _amounts(job.reserved, by_card=by_card),
+        "waitsFor": _amounts(job.pending, by_card=by_card),
         "waitingPods": job.waiting,
         "pods": [
             {"pod": use.pod, "node": use.node, "card": use.card or None, "cards": whole(use.amount)} for use in job.pods
@@ -99,39 +119,35 @@ def _job(job: JobUse) -> Json:
     }
 
 
-def _pairs(cpu: int, memory: int) -> Json:
-    return {name: format_amount(name, amount) for name, amount in ((CPU, cpu), (MEMORY, memory)) if amount}
-
-
-def _whole(cards: Mapping[str, int]) -> Json:
-    return {name: whole(amount) for name, amount in sorted(cards.items()) if amount}
+def _amounts(amounts: Mapping[str, int], *, by_card: bool) -> Json:
+    """Return amounts as they are shown: cards first, as whole cards, then resources as quantities."""
+    resources = {name for name in amounts if not by_card or name in (CPU, MEMORY)}
+    order = sorted(amounts, key=lambda name: (name in resources, name in (CPU, MEMORY), name))
+    return {name: _value(name if name in resources else "", amounts[name]) for name in order}
 
 
 # --- for people -----------------------------------------------------------------------------------------------------
 
 
-def list_page(usage: Usage, origin: str, width: int) -> str:
-    """Return the page of ``queue list``; ``origin`` is where the configuration is from, empty for none."""
+def list_page(seen: Look, footer: str, width: int) -> str:
+    """Return the page of ``queue list``; ``footer`` is a word on what was counted with, empty for none."""
     parts = [
-        *section("Queues", _queue_rows(usage), width),
-        *section("Cards", _card_rows(usage), width),
+        *section("Queues", _queue_rows(seen.usage), width),
+        *sections(seen.tables, width),
+        *section("Cards", _card_rows(seen), width),
     ]
-    if not origin:
-        parts += [
-            "",
-            "Counted with the defaults of capacity-card; --config or --scheduler-configmap names others.",
-        ]
-    return "\n".join(parts[1:]) + "\n"
+    return "\n".join((*parts[1:], *(("", footer) if footer else ()))) + "\n"
 
 
-def page(usage: Usage, name: str, problems: Sequence[str], width: int) -> str:
+def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
     """Return the page of one queue."""
-    use = usage.queues[name]
+    use = seen.usage.queues[name]
     head = [f"Name:    {name}", f"State:   {use.queue.state or 'Open'}", f"Parent:  {use.queue.parent or _NONE}"]
     parts = [
         *head,
-        *section("Quota", _quota_rows(usage, use), width),
-        *section("Jobs", _job_rows(use), width),
+        *section("Quota", _quota_rows(seen, use), width),
+        *sections(seen.tables, width, queue=name),
+        *section("Jobs", _job_rows(use, by_card=seen.usage.by_card), width),
         *section("Problems", (("WHAT IS WRONG",), *((said,) for said in problems)), width),
     ]
     if not use.jobs:
@@ -140,65 +156,73 @@ def page(usage: Usage, name: str, problems: Sequence[str], width: int) -> str:
 
 
 def _queue_rows(usage: Usage) -> Iterator[Row]:
-    yield "QUEUE", "STATE", "RESOURCE", "QUOTA", "USED", "RESERVED", "HEADROOM"
+    figures = _figures(usage.queues.values())
+    yield "QUEUE", "STATE", "RESOURCE", *map(str.upper, figures)
     for name, use in usage.queues.items():
         state = use.queue.state or "Open"
-        rows = list(_lines(use)) or [(_NONE,) * 5]
+        rows = list(_lines(use, figures)) or [(_NONE,) * (1 + len(figures))]
         yield from ((name, state, *row) for row in rows)
 
 
-def _quota_rows(usage: Usage, use: QueueUse) -> Iterator[Row]:
-    yield "RESOURCE", "QUOTA", "USED", "RESERVED", "HEADROOM", "CLUSTER", "IDLE"
-    for row in _lines(use):
-        card = usage.cards.get(row[0])
+def _quota_rows(seen: Look, use: QueueUse) -> Iterator[Row]:
+    figures = _figures((use,))
+    yield "RESOURCE", *map(str.upper, figures), "CLUSTER", "IDLE"
+    for row in _lines(use, figures):
+        card = seen.cards.get(row[0])
         yield (*row, *((str(whole(card.total)), str(whole(card.idle))) if card is not None else (_NONE, _NONE)))
 
 
-def _lines(use: QueueUse) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield what a queue may hold, cards first, then lists that have something reserved, then cpu and memory."""
+def _figures(uses: Iterable[QueueUse]) -> tuple[str, ...]:
+    """Return the columns that these queues need."""
+    dimensions = [dimension for use in uses for _, dimension in use.dimensions]
+    return tuple(
+        name
+        for name in _FIGURES
+        if name not in _OPTIONAL or any(getattr(dimension, name) is not None for dimension in dimensions)
+    )
+
+
+def _lines(use: QueueUse, figures: Sequence[str]) -> Iterator[Row]:
+    """Yield what a queue may hold, cards first, then lists that have something reserved, then resources."""
     for card, dimension in use.cards.items():
-        yield _line(card, "", dimension)
+        yield _line(card, "", dimension, figures)
     for names, amount in use.lists.items():
-        yield joined(names), _NONE, _NONE, str(whole(amount)), _NONE
-    for resource, dimension in ((CPU, use.cpu), (MEMORY, use.memory)):
+        yield joined(names), *(str(whole(amount)) if name == "reserved" else _NONE for name in figures)
+    for resource, dimension in (*use.others.items(), (CPU, use.cpu), (MEMORY, use.memory)):
         if not dimension.is_empty:
-            yield _line(resource, resource, dimension)
+            yield _line(resource, resource, dimension, figures)
 
 
-def _line(name: str, resource: str, dimension: Dimension) -> tuple[str, str, str, str, str]:
-    quota, used, reserved, headroom = (str(value) for value in _dimension(resource, dimension).values())
-    return name, quota, used, reserved, headroom
+def _line(name: str, resource: str, dimension: Dimension, figures: Sequence[str]) -> Row:
+    said = _dimension(resource, dimension)
+    return name, *(_NONE if said.get(figure) is None else str(said[figure]) for figure in figures)
 
 
-def _card_rows(usage: Usage) -> Iterator[Row]:
-    yield "CARD", "CLUSTER", "IDLE", "USED BY QUEUES", "SUM OF QUOTAS", ""
-    for name, use in usage.cards.items():
-        numbers = (str(whole(amount)) for amount in (use.total, use.idle, use.used, use.quota))
-        yield name, *numbers, _remark(use)
+def _card_rows(seen: Look) -> Iterator[Row]:
+    by_card = seen.usage.by_card
+    yield "CARD", "CLUSTER", "IDLE", "USED BY QUEUES", *(("SUM OF QUOTAS", "") if by_card else ())
+    for name, use in seen.cards.items():
+        numbers = (str(whole(amount)) for amount in (use.total, use.idle, use.used))
+        yield name, *numbers, *((str(whole(use.quota or 0)), _remark(use)) if by_card else ())
 
 
 def _remark(use: CardUse) -> str:
     if not use.total:
         return "no node offers it"
-    return f"over-committed by {whole(use.quota - use.total)}" if use.quota > use.total else ""
+    quota = use.quota or 0
+    return f"over-committed by {whole(quota - use.total)}" if quota > use.total else ""
 
 
-def _job_rows(use: QueueUse) -> Iterator[Row]:
+def _job_rows(use: QueueUse, *, by_card: bool) -> Iterator[Row]:
     yield "JOB", "PHASE", "HOLDS", "RESERVED", "WAITS FOR", "PODS"
     for job in use.jobs:
-        yield (
-            job.name,
-            job.phase or "Pending",
-            _said(job.held.cpu, job.held.memory, job.held.cards),
-            _said(job.reserved.cpu, job.reserved.memory, by_list(job.reserved.cards)),
-            _said(0, 0, by_list(job.pending)),
-            _pods(job),
-        )
+        amounts = (_said(found, by_card=by_card) for found in (job.held, job.reserved, job.pending))
+        yield job.name, job.phase or "Pending", *amounts, _pods(job)
 
 
-def _said(cpu: int, memory: int, cards: Mapping[str, int]) -> str:
-    held = [f"{count} {card}" for card, count in _whole(cards).items()]
-    return ", ".join([*held, *(f"{name} {amount}" for name, amount in _pairs(cpu, memory).items())]) or _NONE
+def _said(amounts: Mapping[str, int], *, by_card: bool) -> str:
+    shown = _amounts(amounts, by_card=by_card).items()
+    return ", ".join(f"{said} {name}" if isinstance(said, int) else f"{name} {said}" for name, said in shown) or _NONE
 
 
 def _pods(job: JobUse) -> str:

@@ -8,7 +8,6 @@ from typing import Any, Final
 import click
 
 from volsched.cli.flags import (
-    SETTINGS,
     Duration,
     check_configmap,
     leader_flags,
@@ -16,6 +15,13 @@ from volsched.cli.flags import (
     log_flags,
     server_flags,
     watch_flag,
+)
+from volsched.cli.volcano_flags import (
+    OF_THE_SCHEDULER,
+    SETTINGS_OF_VOLCANO,
+    VolcanoCommand,
+    say_what_has_no_effect,
+    volcano_flags,
 )
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -30,60 +36,23 @@ VOLCANO_PERIOD_SECONDS: Final = 1.0
 LONGEST_SETTLE_SECONDS: Final = 5.0
 """The scheduling thread sees nothing else meanwhile, neither signals nor the end of the program."""
 
-_HARMLESS: Final = (
-    "alsologtostderr",
-    "ca-cert-file",
-    "cache-dumper",
-    "csi-storage",
-    "disable-default-scheduler-config",
-    "enable-csi-storage",
-    "enable-healthz",
-    "enable-metrics",
-    "enable-pprof",
-    "feature-gates",
-    "gate-removal-worker-num",
-    "ignored-provisioners",
-    "leader-elect-resource-lock",
-    "lock-object-namespace",
-    "log-flush-frequency",
-    "logtostderr",
-    "minimum-feasible-nodes",
-    "minimum-percentage-nodes-to-find",
-    "node-worker-threads",
-    "percentage-nodes-to-find",
-    "priority-class",
-    "resource-sync-timeout",
-    "resync-period",
-    "scheduler-sharding-mode",
-    "scheduler-sharding-name",
-    "stderrthreshold",
-    "tls-cert-file",
-    "tls-private-key-file",
-    "v",
-)
-"""Flags of Volcano's scheduler that have nothing to switch here; they are taken, and said to have no effect."""
+
+class Labels(click.ParamType[tuple[tuple[str, str], ...]]):
+    """Labels as Volcano's scheduler takes them: `label:value`, with commas between several."""
+
+    name = "labels"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[str, str], ...]:
+        """Return pairs of a label and its value."""
+        pairs = [tuple(part.strip() for part in word.split(":", 1)) for word in str(value).split(",")]
+        if not all(len(pair) == 2 and all(pair) for pair in pairs):
+            self.fail(f"{value!r} is no label and value; write it as volcano.sh/role:train", param, ctx)
+        return tuple((label, wanted) for label, wanted in pairs)
 
 
-class _Harmless(click.ParamType[str]):
-    name = "ignored"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return str(value)
-
-
-def _take_harmless(command: Any) -> Any:
-    """Add the flags that have no effect here, out of sight of `--help`."""
-    for name in _HARMLESS:
-        destination = "ignored_" + name.replace("-", "_")
-        spellings = [f"-{name}", f"--{name}"] if len(name) == 1 else [f"--{name}"]
-        option = click.option(
-            *spellings, destination, type=_Harmless(), hidden=True, is_flag=False, flag_value="true", default=None
-        )
-        command = option(command)
-    return command
-
-
-@click.command(context_settings=SETTINGS)
+@click.command(cls=VolcanoCommand, context_settings=SETTINGS_OF_VOLCANO)
 @click.option(
     "--scheduler-name",
     "scheduler_names",
@@ -121,11 +90,28 @@ def _take_harmless(command: Any) -> Any:
 )
 @click.option("--default-queue", default="default", metavar="NAME", help="The queue of what names none.")
 @click.option(
+    "--node-selector",
+    "node_selectors",
+    type=Labels(),
+    multiple=True,
+    metavar="LABEL:VALUE",
+    show_default="all nodes",
+    help="Use nodes with this label only; of several, repeated or with commas between them, a node needs one.",
+)
+@click.option(
     "--plain-pods",
     type=click.Choice(["direct", "podgroup"]),
     default=None,
     show_default="direct with the scheduler name default-scheduler, else podgroup",
     help="A pod that names no PodGroup is scheduled by itself (direct) or waits until a controller makes one.",
+)
+@click.option(
+    "--pod-condition-reason",
+    type=click.Choice(["by-cause", "unschedulable"]),
+    default="by-cause",
+    help="The reason of the condition PodScheduled=False of pods that wait. Autoscalers make nodes for Unschedulable, "
+    "so by cause that is said only where nodes are lacking, else QuotaExceeded, NotAdmitted and so on; unschedulable "
+    "says it whatever the cause.",
 )
 @leader_flags(
     "volsched; in kube-scheduler's place kube-scheduler",
@@ -140,7 +126,7 @@ def _take_harmless(command: Any) -> Any:
     "--cache-dump-dir", default="", metavar="FOLDER", help="Where SIGUSR2 leaves what the scheduler believes."
 )
 @log_flags
-@_take_harmless
+@volcano_flags(OF_THE_SCHEDULER)
 @click.pass_context
 def run(context: click.Context, /, **flags: Any) -> None:
     """Schedule the pods of a cluster.
@@ -153,7 +139,7 @@ def run(context: click.Context, /, **flags: Any) -> None:
 
     logs.setup(flags["log_level"], flags["log_format"])
     options = options_from(flags)
-    _say_what_has_no_effect(flags)
+    say_what_has_no_effect(context)
     from volsched.runner import run as run_scheduler  # noqa: PLC0415 - 0.5 s of imports
 
     context.exit(run_scheduler(options))
@@ -181,7 +167,9 @@ def options_from(flags: dict[str, Any]) -> Any:
         schedule_period=flags["schedule_period"],
         settle=_settle(flags["settle"], names),
         default_queue=flags["default_queue"],
+        node_selector=tuple(label for labels in flags["node_selectors"] for label in labels),
         plain_pods=flags["plain_pods"] or ("direct" if DEFAULT_SCHEDULER in names else "podgroup"),
+        always_unschedulable=flags["pod_condition_reason"] == "unschedulable",
         leader_elect=flags["leader_elect"],
         lease=lease,
         source=Source(flags["kubeconfig"], flags["kube_context"], flags["master"]),
@@ -209,14 +197,6 @@ def _lease_namespace(names: tuple[str, ...]) -> str:
     if names == (DEFAULT_SCHEDULER,):
         return "kube-system"
     return namespace_of_service_account() or ("volcano-system" if names == (VOLCANO,) else "volsched-system")
-
-
-def _say_what_has_no_effect(flags: dict[str, Any]) -> None:
-    import structlog  # noqa: PLC0415 - as above
-
-    given = [name for name in _HARMLESS if flags.get("ignored_" + name.replace("-", "_")) is not None]
-    if given:
-        structlog.get_logger(__name__).info("flags of Volcano that have no effect here", flags=given)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,17 @@ from typing import Final
 import click
 
 from volsched import registry
-from volsched.cli.flags import files_flag, output_flag
+from volsched.cli.flags import files_flag, output_flag, strict_flag
 from volsched.cli.output import print_result, refuse, say, width
+from volsched.cli.sources import read_manifests
 from volsched.framework.loading import DEFAULT_CONFIGURATION
 from volsched.model.errors import ConfigError
 from volsched.ports import CycleReport
 from volsched.scheduler import Profile
 from volsched.simulation import result as results
 from volsched.simulation import table
-from volsched.simulation.manifests import InputError, Inventory, read_documents, read_text, take_stock
+from volsched.simulation.documents import InputError, read_text
+from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES, Settings
 from volsched.simulation.runner import simulate as run
 
@@ -46,7 +48,15 @@ _LONG: Final = 2.0
     show_default=True,
     help="The schedulerName of the pods that are placed. May be repeated.",
 )
-def simulate(
+@click.option(
+    "--at-max",
+    is_flag=True,
+    help="Simulate the most that may come: one run of each CronJob, and workloads with the maxReplicas of their "
+    "HorizontalPodAutoscalers.",
+)
+@strict_flag
+def simulate(  # noqa: PLR0913 - a parameter for each flag
+    *,
     paths: tuple[str, ...],
     config: str | None,
     cycles: int,
@@ -54,13 +64,16 @@ def simulate(
     scores: bool,
     fail_on_pending: bool,
     scheduler_names: tuple[str, ...],
+    at_max: bool,
+    strict: bool,
 ) -> None:
     """Schedule the pods of manifests on the nodes of manifests, as a cluster would, and show where they go and why
     the rest waits. Nothing outside is touched.
 
     The manifests are ordinary ones: Nodes with status.allocatable, Queues, PodGroups, Pods, Deployments, Volcano Jobs
     and so on; what is running already is a Pod with spec.nodeName. Between cycles the world moves: bound pods run,
-    evicted ones are gone, controllers make what is missing.
+    evicted ones are gone, controllers make what is missing. What has no part in scheduling (Secrets, Ingresses, Roles
+    and so on) is left out, which one line says; a field that no such object has is warned of.
 
     \b
     Examples:
@@ -68,16 +81,14 @@ def simulate(
       volsched simulate -f cluster.yaml -f new-queue.yaml --config scheduler.conf
       kubectl get nodes,pods,queues,podgroups -A -o yaml | volsched simulate -f - -o json --scores
       volsched simulate -f team-a/ --fail-on-pending && kubectl apply -f team-a/
+      volsched simulate -f cluster.yaml -f team-a/ --at-max --strict
 
     \b
     Exit status: 0 the run was made; 1 --fail-on-pending and something waits; 2 the input or the configuration is
     invalid.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     progress = _Progress()
-    try:
-        inventory = take_stock(read_documents(paths))
-    except InputError as error:
-        refuse(error)
+    inventory = read_manifests(paths, strict=strict, at_max=at_max)
     progress.say(f"{len(inventory.objects)} objects read")
     profile = _profile(config, inventory)
     settings = Settings(cycles=cycles, scheduler_names=tuple(dict.fromkeys(scheduler_names)), scores=scores)

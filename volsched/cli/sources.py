@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
 from volsched.cli.flags import FILES_HELP, connection_flags, files_flag
-from volsched.cli.output import say
-from volsched.model import api
+from volsched.cli.output import refuse, say
+from volsched.model.changes import Change, DroppedFields, Put
+from volsched.simulation.documents import InputError, InputProblem, read_documents
+from volsched.simulation.kinds import LeftOut
+from volsched.simulation.manifests import Inventory, take_stock
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 EXIT_CLUSTER: Final = 1
 """The API server did not answer, or refused."""
+
+_NUMBER: Final = re.compile(r"\[[0-9]+\]")
+"""A place in a list, inside a field."""
 
 _CONNECTION: Final = {"kubeconfig": "--kubeconfig", "kube_context": "--context", "master": "--master"}
 
@@ -32,46 +39,73 @@ def check_source(paths: Sequence[str], flags: dict[str, Any]) -> None:
         raise click.UsageError(f"-f reads manifests and {given[0]} a cluster; give one of them")
 
 
-def read_cluster(flags: dict[str, Any], kinds: Sequence[str]) -> list[api.ApiObject]:
-    """Return all objects of these kinds from the cluster that the flags name, or end with a word about why not."""
+def read_manifests(paths: Sequence[str], *, strict: bool = False, at_max: bool = False) -> Inventory:
+    """Return what manifests hold, after a word about what is left out or doubtful; ends when they are wrong."""
+    try:
+        inventory = take_stock(read_documents(paths), strict=strict, at_max=at_max)
+    except InputError as error:
+        refuse(error)
+    say_left_out(inventory.left_out)
+    for doubt in _once(inventory.doubts):
+        say(doubt, "warning")
+    return inventory
+
+
+def say_left_out(left_out: LeftOut) -> None:
+    """Say in one line what was left out of an input; it is a warning when pods are missing for it."""
+    if left_out:
+        say(str(left_out), "warning" if left_out.has_pods else "note")
+
+
+def _once(doubts: Sequence[InputProblem]) -> Iterator[str]:
+    """Yield each doubt about a field in the words of the first object that has it, and how many others do."""
+    alike: dict[tuple[str, str, str], list[InputProblem]] = {}
+    for doubt in doubts:
+        kind = doubt.subject.partition("/")[0]
+        alike.setdefault((kind, _NUMBER.sub("[]", doubt.field), doubt.message), []).append(doubt)
+    for first, *others in alike.values():
+        subjects = {other.subject for other in others} - {first.subject}
+        yield f"{first} (and in {len(subjects)} more)" if subjects else str(first)
+
+
+def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]:
+    """Return all objects of these kinds from the cluster that the flags name, and which fields of Queues are lost.
+
+    Ends with a word about why not.
+    """
     _keep_quiet()
+    from volsched.kube.errors import ApiError  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
     from volsched.kube.resources import watched  # noqa: PLC0415
 
     resources = {resource.kind: resource for resource in watched(need_groups=True)}
-    return _read(flags, [resources[kind] for kind in kinds])
-
-
-def read_config_map(flags: dict[str, Any], namespace: str, name: str) -> api.ConfigMap | None:
-    """Return one ConfigMap of that cluster, None when it is not there, or end with a word as above."""
-    _keep_quiet()
-    from volsched.kube.resources import Resource  # noqa: PLC0415
-
-    selector = f"metadata.name={name}"
-    resource = Resource("ConfigMap", "v1", "configmaps", api.ConfigMap, namespace=namespace, field_selector=selector)
-    return next((found for found in _read(flags, [resource]) if isinstance(found, api.ConfigMap)), None)
-
-
-def _keep_quiet() -> None:
-    """Send what libraries say to standard error, where it is no part of the answer."""
-    from volsched import logs  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
-
-    logs.setup("error")
-
-
-def _read(flags: dict[str, Any], resources: Sequence[Any]) -> list[api.ApiObject]:
-    from volsched.kube import listing  # noqa: PLC0415 - as above
-    from volsched.kube.credentials import Source  # noqa: PLC0415
-    from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415
-
     try:
-        found = listing.read_cluster(Source(flags["kubeconfig"], flags["kube_context"], flags["master"]), resources)
-    except CredentialsError as error:
-        _give_up(f"{error}; name a cluster with --kubeconfig, or manifests with -f")
+        found = ask(flags, [resources[kind] for kind in kinds])
     except ApiError as error:
         _give_up(error.message)
     for unreadable in found.unreadable:
         say(f"{unreadable}; it is left out", "warning")
-    return found.objects
+    changes: list[Change] = [Put(each) for each in found.objects]
+    return changes if found.dropped is None else [DroppedFields("Queue", found.dropped), *changes]
+
+
+def ask(flags: Mapping[str, Any], resources: Sequence[Any]) -> Any:
+    """Return everything of some kinds as a `Listing`; raises ApiError. Ends when no cluster is named."""
+    _keep_quiet()
+    from volsched.kube import listing  # noqa: PLC0415 - as above
+    from volsched.kube.credentials import Source  # noqa: PLC0415
+    from volsched.kube.errors import CredentialsError  # noqa: PLC0415
+
+    try:
+        return listing.read_cluster(Source(flags["kubeconfig"], flags["kube_context"], flags["master"]), resources)
+    except CredentialsError as error:
+        _give_up(f"{error}; name a cluster with --kubeconfig, or manifests with -f")
+
+
+def _keep_quiet() -> None:
+    """Send what libraries say to standard error, where it is no part of the answer."""
+    from volsched import logs  # noqa: PLC0415 - as above
+
+    logs.setup("error")
 
 
 def _give_up(message: str) -> NoReturn:

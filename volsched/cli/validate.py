@@ -9,28 +9,18 @@ from typing import Final
 
 import click
 
-from volsched.cli.flags import files_flag, output_flag
+from volsched.cli.flags import files_flag, output_flag, strict_flag
 from volsched.cli.output import print_result, refuse
-from volsched.framework.arguments import nearest
+from volsched.cli.sources import say_left_out
 from volsched.framework.loading import is_bare_configuration
-from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE, Fault
+from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE, Fault, Severity
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError
-from volsched.simulation.manifests import (
-    Document,
-    InputError,
-    completed,
-    decode,
-    documents_in,
-    field_of,
-    identity_faults,
-    known_kinds,
-    read_texts,
-    subject_of,
-    subject_of_raw,
-    unknown_kind,
-)
+from volsched.simulation.documents import Document, InputError, documents_in, read_texts
+from volsched.simulation.kinds import LeftOut, Why, judged
+from volsched.simulation.manifests import completed, decode, field_of, identity_faults, subject_of, subject_of_raw
 from volsched.validation.configuration import configuration_faults
+from volsched.validation.fields import field_faults
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
 
@@ -40,26 +30,31 @@ EXIT_PROBLEMS: Final = 1
 @click.command()
 @files_flag()
 @output_flag("text", "A line for each problem, or all of them for programs.")
-def validate(paths: tuple[str, ...], output: str) -> None:
+@strict_flag
+def validate(paths: tuple[str, ...], output: str, strict: bool) -> None:
     """Say everything that is wrong with a scheduler configuration, or with Queues, PodGroups, Jobs, pods and the pods
     inside workloads. Nothing outside is touched.
 
     A configuration is a bare file with actions and tiers, or a ConfigMap that holds one. Objects are judged beside each
-    other: give a PodGroup together with its Queue, and names of cards together with the Nodes that offer them.
+    other: give a PodGroup together with its Queue, and names of cards together with the Nodes that offer them. Kinds
+    that have no part in scheduling are left out, which one line says.
 
     \b
     Examples:
       volsched validate -f scheduler.conf
       volsched validate -f manifests/
+      volsched validate -f team-a/ --strict && kubectl apply -f team-a/
       kubectl get nodes,queues,podgroups -A -o yaml | volsched validate -f - -o json
 
     \b
     Exit status: 0 no errors (warnings are allowed); 1 errors; 2 the input cannot be read.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
+    left_out = LeftOut()
     try:
-        problems = list(_problems(paths))
+        problems = list(_problems(paths, left_out, "error" if strict else "warning"))
     except (InputError, ConfigError) as error:
         refuse(error)
+    say_left_out(left_out)
     if output == "text":
         for problem in problems:
             click.echo(f"{problem.severity}: {problem} [{problem.code}]")
@@ -68,25 +63,32 @@ def validate(paths: tuple[str, ...], output: str) -> None:
     sys.exit(EXIT_PROBLEMS if any(problem.severity == "error" for problem in problems) else 0)
 
 
-def _problems(paths: tuple[str, ...]) -> Iterator[Problem]:
+def _problems(paths: tuple[str, ...], left_out: LeftOut, unknown_field: Severity) -> Iterator[Problem]:
     documents: list[Document] = []
-    for source, text in read_texts(paths):
-        if is_bare_configuration(text):
-            yield from (Problem.of(f"Configuration/{source}", fault) for fault in configuration_faults("", text))
+    for text in read_texts(paths):
+        if is_bare_configuration(text.text, among_others=text.in_folder):
+            faults = configuration_faults("", text.text)
+            yield from (Problem.of(f"Configuration/{text.source}", fault) for fault in faults)
         else:
-            documents.extend(documents_in(source, text))
+            documents.extend(documents_in(text.source, text.text, in_folder=text.in_folder))
     objects: list[api.ApiObject] = []
     for document in documents:
-        yield from _of_document(document, objects)
+        judgement = judged(document)
+        if isinstance(judgement, Fault):
+            yield _of_kind(document, judgement)
+            continue
+        if judgement in (None, Why.AT_MAX):
+            faults = field_faults(document.raw, unknown_field)
+            yield from (Problem.of(subject_of_raw(document.raw), fault) for fault in faults)
+        if judgement is not None:
+            left_out.add(judgement, document)
+        else:
+            yield from _of_document(document, objects)
     yield from problems_of(objects, subject_of)
 
 
 def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[Problem]:
     """Yield what keeps an object from being read; one that can be read is added to the others."""
-    unknown = unknown_kind(document.raw)
-    if unknown is not None:
-        yield _of_unknown(document, unknown)
-        return
     try:
         found = completed(decode(document.raw))
     except ObjectError as error:
@@ -96,13 +98,6 @@ def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[P
     objects.append(found)
 
 
-def _of_unknown(document: Document, fault: Fault) -> Problem:
-    """A kind that is only foreign is none of our business; one that looks like a slip is an error."""
-    kind, version = document.raw.get("kind"), str(document.raw.get("apiVersion", ""))
-    ours = (
-        not isinstance(kind, str) or "volcano.sh/" in version or nearest(kind, known_kinds(), likeness=0.8) is not None
-    )
-    subject = f"{kind or 'object'} in {document.source}, {document.place}"
-    if ours:
-        return Problem(subject, fault.field, UNKNOWN_KIND, fault.message)
-    return Problem(subject, "kind", UNKNOWN_KIND, f"{kind} is not checked", "warning")
+def _of_kind(document: Document, fault: Fault) -> Problem:
+    subject = f"{document.raw.get('kind') or 'object'} in {document.source}, {document.place}"
+    return Problem(subject, fault.field, UNKNOWN_KIND, fault.message)

@@ -22,6 +22,7 @@ from volsched.controllers.job_pods import PodMaker
 from volsched.controllers.lifecycle import FINISHED, WORKING, Loss, Member, Phase, Tally
 from volsched.controllers.policies import TARGETED, Action
 from volsched.controllers.roster import Roster
+from volsched.controllers.waiting import NO_WAIT, Wait, about_wait, wait_of, with_wait
 from volsched.controllers.writes import GROUP, JOB, POD, Condemn, Create, Delete, Patch, Write, merge_patch
 from volsched.model import api
 from volsched.model.errors import shortened
@@ -256,7 +257,8 @@ _FOREVER_SECONDS: Final = 10**10
 def _sync(outcome: Outcome, view: JobView, roster: Roster, around: Surroundings, counted: Tally, now: float) -> None:
     """Bring about what a Job that works needs: its PodGroup, then its pods, then a status that says so."""
     job, group, maker = view.job, around.group, PodMaker(view.job, view.parts)
-    _write_status(outcome, view, counted, lifecycle.next_phase(job, counted), now)
+    phase = lifecycle.next_phase(job, counted)
+    _write_status(outcome, view, counted, phase, now, wait=wait_of(group) if phase in WORKING else NO_WAIT)
     _prepare(outcome, view, maker)
     wanted = jobs.job_group(job, around.classes, around.queue)
     if group is None:
@@ -341,8 +343,9 @@ def _write_status(
     *,
     version: int | None = None,
     retries: int | None = None,
+    wait: Wait = NO_WAIT,
 ) -> None:
-    """Write a Job's status if it says something new."""
+    """Write a Job's status if it says something new, and tell why it waits when that is new."""
     job, known = view.job, view.status
     status: Json = {
         "minAvailable": job.spec.min_available or 0,
@@ -357,15 +360,22 @@ def _write_status(
         "taskStatusCount": {task: {"phase": dict(phases)} for task, phases in counted.by_task},
     }
     changed = merge_patch({name: known[name] for name in status if name in known}, status)
-    before = job.status.state.phase
-    if phase != before:
-        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    before, stamp = job.status.state, datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    history = known.get("conditions") or []
+    conditions = with_wait(history, wait, stamp)
+    if phase != before.phase:
         changed["state"] = {"phase": str(phase), "lastTransitionTime": stamp}
-        history = [*(known.get("conditions") or ()), {"status": str(phase), "lastTransitionTime": stamp}]
-        changed["conditions"] = history[-_HISTORY:]
+        conditions = with_wait([*history, {"status": str(phase), "lastTransitionTime": stamp}], wait, stamp)
         if phase in FINISHED:
             kind = "Normal" if phase is Phase.COMPLETED else "Warning"
             outcome.tells.append(_tell(job, kind, "JobFinished", f"the Job is {phase}: {_summary(counted)}"))
+    if wait != (before.reason, before.message):
+        words = {"reason": wait.reason or None, "message": wait.message or None}
+        changed["state"] = {"phase": str(phase), **changed.get("state", {}), **words}
+        if wait != NO_WAIT:
+            outcome.tells.append(about_wait(job, wait))
+    if conditions != history:
+        changed["conditions"] = conditions[-_HISTORY:]
     if not changed:
         return
     meta = job.metadata

@@ -22,6 +22,7 @@ from volsched.controllers.objects import WORKLOADS, Workload
 from volsched.controllers.owners import Owner
 from volsched.controllers.queues import Books, Tree
 from volsched.controllers.roster import Roster, member_of
+from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.model import api
 from volsched.model.changes import Gone
@@ -282,7 +283,9 @@ class Store:
         known = self.groups.get(key)
         if meta.uid in self.tombstones or (known is not None and _version(group) < _version(known)):
             return
-        self.groups[key] = msgspec.structs.replace(group, status=api.PodGroupStatus(phase=group.status.phase))
+        kept = unschedulable(group) if _is_of_job(group) else ()
+        status = api.PodGroupStatus(phase=group.status.phase, conditions=kept)
+        self.groups[key] = msgspec.structs.replace(group, status=status)
         queue = group.spec.queue or self.default_queue
         if known is None or _standing(known) != _standing(group):
             if known is not None:
@@ -308,7 +311,7 @@ class Store:
 
     def _dirty_job_with(self, group: api.PodGroup) -> None:
         controller = group.metadata.controller
-        if controller is not None and owners.group_of(controller.api_version) == _JOB[0]:
+        if controller is not None and _is_of_job(group):
             self.dirty(Key(JOB.name, f"{group.metadata.namespace}/{controller.name}"))
 
     def queue_for(self, namespace: str, queue: str) -> str:
@@ -400,6 +403,11 @@ class Store:
 _JOB: Final = (owners.group_of(JOB.group_version), JOB.name)
 _NO_SEED: Final = Seed()
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
+
+
+def _is_of_job(group: api.PodGroup) -> bool:
+    controller = group.metadata.controller
+    return controller is not None and (owners.group_of(controller.api_version), controller.kind) == _JOB
 
 
 def _standing(group: api.PodGroup) -> tuple[str, str]:

@@ -20,9 +20,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final
 
+import msgspec
+
 from volsched.model.errors import shortened
 from volsched.model.job import JobInfo
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 PLUGIN_ERROR: Final = "PluginError"
 TOO_EXPENSIVE: Final = "TooExpensive"
@@ -135,7 +137,7 @@ def failed(plugin: str, error: BaseException, seconds: float) -> Verdict:
     who = f'plugin "{plugin}"' if plugin else "the scheduler"
     cause = shortened(f"{type(error).__name__}: {error}", _LONGEST_CAUSE)
     message = f"{who} failed over this pod group ({cause}); it is tried again after {seconds:g}s or when it changes"
-    return Verdict(Step.INVALID, plugin, Scope.JOB, PLUGIN_ERROR, message, resolvable=False)
+    return _of_ours(Verdict(Step.INVALID, plugin, Scope.JOB, PLUGIN_ERROR, message, resolvable=False))
 
 
 def too_expensive(used: float, budget: float, seconds: float) -> Verdict:
@@ -144,4 +146,9 @@ def too_expensive(used: float, budget: float, seconds: float) -> Verdict:
         f"deciding about this pod group took {used:.1f}s of the {budget:g}s that a session has; "
         f"it is tried again after {seconds:g}s or when it changes"
     )
-    return Verdict(Step.INVALID, "", Scope.JOB, TOO_EXPENSIVE, message, resolvable=False)
+    return _of_ours(Verdict(Step.INVALID, "", Scope.JOB, TOO_EXPENSIVE, message, resolvable=False))
+
+
+def _of_ours(verdict: Verdict) -> Verdict:
+    """Say that it is no fault of the job, and that more nodes would not mend it."""
+    return msgspec.structs.replace(verdict, shown_as=ConditionReason.SCHEDULER_ERROR)

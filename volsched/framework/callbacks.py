@@ -8,7 +8,7 @@ how long an answer holds.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from fractions import Fraction
@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from volsched.framework.usage import QuotaTable, Usage
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
@@ -137,7 +138,8 @@ VersionFn: TypeAlias = Callable[[TaskInfo], Hashable]
 """For scope ``domain``: changes when answers about the task may have changed."""
 
 OverusedFn: TypeAlias = Callable[[QueueInfo], Verdict | None]
-"""Does this queue have its due already? OR: any verdict drops the queue for the rest of the action."""
+"""Does this queue have its due already? OR: with any verdict it gets no more amounts for the rest of the action. Pods
+that ask for devices alone are no part of it."""
 AllocatableFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Verdict | None]
 """May the queue take this task on? None passes. AND, the first refusal counts."""
 LeewayFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Leeway]
@@ -186,6 +188,25 @@ class QueueAmounts:
 QueueAmountsFn: TypeAlias = Callable[[QueueInfo], QueueAmounts]
 """What a queue holds in a quota plugin's own terms, for whoever shows queues. Of several plugins all amounts are shown;
 without any, the resources that placed pods request."""
+
+
+class QueueHoldings(Protocol):
+    """What placed pods hold in a plugin's own terms, for `status.allocated` of Queues.
+
+    Pods stand allocated there (``model.status.IS_ALLOCATED``): promised room is not held yet.
+    """
+
+    def take_changed(self) -> Iterable[str]:
+        """Return the names of queues that may hold something else than when this was last called."""
+
+    def of(self, queue: str) -> Mapping[str, int]:
+        """Return what a queue's own pods hold, in thousandths, by names that are no resource's; no zeros."""
+
+
+QueueUsageFn: TypeAlias = Callable[[], Usage]
+"""What all queues may hold, hold and have left, for people; called when somebody asks. Of several the first counts."""
+QuotaTableFn: TypeAlias = Callable[[], QuotaTable]
+"""Quotas of another kind as a table for people; called when somebody asks."""
 CloseFn: TypeAlias = Callable[[], None]
 """Called when the session closes, before statuses are written."""
 DeviceLimitsFn: TypeAlias = Callable[[TaskInfo], Mapping[tuple[str, str], Fraction] | None]

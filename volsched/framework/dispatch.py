@@ -69,7 +69,6 @@ def _told_together(verdicts: Sequence[Verdict]) -> Verdict | None:
         verdicts[0],
         message="; ".join(dict.fromkeys(verdict.message for verdict in verdicts)),
         shortfalls=tuple(shortfall for verdict in verdicts for shortfall in verdict.shortfalls),
-        tells_pods=any(verdict.tells_pods for verdict in verdicts),
     )
 
 

@@ -12,10 +12,17 @@ what it asks for kept for nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
 from volsched.model.plan import WriteGroupStatus
 from volsched.model.status import IS_SCHEDULED, TaskStatus
+from volsched.model.verdict import ConditionReason
+
+UNSCHEDULABLE: Final = "Unschedulable"
+"""The condition of a PodGroup that cannot start."""
+
+_OWN_REASONS: Final = frozenset(reason.value for reason in ConditionReason)
 
 
 def status_of(job: JobInfo, *, unschedulable: bool, queued: bool = True) -> GroupStatus:
@@ -47,6 +54,27 @@ def _phase(job: JobInfo, *, unschedulable: bool, queued: bool) -> str:
         finished = counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED]
         return COMPLETED if scheduled == finished else RUNNING
     return INQUEUE if job.phase == INQUEUE else PENDING
+
+
+def is_kept_out(job: JobInfo) -> bool:
+    """Whether a job was refused as a whole before its minimum has room; pods that want nothing do not count."""
+    return job.refusal is not None and job.ready_count < max(1, job.min_available)
+
+
+def note_refusal(job: JobInfo) -> None:
+    """Say on a PodGroup why it waits as a whole, where no plugin has words for that: gangs are judged by their pods.
+
+    Volcano's controllers, and ours, repeat the condition on the Volcano Job, which has no pods before it is admitted.
+    """
+    known = next((condition for condition in job.conditions if condition.type == UNSCHEDULABLE), None)
+    if known is not None and job.tasks and known.reason not in _OWN_REASONS:
+        return
+    verdict = job.refusal
+    if verdict is not None and is_kept_out(job):
+        wanted = Condition(UNSCHEDULABLE, "True", verdict.condition_reason.value, verdict.short_message())
+        job.conditions = with_condition(job.conditions, wanted)
+    elif known is not None and known.reason in _OWN_REASONS:
+        job.conditions = tuple(condition for condition in job.conditions if condition is not known)
 
 
 def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:

@@ -4,16 +4,18 @@ After Volcano's scheduler, which writes the same at the end of its sessions: the
 (`model.status.IS_ALLOCATED`), whoever bound them, in resources and whole pods; and of the devices that their claims
 have, `deviceclass/<class>` (how many) and `<dimension>.deviceclass/<class>` (sums of capacity). A claim that several
 pods share counts once in a queue and once in each queue above it. `cpu` and `memory` are said even when they are zero.
+Plugins say beside that what pods hold in terms of their own, as cards by name (`callbacks.QueueHoldings`).
 
 Only queues that something changed in are looked at, and those above them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
+from volsched.framework.callbacks import QueueHoldings
 from volsched.framework.dra.accounts import DeviceAccounts
 from volsched.framework.dra.amounts import Amount
 from volsched.model.cluster import Cluster
@@ -32,17 +34,18 @@ class Holdings:
         self._cluster = cluster
         self._devices = DeviceAccounts(cluster, counts=IS_ALLOCATED)
         cluster.observe(self._devices)
+        self._beside: tuple[QueueHoldings, ...] = ()
         self._tree = -1
         self._own: dict[str, Mapping[str, int]] = {}
         self._totals: dict[str, dict[str, int]] = {}
         self._said: dict[str, WriteQueueStatus] = {}
 
-    def writes(self) -> Iterator[WriteQueueStatus]:
+    def writes(self, beside: Sequence[QueueHoldings] = ()) -> Iterator[WriteQueueStatus]:
         """Yield what queues have to say that they did not say when this was last asked, by name.
 
-        A queue that nobody has made an object of says nothing.
+        A queue that nobody has made an object of says nothing. ``beside`` is what plugins count in their own terms.
         """
-        for name in sorted(self._changed()):
+        for name in sorted(self._changed(tuple(beside))):
             queue = self._cluster.queues.get(name)
             if queue is None:
                 self._said.pop(name, None)
@@ -54,12 +57,15 @@ class Holdings:
         amounts = self._totals.get(queue.name, {})
         return WriteQueueStatus(queue.uid, queue.name, as_quantities(amounts, self._devices.account(queue.name).used))
 
-    def _changed(self) -> dict[str, None]:
+    def _changed(self, beside: tuple[QueueHoldings, ...]) -> dict[str, None]:
         """Take in what became of queues and claims; return the names of all queues that may have other figures now."""
         self._devices.catch_up()
         changed = self._devices.take_changed()
         charged, self._cluster.charged = self._cluster.charged, {}
-        if self._tree != self._cluster.queue_tree:
+        for holdings in beside:
+            charged.update(dict.fromkeys(holdings.take_changed()))
+        if self._tree != self._cluster.queue_tree or self._beside != beside:
+            self._beside = beside
             changed.update(dict.fromkeys((*self._said, *self._cluster.queues)))
             self._count_anew()
             return changed
@@ -68,7 +74,7 @@ class Holdings:
         return changed
 
     def _count_anew(self) -> None:
-        """Add everything up again, as the tree of queues is another one."""
+        """Add everything up again, as the tree of queues is another one, or other plugins count."""
         self._tree = self._cluster.queue_tree
         self._own.clear()
         self._totals.clear()
@@ -77,8 +83,12 @@ class Holdings:
 
     def _recount(self, name: str) -> tuple[str, ...]:
         """Let a queue, and those above it, hold what its tasks hold now; return all of them."""
-        queue = self._cluster.queues[name]
+        queue = self._cluster.queues.get(name)
+        if queue is None:
+            return ()
         before, now = self._own.get(name, {}), {**queue.allocated, "pods": queue.placed}
+        for holdings in self._beside:
+            now |= holdings.of(name)
         self._own[name] = now
         above = levels(self._cluster.queues, name)
         for level in above:

@@ -26,7 +26,8 @@ def all_left(cluster: Cluster, node: NodeInfo) -> Iterator[None]:
         cluster.move(task, TaskStatus.RELEASING, None)
     cluster.relief = relief
     try:
-        yield
+        with cluster.devices.cleaned_up(cluster.tasks):
+            yield
     finally:
         for task in reversed(leaving):
             cluster.move(task, TaskStatus.RELEASING, node)

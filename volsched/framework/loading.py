@@ -182,17 +182,21 @@ def looks_like_configuration(text: str) -> bool:
     return any(name in ("actions", "tiers") for name, _ in _plain_entries(root))
 
 
-def is_bare_configuration(text: str) -> bool:
-    """Say whether a text is one mapping that is no Kubernetes object, and so can only be a configuration."""
+def is_bare_configuration(text: str, *, among_others: bool = False) -> bool:
+    """Say whether a text is one mapping that is no Kubernetes object, and so can only be a configuration.
+
+    A file that was found ``among_others`` may be anything, so it has to have actions or tiers.
+    """
     if _OF_AN_OBJECT.search(text):
         return False
     try:
         root = _root(text, _Problems())
     except _TooMany:
         return False
-    return isinstance(root, yaml.MappingNode) and not any(
-        name in ("kind", "apiVersion") for name, _ in _plain_entries(root)
-    )
+    if not isinstance(root, yaml.MappingNode):
+        return False
+    names = {name for name, _ in _plain_entries(root)}
+    return not names & {"kind", "apiVersion"} and (not among_others or bool(names & {"actions", "tiers"}))
 
 
 # --- the text -------------------------------------------------------------------------------------------------------

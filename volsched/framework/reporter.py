@@ -1,6 +1,7 @@
 """From verdicts to words for users: Events, pod conditions and PodGroup events, made here and nowhere else.
 
-Everything is told on change only: a task's or job's refusal is rendered when it became a different one.
+Everything is told on change only: at the end of a session the refusals of tasks and jobs are compared with those that
+were told last. Why a gang waits is in the conditions of all its pods, and in the Events of the first of each role.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from volsched.model.plan import Tell, WritePodCondition
 from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.verdict import BINDER, Step, Verdict, truncated
+from volsched.model.verdict import ConditionReason, Step, Verdict, truncated
 
 POD_GROUP_VERSION = "scheduling.volcano.sh/v1beta1"
 QUEUE_VERSION = POD_GROUP_VERSION
 UNSCHEDULABLE = "Unschedulable"
-SCHEDULER_ERROR = "SchedulerError"
 _STANDINGS: Final = tuple(status.name.capitalize() for status in TaskStatus)
-_SILENT = (Step.GATED,)
+
+EVENTS_FOR_EACH_ROLE: Final = 10
+"""Pods of each role of a gang whose Events tell why it waits; conditions tell it of all."""
+
 _PATIENT = (UNSCHEDULABLE, "QueueClosed")
 """Why a PodGroup is not admitted that time alone may change, which is no cause for a warning (as in Volcano)."""
 
@@ -33,50 +36,88 @@ def refusal_of(task: TaskInfo) -> Verdict | None:
     return task.job.refusal if task.job is not None else None
 
 
-def about_task(task: TaskInfo) -> Iterator[Tell | WritePodCondition]:
-    """The Event and the condition of a pod that waits for a reason of its own; the API server words gates itself.
+class Reporter:
+    """Tells what is new of why jobs and pods wait.
 
-    A pod that only waits behind the gate of its queue stays SchedulingGated: autoscalers would bring nodes for one that
-    is Unschedulable, and it is not nodes that it lacks.
+    ``always_unschedulable``: conditions of pods say Unschedulable whatever these wait for, but for a refused binding.
     """
-    verdict = task.refusal
-    if verdict is None or verdict.step in _SILENT:
-        return
-    if not task.admission_gate:
-        yield condition_of(task, verdict)
-    yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, verdict.short_message())
+
+    def __init__(self, *, always_unschedulable: bool = False) -> None:
+        self._always_unschedulable = always_unschedulable
+
+    def about_job(self, job: JobInfo) -> Iterator[Tell | WritePodCondition]:
+        """What is new of why a job waits, on its PodGroup, and of why its pods do, on each of them."""
+        if job.told != job.refusal:
+            job.told = job.refusal
+            yield from _on_group(job)
+        news = [task for task in job.waiting.values() if task.ours and task.told != _told_of(task)]
+        for task in sorted(news, key=_by_number):
+            task.told = _told_of(task)
+            yield from self._on_pod(job, task)
+
+    def _on_pod(self, job: JobInfo, task: TaskInfo) -> Iterator[Tell | WritePodCondition]:
+        """The condition and the Event of a pod that waits.
+
+        One that only waits behind the gate of its queue stays SchedulingGated, as the API server says of it.
+        """
+        verdict = task.told
+        if verdict is None:
+            return
+        message = verdict.short_message()
+        if not task.admission_gate:
+            yield self._condition(task, verdict.condition_reason, message)
+        if _speaks(job, task, verdict):
+            yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
+
+    def about_nomination(self, task: TaskInfo) -> WritePodCondition:
+        """The condition of a pod whose nomination changed while the reason why it waits did not."""
+        verdict = refusal_of(task)
+        if verdict is None:
+            return self._condition(task, ConditionReason.UNSCHEDULABLE, "")
+        return self._condition(task, verdict.condition_reason, verdict.short_message())
+
+    def _condition(self, task: TaskInfo, reason: ConditionReason, message: str) -> WritePodCondition:
+        if self._always_unschedulable and reason is not ConditionReason.SCHEDULER_ERROR:
+            reason = ConditionReason.UNSCHEDULABLE
+        return WritePodCondition(task.uid, task.namespace, task.name, reason.value, message, task.nominated)
 
 
-def about_nomination(task: TaskInfo) -> WritePodCondition:
-    """The condition of a pod whose nomination changed while the reason why it waits did not."""
-    verdict = refusal_of(task)
-    message = verdict.short_message() if verdict is not None else ""
-    return WritePodCondition(task.uid, task.namespace, task.name, UNSCHEDULABLE, message, task.nominated)
-
-
-def condition_of(task: TaskInfo, verdict: Verdict) -> WritePodCondition:
-    """``PodScheduled=False``: Unschedulable, the only reason that autoscalers act on, unless the binding failed."""
-    message = verdict.short_message()
-    if verdict.plugin == BINDER:
-        return WritePodCondition(task.uid, task.namespace, task.name, SCHEDULER_ERROR, message, task.nominated)
-    return WritePodCondition(task.uid, task.namespace, task.name, UNSCHEDULABLE, message, task.nominated)
-
-
-def about_job(job: JobInfo) -> Iterator[Tell | WritePodCondition]:
-    """The Event on the PodGroup of a job that waits as a whole, and the conditions of its pods."""
+def _on_group(job: JobInfo) -> Iterator[Tell]:
+    """The Event on the PodGroup of a job that waits as a whole."""
     verdict = job.refusal
-    if verdict is None:
-        return
-    if job.has_group:
+    if verdict is not None and job.has_group:
         kind = "Normal" if verdict.step is Step.ENQUEUE and verdict.reason in _PATIENT else "Warning"
         yield about_group(job, kind, verdict.reason, verdict.short_message())
-    for task in sorted(job.schedulable(), key=lambda t: t.key):
-        if task.refusal is None:
-            if not task.admission_gate:
-                yield condition_of(task, verdict)
-            if not job.has_group or verdict.tells_pods:
-                message = verdict.short_message()
-                yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
+
+
+def _told_of(task: TaskInfo) -> Verdict | None:
+    """What a pod should tell; nothing where the API server words it, and of its job only what keeps the pod, too."""
+    own = task.refusal
+    if own is not None:
+        return own if own.step is not Step.GATED else None
+    if task.gated or task.terminating or task.held or task.job is None:
+        return None
+    return task.job.refusal
+
+
+def _speaks(job: JobInfo, task: TaskInfo, verdict: Verdict) -> bool:
+    """Whether a pod's own Event tells why it waits; of a gang, and of what keeps a job as a whole, the first ones'."""
+    if task.refusal is not None and job.min_available <= 1:
+        return True
+    if job.speakers is None:
+        job.speakers = {}
+    speakers = job.speakers.setdefault((task.role, verdict.step, verdict.reason), set())
+    if task.uid not in speakers and len(speakers) >= EVENTS_FOR_EACH_ROLE:
+        speakers.intersection_update(job.waiting)
+    if len(speakers) < EVENTS_FOR_EACH_ROLE:
+        speakers.add(task.uid)
+    return task.uid in speakers
+
+
+def _by_number(task: TaskInfo) -> tuple[str, int, str]:
+    """Pods of a role in the order of the numbers at the end of their names, as people count them."""
+    number = task.name.rpartition("-")[2]
+    return task.role, int(number) if number.isdecimal() else 0, task.name
 
 
 def about_group(job: JobInfo, kind: str, reason: str, message: str) -> Tell:

@@ -47,7 +47,10 @@ from volsched.framework.callbacks import (
     PreemptiveFn,
     PrePredicateFn,
     QueueAmountsFn,
+    QueueHoldings,
     QueueKeyFn,
+    QueueUsageFn,
+    QuotaTableFn,
     Reads,
     RunFn,
     RunPlacedFn,
@@ -62,6 +65,7 @@ from volsched.framework.callbacks import (
     WordingsFn,
 )
 from volsched.framework.configuration import Configuration, PluginOption
+from volsched.framework.elastic import ElasticQuota, ElasticQuotas
 from volsched.framework.engine import Engine
 from volsched.framework.groups import with_condition
 from volsched.framework.leaving import all_left, leavers
@@ -171,13 +175,14 @@ class Session:
         self._open: dict[int, Statement] = {}
         self.action = ""
         self.nodes = NodeCallbacks()
+        self.elastic = ElasticQuotas()
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.refused: dict[str, TaskInfo] = {}
         self.evicted: dict[str, TaskInfo] = {}
         self.hunts: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
-        self.renominated: dict[str, TaskInfo] = {}
-        self.refused_jobs: dict[str, JobInfo] = {}
+        self._refusals_before: dict[TaskInfo, Verdict | None] = {}
+        self._nominations_before: dict[TaskInfo, tuple[str, bool]] = {}
         self.unschedulable: dict[str, bool] = {}
         self.told: list[Tell] = []
         self._accounts = accounts
@@ -211,6 +216,9 @@ class Session:
         self._series: list[tuple[Series, SeriesFn]] = []
         self._wakers: list[WakeFn] = []
         self.queue_amounts: list[QueueAmountsFn] = []
+        self.queue_holdings: list[QueueHoldings] = []
+        self.queue_usages: list[QueueUsageFn] = []
+        self.quota_tables: list[QuotaTableFn] = []
         self._device_limits: list[DeviceLimitsFn] = []
         self._runs: dict[str, RunFn] = {}
         self._run_placed: list[tuple[str, RunPlacedFn]] = []
@@ -363,6 +371,16 @@ class Session:
         """Say from whom a task may reclaim."""
         self._add_tiered("enableReclaimable", self._reclaimable, fn)
 
+    def add_elastic_quota(self, plugin: str, quota: ElasticQuota, *, inside: bool = True) -> None:
+        """Have what queues deserve of something taken back, and nothing else of that; see ``framework.elastic``.
+
+        With ``inside``, preemption inside a queue takes only from those who hold what is wanted, too.
+        """
+        self.add_preemptive_fn(plugin, quota.may_take_room)
+        self.add_reclaimable_fn(plugin, quota.victims)
+        allows = self._option.allows
+        self.elastic.add(quota, reclaims=allows("enableReclaimable"), preempts=inside and allows("enablePreemptable"))
+
     def add_event_handler(self, plugin: str, handler: EventHandler, *, first: bool = False) -> None:
         """Follow what statements do with tasks; ``first``: before all others, which read what it decides."""
         self._break_runs.add(plugin)
@@ -398,6 +416,18 @@ class Session:
     def add_queue_amounts_fn(self, plugin: str, fn: QueueAmountsFn) -> None:
         """Say what queues hold in the plugin's own terms."""
         self.queue_amounts.append(fn)
+
+    def add_queue_holdings(self, plugin: str, holdings: QueueHoldings) -> None:
+        """Say in `status.allocated` of Queues what their pods hold in the plugin's own terms."""
+        self.queue_holdings.append(holdings)
+
+    def add_queue_usage_fn(self, plugin: str, fn: QueueUsageFn) -> None:
+        """Say what all queues may hold and hold, for `volsched queue`."""
+        self.queue_usages.append(fn)
+
+    def add_quota_table_fn(self, plugin: str, fn: QuotaTableFn) -> None:
+        """Show quotas of another kind than those of queues by resource or card."""
+        self.quota_tables.append(fn)
 
     def add_device_limits_fn(self, plugin: str, fn: DeviceLimitsFn) -> None:
         """Say how many devices a task may still be given."""
@@ -563,11 +593,11 @@ class Session:
 
     def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Whom of the candidates the task may preempt."""
-        return dispatch.victims(self._preemptable, task, candidates)
+        return self.elastic.preemptable(task, dispatch.victims(self._preemptable, task, candidates))
 
     def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """From whom of the candidates the task may reclaim."""
-        return dispatch.victims(self._reclaimable, task, candidates)
+        return self.elastic.reclaimable(task, dispatch.victims(self._reclaimable, task, candidates))
 
     # -- events of statements -----------------------------------------------------------------------------------------
 
@@ -689,8 +719,7 @@ class Session:
         if node is None:
             return
         if nominate:
-            self.cluster.nominate(task, node.name, sent=True)
-            self.renominated[task.uid] = task
+            self._nominate(task, node.name)
         self.refuse_task(task, waits_for_room(task, node))
 
     def forget_promise(self, task: TaskInfo) -> None:
@@ -703,8 +732,16 @@ class Session:
     def give_up_nomination(self, task: TaskInfo) -> None:
         """No room is being made for a task any more."""
         if task.nominated:
-            self.cluster.nominate(task, "", sent=True)
-            self.renominated[task.uid] = task
+            self._nominate(task, "")
+
+    def _nominate(self, task: TaskInfo, node: str) -> None:
+        before = self._nominations_before.setdefault(task, (task.nominated, task.nomination_sent))
+        self.cluster.nominate(task, node, sent=before != (node, False))
+
+    def newly_nominated(self) -> list[TaskInfo]:
+        """Return waiting tasks for which room is made on another node than when the session began, or no longer."""
+        before = self._nominations_before.items()
+        return [t for t, (node, _) in before if t.nominated != node and t.status is TaskStatus.PENDING]
 
     def keep_promises(self) -> None:
         """Hold the room that earlier sessions made for tasks, the most important first; give up what is lost.
@@ -749,7 +786,7 @@ class Session:
         """Whether a task may go on a node now, or once those who are leaving it are gone."""
         if self.engine.admits(task, node):
             return True
-        if not leavers(node):
+        if not leavers(node) and not self.cluster.devices.unclean:
             return False
         with all_left(self.cluster, node):
             return self.engine.admits(task, node)
@@ -824,22 +861,35 @@ class Session:
     def refuse_task(self, task: TaskInfo, verdict: Verdict) -> None:
         """Leave with a task why it waits."""
         if task.refusal != verdict:
+            self._refusals_before.setdefault(task, task.refusal)
             task.refusal = verdict
             self.refused[task.uid] = task
             if task.job is not None:
                 self.cluster.touched[task.job.key] = task.job
 
     def refuse_job(self, job: JobInfo, verdict: Verdict | None) -> None:
-        """Leave with a job why it waits; None takes that back."""
-        if job.refusal != verdict:
-            job.refusal = verdict
-            self.refused_jobs[job.key] = job
-            self.cluster.touched[job.key] = job
+        """Leave with a job why it waits, and no longer why each of its tasks did; None takes that back."""
+        if job.refusal == verdict:
+            return
+        job.refusal = verdict
+        self.cluster.touched[job.key] = job
+        if verdict is not None:
+            for task in job.schedulable():
+                task.refusal = None
+
+    def refusal_before(self, task: TaskInfo) -> Verdict | None:
+        """Return why a task waited when the session began; for tasks that were refused since."""
+        return self._refusals_before[task]
 
     def cannot_start(self, job: JobInfo, condition: Condition) -> None:
-        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too."""
+        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too.
+
+        That is an Event as well, unless one tells already what keeps the job as a whole. Where a queue has its due both
+        are told, as Volcano's own tools look for this one there.
+        """
         self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
-        if condition not in job.conditions:
+        is_told = job.refusal is not None and job.refusal.step is not VerdictStep.OVERUSED
+        if condition not in job.conditions and not is_told:
             self.tell(about_group(job, "Warning", condition.type, condition.message))
         self.set_condition(job, condition)
 

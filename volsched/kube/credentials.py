@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from volsched.kube.errors import CredentialsError
+from volsched.kube.home import have_a_home
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -119,6 +120,7 @@ class Credentials:
         return self.authorization != before
 
     async def _read(self) -> None:
+        have_a_home()
         # 0.4 s and 40 MB, so only those who go to a cluster pay for it
         from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
         from kubernetes_asyncio.config import load_incluster_config, load_kube_config  # noqa: PLC0415

@@ -15,6 +15,7 @@ import random
 import socket
 import time
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -64,15 +65,26 @@ def make_identity() -> str:
 
 
 class Elector:
-    """One candidate. `acquire` returns once it leads, `keep` once it leads no more, `release` gives the lease back."""
+    """One candidate. `acquire` returns once it leads, `keep` once it leads no more, `release` gives the lease back.
 
-    def __init__(self, api: Api, settings: LeaseSettings, fence: Fence, identity: str = "") -> None:
+    `says` returns what the Lease is to say beside that: labels and annotations, written with each renewal.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        settings: LeaseSettings,
+        fence: Fence,
+        identity: str = "",
+        says: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
+    ) -> None:
         self.identity = identity or make_identity()
         self.holder = ""
         self.previous_holder = ""
         self._api = api
         self._settings = settings
         self._fence = fence
+        self._says = says
         self._seen: tuple[Any, ...] = ()
         self._seen_at = 0.0
         self._lease: Lease | None = None
@@ -222,7 +234,7 @@ class Elector:
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": metadata,
+            "metadata": metadata | dict(self._says()),
             "spec": self._spec() | {"acquireTime": now, "renewTime": now, "leaseTransitions": 0},
         }
 
@@ -231,7 +243,9 @@ class Elector:
         now = _now_text()
         if spec.get("holderIdentity") != self.identity:
             spec |= {"acquireTime": now, "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1}
-        return lease | {"spec": spec | self._spec() | {"renewTime": now}}
+        known = lease["metadata"]
+        said = {part: {**(known.get(part) or {}), **texts} for part, texts in self._says().items()}
+        return lease | {"metadata": known | said, "spec": spec | self._spec() | {"renewTime": now}}
 
     def _spec(self) -> dict[str, Any]:
         return {"holderIdentity": self.identity, "leaseDurationSeconds": round(self._settings.duration)}

@@ -23,6 +23,7 @@ import msgspec
 import structlog
 
 from volsched.kube.backoff import Backoff
+from volsched.kube.bucket import TokenBucket
 from volsched.kube.client import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
@@ -95,9 +96,7 @@ class Events:
         self._api = api
         self._fence = fence
         self._binds_waiting = binds_waiting
-        self._qps = qps
-        self._tokens = float(BURST)
-        self._tokens_at = time.monotonic()
+        self._bucket = TokenBucket(qps, BURST)
         self._scheduled: deque[_Talk] = deque()
         self._waiting: dict[Key, _Talk] = {}
         self._refusals: dict[str, set[str]] = {}
@@ -207,17 +206,11 @@ class Events:
 
     def _may_send(self, behind_binds: bool) -> bool:
         """Take a token, if one more may be under way and the right to write is ours."""
-        now = time.monotonic()
         if len(self._under_way) >= (1 if behind_binds else IN_FLIGHT) or not self._fence.is_open:
             return False
-        if now < self._paused_until:
+        if time.monotonic() < self._paused_until:
             return False
-        self._tokens = min(float(BURST), self._tokens + (now - self._tokens_at) * self._qps)
-        self._tokens_at = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
+        return self._bucket.take()
 
     def _forget_refusal(self, key: Key) -> None:
         uid, reason = key

@@ -14,6 +14,7 @@ from volsched.kube.credentials import Source
 from volsched.kube.errors import ApiError
 from volsched.kube.informer import PAGE
 from volsched.kube.resources import Resource
+from volsched.kube.schemas import dropped_of_queues
 from volsched.model import api
 from volsched.model.errors import ObjectError
 
@@ -24,9 +25,13 @@ _AGAIN: Final = (410, 429)
 
 @dataclass(slots=True)
 class Listing:
-    """What was read, in the order of the kinds, by namespace and name; and what cannot be read, which is left out."""
+    """What was read, in the order of the kinds, by namespace and name; and what cannot be read, which is left out.
+
+    ``dropped`` are the fields of Queues that the server does not keep, None when that was not asked or cannot be told.
+    """
 
     server: str = ""
+    dropped: frozenset[str] | None = None
     objects: list[api.ApiObject] = field(default_factory=list)
     unreadable: list[ObjectError] = field(default_factory=list)
 
@@ -45,6 +50,8 @@ async def _read(source: Source, resources: Sequence[Resource]) -> Listing:
     try:
         for resource in resources:
             await _list(server, resource, listing)
+        if any(resource.kind == "Queue" for resource in resources):
+            listing.dropped = await dropped_of_queues(server)
     finally:
         await server.close()
     return listing

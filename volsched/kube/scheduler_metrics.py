@@ -13,7 +13,7 @@ from volsched.ports import CycleReport
 
 Timed = dict[tuple[str, ...], Histogram]
 
-_WHY = ("queue", "step", "reason")
+_WHY = ("queue", "step", "reason", "condition")
 
 
 class SchedulerMetrics(Metrics):

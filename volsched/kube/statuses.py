@@ -1,7 +1,8 @@
 """Writes statuses of PodGroups and Queues, and pod conditions: behind bindings, only on change, the latest word only.
 
 For each object there is at most one write waiting and one under way. A later word replaces the one that waits; objects
-that change often are written at growing intervals. What the API server already has is not written again.
+that change often are written at growing intervals, and why pods wait at a bounded rate, as a gang may have thousands.
+What the API server already has is not written again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import msgspec
 import structlog
 
 from volsched.kube.backoff import Backoff
+from volsched.kube.bucket import TokenBucket
 from volsched.kube.client import MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
@@ -48,6 +50,10 @@ opinion must not keep the API server busy."""
 
 SETTLE_SECONDS: Final = 1.0
 """A pod that has just been refused may be bound in a moment, as when its gang is still being made: wait and see."""
+
+CONDITIONS_PER_SECOND: Final = 200.0
+CONDITIONS_AT_ONCE: Final = 400
+"""So many pods are told why they wait; those that are nominated to a node do not wait for their turn."""
 
 FIRST_POD_INTERVAL_SECONDS: Final = 5.0
 LONGEST_POD_INTERVAL_SECONDS: Final = 300.0
@@ -103,6 +109,8 @@ class Statuses:
         self._binds_waiting = binds_waiting
         self._entries: dict[str, _Entry] = {}
         self._ready: dict[str, None] = {}
+        self._ready_pods: dict[str, None] = {}
+        self._conditions = TokenBucket(CONDITIONS_PER_SECOND, CONDITIONS_AT_ONCE)
         self._later: list[tuple[float, str]] = []
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._paces: dict[str, _Pace] = {}
@@ -178,7 +186,9 @@ class Statuses:
             return
         due = max(entry.not_before, self._due(entry.step))
         if due <= time.monotonic():
-            self._ready[key] = None
+            self._ready.pop(key, None)
+            self._ready_pods.pop(key, None)
+            (self._ready_pods if _can_wait(entry.step) else self._ready)[key] = None
         else:
             heapq.heappush(self._later, (due, key))
 
@@ -202,20 +212,30 @@ class Statuses:
             _, key = heapq.heappop(self._later)
             self._route(key)
         limit = IN_FLIGHT_BEHIND_BINDS if self._binds_waiting() else IN_FLIGHT
-        while self._ready and len(self._under_way) < limit:
-            key = next(iter(self._ready))
-            del self._ready[key]
-            entry = None if key in self._under_way else self._entries.pop(key, None)
+        while len(self._under_way) < limit and (ready := self._next_ready()) is not None:
+            entry = None if ready in self._under_way else self._entries.pop(ready, None)
             if entry is not None:
-                self._start(key, entry)
+                self._start(ready, entry)
         self._look_again(now)
+
+    def _next_ready(self) -> str | None:
+        """Take the next object that may be written; pods that only wait have their own pace."""
+        if not self._ready and not (self._ready_pods and self._conditions.take()):
+            return None
+        ready = self._ready or self._ready_pods
+        key = next(iter(ready))
+        del ready[key]
+        return key
 
     def _look_again(self, now: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._later:
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, self._later[0][0] - now), self._pump)
+        waits = [self._later[0][0] - now] if self._later else []
+        if self._ready_pods and (wait := self._conditions.wait()):
+            waits.append(wait)
+        if waits:
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, min(waits)), self._pump)
 
     def _start(self, key: str, entry: _Entry) -> None:
         task = asyncio.get_running_loop().create_task(self._write(key, entry))
@@ -349,6 +369,11 @@ class Statuses:
     async def _patch(self, path: str, resource: str, body: bytes, content_type: str) -> bytes:
         within = self._fence.limit(WRITE_TIMEOUT_SECONDS)
         return await self._api.request("PATCH", path, resource, body=body, content_type=content_type, within=within)
+
+
+def _can_wait(step: Write) -> bool:
+    """Whether a step says no more than why a pod waits."""
+    return isinstance(step, WritePodCondition) and not step.nominated
 
 
 def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[Condition]) -> list[api.Condition]:

@@ -10,7 +10,8 @@ touches that node; every other change raises `Devices.version`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -110,6 +111,10 @@ class Devices:
         self.in_flight: dict[str, InFlight] = {}
         """By the claim's uid."""
         self.ledger = Ledger()
+        self.vacant: set[str] = set()
+        """The uids of claims whose devices count as free while it is tried what would be without their users."""
+        self.unclean: dict[str, None] = {}
+        """The keys of claims that pods used which are gone, and that may have devices still."""
         self.version = 0
         self.claims_version = 0
         self.classes_version = 0
@@ -208,6 +213,41 @@ class Devices:
     def _settle(self, uid: str) -> None:
         self.in_flight.pop(uid, None)
 
+    # -- what would be free -------------------------------------------------------------------------------------------
+
+    def users_of(self, claim: Claim) -> list[str]:
+        """Return the uids of those who use a claim, or are about to."""
+        chosen = self.in_flight.get(claim.uid)
+        return [*(consumer.uid for consumer in claim.reserved_for), *(chosen.pods if chosen is not None else ())]
+
+    def vacate(self, claim: Claim, *, is_vacant: bool) -> None:
+        """Let a claim's devices count as free for now, or as its own again."""
+        if is_vacant != (claim.uid in self.vacant):
+            (self.vacant.add if is_vacant else self.vacant.discard)(claim.uid)
+            self._hold(claim.uid, None if is_vacant else self.allocation_of(claim))
+
+    @contextmanager
+    def cleaned_up(self, pods: Container[str]) -> Iterator[None]:
+        """Let the devices count as free of claims all of whose users are gone; ``pods`` are the uids of those there."""
+        left = [claim for claim in self._unclean_of(pods) if claim.uid not in self.vacant]
+        for claim in left:
+            self.vacate(claim, is_vacant=True)
+        yield
+        for claim in left:
+            self.vacate(claim, is_vacant=False)
+
+    def _unclean_of(self, pods: Container[str]) -> list[Claim]:
+        """Return the claims that were used and are used by nobody, and forget those that are clean."""
+        found: list[Claim] = []
+        for key in list(self.unclean):
+            claim = self.claims.get(key)
+            users = self.users_of(claim) if claim is not None else []
+            if claim is None or claim.allocation is None or not users or any(uid in pods for uid in users):
+                del self.unclean[key]
+            else:
+                found.append(claim)
+        return found
+
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def put(self, found: api.ApiObject) -> bool:
@@ -238,6 +278,7 @@ class Devices:
         match kind:
             case "ResourceClaim":
                 claim = self.claims.pop(key, None)
+                self.unclean.pop(key, None)
                 if claim is not None:
                     if self._extended.get(claim.owner) == key:
                         del self._extended[claim.owner]
@@ -286,7 +327,9 @@ class Devices:
         self.claims[found.key] = claim
         if claim.extended and claim.owner:
             self._extended[claim.owner] = claim.key
-        if claim.allocation is not None:
+        if claim.allocation is None:
+            self.unclean.pop(claim.key, None)
+        else:
             self._settle(claim.uid)
             if claim.extended:
                 self._replaced(unmade_uid(claim.owner))

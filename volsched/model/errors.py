@@ -44,7 +44,7 @@ class FieldError(VolschedError):
 
     def detached(self) -> "FieldError":
         """Return an equal error that was never raised."""
-        return FieldError(self.path, self.message)
+        return type(self)(self.path, self.message)
 
 
 class ObjectError(VolschedError):

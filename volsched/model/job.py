@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,8 @@ class JobInfo:
     job was found to be hopeless, ``hunted_at`` for each action the cluster's changes at which it last sought victims.
     ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
     ``topology`` is the mode of ``spec.networkTopology``, empty without one.
+    ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members whose Events tell
+    why the job waits, by what they tell.
     ``parked_with``: the jobs that are parked for the same, itself among them.
     """
 
@@ -83,7 +85,9 @@ class JobInfo:
         "refusal",
         "reported",
         "resource_version",
+        "speakers",
         "tasks",
+        "told",
         "topology",
         "uid",
         "version",
@@ -120,6 +124,8 @@ class JobInfo:
         self.ready_count = 0
         self.pending_best_effort = 0
         self.refusal: Verdict | None = None
+        self.told: Verdict | None = None
+        self.speakers: dict[tuple[str, ...], set[str]] | None = None
         self.fitting: frozenset[str] = frozenset()
         self.parked_at = NOT_PARKED
         self.parked_with: dict[str, JobInfo] | None = None
@@ -178,6 +184,10 @@ class JobInfo:
             del waiting[task.uid]
         self.version += 1
 
+    def count_best_effort(self) -> None:
+        """Count pending best-effort members anew: their templates may say something else now."""
+        self.pending_best_effort = sum(1 for task in self.waiting.values() if task.best_effort)
+
     def _count(self, task: TaskInfo, status: TaskStatus, by: int) -> None:
         self.counts[status] += by
         if IS_READY[status]:
@@ -234,9 +244,11 @@ class JobInfo:
         """Whether some role lacks members with room or a promise of it."""
         return self.judges_roles and not self._reach_minima(self._by_role(_counts_as_fed))
 
-    def roles_valid(self) -> bool:
-        """Whether every role with a minimum has enough members that can work at all."""
-        return not self.judges_roles or self._reach_minima(self._by_role(lambda task: IS_VALID[task.status]))
+    def roles_valid(self, absent: Container[str] = ()) -> bool:
+        """Whether every role with a minimum has enough members that can work at all, without those of these uids."""
+        if not self.judges_roles:
+            return True
+        return self._reach_minima(self._by_role(lambda task: IS_VALID[task.status] and task.uid not in absent))
 
     @property
     def placed_count(self) -> int:

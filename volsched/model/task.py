@@ -10,6 +10,7 @@ import msgspec
 from volsched.model.status import TaskStatus
 from volsched.model.template import TaskTemplate
 from volsched.model.verdict import Verdict
+from volsched.model.workload import OFFLINE
 
 if TYPE_CHECKING:
     from volsched.model.job import JobInfo
@@ -46,6 +47,7 @@ class TaskInfo:
     that were made from templates: (entry of the pod, name or None for none).
     ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
+    ``workload``: whether the pod serves (online) or runs to an end; a pod of which that changes is another task.
     ``order`` is what tasks of a job are ordered by after plugins' keys (see ``framework.ordering``), once it was asked.
     """
 
@@ -71,7 +73,6 @@ class TaskInfo:
         "nomination_sent",
         "order",
         "ours",
-        "owner",
         "preemptable",
         "preempts",
         "priority",
@@ -85,8 +86,10 @@ class TaskInfo:
         "status",
         "template",
         "terminating",
+        "told",
         "uid",
         "ungated",
+        "workload",
     )
 
     def __init__(
@@ -110,7 +113,6 @@ class TaskInfo:
         self.annotations: Mapping[str, str] = _NONE
         self.containers: tuple[str, ...] = ()
         self.role = ""
-        self.owner = ""
         self.scheduler = ""
         self.priority = 1
         self.priority_class = ""
@@ -128,16 +130,18 @@ class TaskInfo:
         self.nomination_sent = False
         self.resource_version = ""
         self.refusal: Verdict | None = None
+        self.told: Verdict | None = None
         self.bind_annotations: dict[str, str] | None = None
         self.bind_volumes: tuple[VolumeWrite, ...] = ()
         self.bind_claims: tuple[ClaimWrite, ...] = ()
         self.resource_claims: tuple[ResourceClaimUse, ...] = ()
         self.claim_names: tuple[tuple[str, str | None], ...] = ()
         self.order: tuple[object, ...] = ()
+        self.workload = OFFLINE
 
     @property
     def best_effort(self) -> bool:
-        """Whether the task asks for nothing (pod slots aside); backfill places such tasks."""
+        """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks."""
         return self.template.best_effort
 
     @property

@@ -231,6 +231,7 @@ class _Rules(msgspec.Struct, frozen=True):
     features: frozenset[str] = frozenset()
     refusals: tuple[FieldError, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
+    asks_by_annotation: bool = False
     labels: tuple[tuple[str, str], ...] = ()
     namespace: str = ""
 
@@ -239,7 +240,8 @@ class TaskTemplate:
     """What decides where a pod may go. One object for all equal pods: compare with `is`.
 
     `id` is a small number that no other template of the table ever has.
-    `request` does not include the pod's own slot; `best_effort` says that it is empty.
+    `request` does not include the pod's own slot. `best_effort`: it is empty, the pod asks for no devices either, by
+    claims or by annotations (`asks_by_annotation`), and all of it is understood.
     `claims` are the names of PersistentVolumeClaims in `namespace`, those of ephemeral volumes included;
     `ephemeral_claims` are the latter alone (their owner must be the pod).
     `containers` counts containers and init containers; `images` are their images, then those of image volumes.
@@ -286,7 +288,9 @@ class TaskTemplate:
         self.id = number
         self.rules = rules
         self.request: Resources = rules.request
-        self.best_effort: bool = not rules.request
+        self.best_effort: bool = not (
+            rules.request or rules.has_resource_claims or rules.asks_by_annotation or rules.refusals
+        )
         self.nonzero_cpu: int = rules.nonzero_cpu
         self.nonzero_memory: int = rules.nonzero_memory
         self.required_nodes: NodeSelector | None = rules.required_nodes
@@ -335,13 +339,15 @@ class TaskTemplate:
 class TemplateTable:
     """The templates of one cluster.
 
-    `keep_annotation` says which annotations of a pod decide where it goes, by key; see `keep`.
+    `keep_annotation` says which annotations of a pod decide where it goes, by key, and `asking` are those by which it
+    asks for something, unless they are blank; see `keep`.
     """
 
-    __slots__ = ("_by_bytes", "_by_rules", "_encoder", "_keep", "_kept", "_keys_of_terms", "_next")
+    __slots__ = ("_asking", "_by_bytes", "_by_rules", "_encoder", "_keep", "_kept", "_keys_of_terms", "_next")
 
-    def __init__(self, keep_annotation: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(self, keep_annotation: Callable[[str], bool] = lambda _: False, asking: Collection[str] = ()) -> None:
         self._keep = keep_annotation
+        self._asking = asking
         self._kept: dict[str, bool] = {}
         self._by_bytes: dict[bytes, TaskTemplate] = {}
         self._by_rules: dict[_Rules, TaskTemplate] = {}
@@ -355,18 +361,20 @@ class TemplateTable:
     def __iter__(self) -> Iterator[TaskTemplate]:
         return iter(self._by_rules.values())
 
-    def keep(self, keep_annotation: Callable[[str], bool]) -> None:
+    def keep(self, keep_annotation: Callable[[str], bool], asking: Collection[str] = ()) -> None:
         """Keep other annotations from now on. Templates made before say what they said: see `again`."""
         self._keep = keep_annotation
+        self._asking = asking
         self._kept.clear()
         self._by_bytes.clear()
 
     def again(self, template: TaskTemplate, annotations: Mapping[str, str]) -> TaskTemplate:
         """Return the template of a pod that has this one, with those of the pod's annotations that are kept now."""
         kept = self._annotations(annotations)
-        if kept == template.rules.annotations:
+        asks = self._asks(kept)
+        if (kept, asks) == (template.rules.annotations, template.rules.asks_by_annotation):
             return template
-        return self._of_rules(msgspec.structs.replace(template.rules, annotations=kept))
+        return self._of_rules(msgspec.structs.replace(template.rules, annotations=kept, asks_by_annotation=asks))
 
     def intern(self, pod: api.Pod) -> TaskTemplate:
         """Return the template of this pod, made when no pod like it was seen before.
@@ -379,7 +387,8 @@ class TemplateTable:
         key = self._encoder.encode((_counting_parts(pod), annotations, self._identity(pod), resized))
         template = self._by_bytes.get(key)
         if template is None:
-            template = self._by_bytes[key] = self._of_rules(rules_of(pod, annotations))
+            rules = rules_of(pod, annotations, asks_by_annotation=self._asks(annotations))
+            template = self._by_bytes[key] = self._of_rules(rules)
         return template
 
     def sweep(self, live: Collection[int]) -> list[TaskTemplate]:
@@ -414,6 +423,9 @@ class TemplateTable:
             chosen.sort()
         return tuple(chosen)
 
+    def _asks(self, kept: Iterable[tuple[str, str]]) -> bool:
+        return any(key in self._asking and value.strip() for key, value in kept)
+
     def _identity(self, pod: api.Pod) -> Any:
         """Return what the template needs of the pod's identity: namespace, labels, name, each only where it counts."""
         spec, metadata = pod.spec, pod.metadata
@@ -430,7 +442,9 @@ class TemplateTable:
         return metadata.namespace, labels, metadata.name if ephemeral else None
 
 
-def rules_of(pod: api.Pod, annotations: tuple[tuple[str, str], ...] = ()) -> _Rules:
+def rules_of(
+    pod: api.Pod, annotations: tuple[tuple[str, str], ...] = (), *, asks_by_annotation: bool = False
+) -> _Rules:
     """Parse everything of a pod that decides where it goes; what cannot be understood becomes a refusal."""
     spec, metadata = pod.spec, pod.metadata
     reader = _Reader(metadata.namespace, metadata.labels)
@@ -455,6 +469,7 @@ def rules_of(pod: api.Pod, annotations: tuple[tuple[str, str], ...] = ()) -> _Ru
         has_resource_claims=bool(spec.resource_claims),
         features=_features(spec),
         annotations=annotations,
+        asks_by_annotation=asks_by_annotation,
         labels=tuple((key, metadata.labels[key]) for key in keys if key in metadata.labels),
         namespace=metadata.namespace if keys or _has_terms(spec) or claims else "",
         **terms,

@@ -40,6 +40,43 @@ class Step(StrEnum):
     INVALID = "invalid"
 
 
+class ConditionReason(StrEnum):
+    """What a waiting pod waits for, as the reason of its condition ``PodScheduled=False``: one for each step or cause.
+
+    cluster-autoscaler and Karpenter make nodes for pods whose reason is Unschedulable, and for no others (the former in
+    the lister of its unschedulable pods, the latter where it asks which pods are provisionable). So only what more
+    nodes would help has that one.
+    """
+
+    UNSCHEDULABLE = "Unschedulable"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    NOT_ADMITTED = "NotAdmitted"
+    QUEUE_NOT_FOUND = "QueueNotFound"
+    QUEUE_CLOSED = "QueueClosed"
+    QUEUE_INVALID = "QueueInvalid"
+    POD_GROUP_NOT_FOUND = "PodGroupNotFound"
+    GANG_INCOMPLETE = "GangIncomplete"
+    CLAIM_NOT_READY = "ClaimNotReady"
+    INVALID_FIELD = "InvalidField"
+    SCHEDULING_GATED = "SchedulingGated"
+    SCHEDULER_ERROR = "SchedulerError"
+
+
+_REASONS: Final[Mapping[Step, ConditionReason]] = {
+    Step.ENQUEUE: ConditionReason.NOT_ADMITTED,
+    Step.OVERUSED: ConditionReason.QUOTA_EXCEEDED,
+    Step.ALLOCATABLE: ConditionReason.QUOTA_EXCEEDED,
+    Step.PREDICATE: ConditionReason.UNSCHEDULABLE,
+    Step.GANG: ConditionReason.UNSCHEDULABLE,
+    Step.BACKFILL: ConditionReason.UNSCHEDULABLE,
+    Step.NO_QUEUE: ConditionReason.QUEUE_NOT_FOUND,
+    Step.NO_PODGROUP: ConditionReason.POD_GROUP_NOT_FOUND,
+    Step.GATED: ConditionReason.SCHEDULING_GATED,
+    Step.INVALID: ConditionReason.INVALID_FIELD,
+}
+"""What a refusal at each step means to whoever reads conditions, unless it says otherwise."""
+
+
 class Scope(StrEnum):
     """What the refusal is about: others in the same scope would be refused for the same reason."""
 
@@ -77,7 +114,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """A refusal: who refused what at which step, in words and in numbers.
 
     `resolvable` says whether evicting pods could change the answer; it is what upstream calls Unschedulable rather than
-    UnschedulableAndUnresolvable. `tells_pods`: what keeps a whole job is told in Events on its pods, too.
+    UnschedulableAndUnresolvable. `shown_as`: what the pod waits for when the step alone would tell something else.
     """
 
     step: Step
@@ -87,7 +124,12 @@ class Verdict(msgspec.Struct, frozen=True):
     message: str
     shortfalls: tuple[Shortfall, ...] = ()
     resolvable: bool = True
-    tells_pods: bool = False
+    shown_as: ConditionReason | None = None
+
+    @property
+    def condition_reason(self) -> ConditionReason:
+        """The reason of the pod's condition."""
+        return self.shown_as or _REASONS[self.step]
 
     def short_message(self) -> str:
         """Return the message, cut to what an Event may carry."""

@@ -15,7 +15,7 @@ import kopf
 import msgspec
 import structlog
 
-from volsched.framework.validation import Surroundings
+from volsched.framework.validation import Severity, Surroundings
 from volsched.kube.credentials import Source
 from volsched.kube.metrics import Metrics
 from volsched.model import api
@@ -112,11 +112,14 @@ class Admission(KopfThread):
         neighbours: Neighbourhood,
         groups_in: Callable[[str], int],
         on_death: Callable[[str], None],
+        *,
+        strict: bool = False,
     ) -> None:
         super().__init__("kopf-admission", source, on_death)
         self._server = WebhookServer(listening)
         self._neighbours = neighbours
         self._groups_in = groups_in
+        self._unknown_field: Severity = "error" if strict else "warning"
         self._answers: Counter[tuple[str, ...]] = Counter()
 
     @property
@@ -166,7 +169,8 @@ class Admission(KopfThread):
 
     async def _judge(self, plural: str, request: Request) -> Judgement:
         try:
-            judgement = judge(request, World(self._neighbours.beside(), self._groups_in))
+            world = World(self._neighbours.beside(), self._groups_in, self._unknown_field)
+            judgement = judge(request, world)
         except Exception as error:  # a bug of ours, or of a validator that somebody installed, must lock nobody out
             _log.exception("a request could not be judged and is let in", resource=plural, operation=request.operation)
             self._answers[plural, request.operation, "failed"] += 1

@@ -251,10 +251,19 @@ class Engine:
     # -- work -----------------------------------------------------------------------------------------------------
 
     async def _work(self, key: Key) -> None:
-        await self._controllers[key.kind](key)
+        if self._is_ours(key):
+            await self._controllers[key.kind](key)
         if self.quarantine:
             namespace, name, _ = self._identity(key)
             self.quarantine.drop((key.kind, namespace, name))
+
+    def _is_ours(self, key: Key) -> bool:
+        """Whether the controller of a kind is switched on; a Command is the business of its target's."""
+        if key.kind != COMMAND.name:
+            return self._options.looks_after(key.kind)
+        command = self._commands.get(key.name)
+        kind = command.target.kind if command is not None else ""
+        return kind not in (JOB.name, QUEUE.name) or self._options.looks_after(kind)
 
     async def _work_on_pod(self, key: Key) -> None:
         writes = list(reconcile_pod(self.store, key.name))

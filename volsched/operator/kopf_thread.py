@@ -24,6 +24,7 @@ import structlog
 
 from volsched.kube.backoff import Backoff
 from volsched.kube.credentials import Credentials, Source
+from volsched.kube.elector import make_identity
 
 PAGE: Final = 500
 REQUEST_TIMEOUT_SECONDS: Final = 30.0
@@ -163,9 +164,11 @@ class KopfThread(ABC):
             return await _connection(self._source)
 
         self._register(registry, settings)
+        identity: Any = make_identity()  # else kopf asks who the user is, and that of the image has no name
         return await kopf.spawn_tasks(
             registry=registry,
             settings=settings,
+            identity=identity,
             standalone=True,
             clusterwide=True,
             stop_flag=stop,

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from volsched.controllers.job_controller import PODS_AT_ONCE
+from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.kube.credentials import Source
 from volsched.kube.elector import LeaseSettings
 from volsched.kube.informer import SILENCE_SECONDS
 from volsched.operator.reading import MOST_BYTES
 from volsched.operator.volcano import Signs
 from volsched.operator.webhook_server import Listening
+
+EVERY: Final = "*"
+
+CONTROLLERS: Final = {
+    "job-controller": (JOB.name,),
+    "pg-controller": (POD.name, GROUP.name),
+    "queue-controller": (QUEUE.name,),
+}
+"""Volcano's names of the controllers that there are, and the kinds that each looks after."""
+
+ELSEWHERE: Final = (
+    *("cronjob-controller", "gc-controller", "hyperNode-controller", "jobflow-controller", "jobtemplate-controller"),
+    "sharding-controller",
+)
+"""Volcano's other controllers. Jobs are collected by `job-controller` here."""
+
+
+def is_on(controller: str, words: Sequence[str]) -> bool:
+    """Whether `--controllers` switches a controller on, by Volcano's rule: the first word that names it decides."""
+    for word in words:
+        if word.lstrip("+-") == controller:
+            return not word.startswith("-")
+    return EVERY in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +50,7 @@ class Options:
     job_pods_at_once: int = PODS_AT_ONCE
     job_bytes: int = MOST_BYTES
     queue_command_namespaces: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = tuple(CONTROLLERS)
     volcano_grace: float = 60.0
     volcano: Signs = field(default_factory=Signs)
     leader_elect: bool = True
@@ -35,8 +62,13 @@ class Options:
     healthz_address: str = ":11251"
     watch_silence: float = SILENCE_SECONDS
     webhooks: Listening | None = None
+    webhook_strict: bool = False
 
     @property
     def command_namespaces(self) -> tuple[str, ...]:
         """The namespaces whose Commands are for Queues: volsched's own, and those that were named."""
         return tuple(dict.fromkeys((self.lease.namespace, *self.queue_command_namespaces)))
+
+    def looks_after(self, kind: str) -> bool:
+        """Whether one of the controllers that are switched on looks after a kind."""
+        return any(kind in CONTROLLERS[name] for name in self.controllers)

@@ -99,7 +99,12 @@ class Program(Process):
         self._neighbours = Neighbourhood(self._engine.store.queues)
         if options.webhooks is not None:
             self._admission = Admission(
-                options.source, options.webhooks, self._neighbours, self._engine.groups_in, self._kopf_died
+                options.source,
+                options.webhooks,
+                self._neighbours,
+                self._engine.groups_in,
+                self._kopf_died,
+                strict=options.webhook_strict,
             )
         await self._serve()
         for step in (self._kopf.stop, self._release, self._stop_events, self._cancel_tasks):

@@ -16,8 +16,10 @@ import msgspec
 from volsched.cache.reading import GROUP_NAME, role_of
 from volsched.controllers import grouping, jobs, lifecycle
 from volsched.controllers.owners import controller_uid
+from volsched.controllers.waiting import NO_WAIT, about_wait, wait_of
 from volsched.model import api, dra
 from volsched.model.errors import FieldError
+from volsched.model.plan import Tell
 from volsched.model.selectors import NodeSelector
 from volsched.model.template import Toleration
 from volsched.simulation import claims, workloads
@@ -68,6 +70,9 @@ class Objects(Protocol):
     def release_claims_of(self, pod: api.Pod) -> None:
         """Let a pod that is over use no ResourceClaim any more."""
 
+    def tell(self, event: Tell) -> None:
+        """Record an Event; one that says the same again is not told twice."""
+
 
 class Controllers:
     """Every controller of the cluster."""
@@ -108,7 +113,10 @@ class Controllers:
         return [pod for found in known for pod in self._first_pods(found)]
 
     def act(self) -> list[api.Pod]:
-        """Return the pods that controllers make now."""
+        """Return the pods that controllers make now, and tell on Volcano Jobs why they wait."""
+        for workload in self._workloads.values():
+            if isinstance(workload, api.Job):
+                self._tell_wait(workload)
         return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
 
     def saw(self, pod: api.Pod) -> None:
@@ -207,6 +215,13 @@ class Controllers:
         for member in jobs.members(job):
             if member.task.name in startable and not self._exists(job, member.name):
                 yield workloads.job_pod(job, member, group.metadata.name, self._birth(job, member.name))
+
+    def _tell_wait(self, job: api.Job) -> None:
+        """Tell on a Job why its PodGroup waits, as the Job's controller does."""
+        name = self._group_of.get(job.metadata.uid, "")
+        wait = wait_of(self._objects.groups.get(f"{job.metadata.namespace}/{name}"))
+        if wait != NO_WAIT and lifecycle.phase_of(job) in lifecycle.WORKING:
+            self._objects.tell(about_wait(job, wait))
 
     def _counted(self, job: api.Job) -> lifecycle.Tally:
         """Count how the pods of each task stand that has to come before others; all that is asked of it here."""

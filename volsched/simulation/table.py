@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from volsched.model.quantity import format_amount
+from volsched.model.verdict import Step
 from volsched.simulation.result import Json
 from volsched.simulation.runner import Simulation
 
@@ -32,10 +33,22 @@ def render(simulation: Simulation, result: Json, width: int) -> str:
 
 
 def _headline(simulation: Simulation, result: Json) -> str:
-    waiting = sum(1 for entry in result["pending"] if entry["pod"])
     pods, cycles = _count(len(result["binds"]), "pod"), _count(result["cycles"], "cycle")
-    said = f"{pods} placed, {waiting} waiting after {cycles}"
+    said = ", ".join([f"{pods} placed", *_who_waits(result["pending"])]) + f" after {cycles}"
     return said + ("." if simulation.settled else "; not settled yet, allow more with --cycles.")
+
+
+def _who_waits(pending: Sequence[Json]) -> Iterator[str]:
+    """Yield how many pods wait, and how many PodGroups for which none were made: a Job's come once it is admitted."""
+    pods = sum(1 for entry in pending if entry["pod"])
+    steps = [entry["step"] for entry in pending if not entry["pod"]]
+    if pods or not steps:
+        yield f"{pods} waiting"
+    refused = steps.count(Step.ENQUEUE)
+    if refused:
+        yield f"{_count(refused, 'PodGroup')} not admitted"
+    if refused < len(steps):
+        yield f"{_count(len(steps) - refused, 'PodGroup')} without pods"
 
 
 def _count(number: int, what: str) -> str:

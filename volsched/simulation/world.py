@@ -291,6 +291,10 @@ class World:
             if left is not claim:
                 self.put_resource_claim(left)
 
+    def tell(self, event: Tell) -> None:
+        """Record an Event of a controller."""
+        self.history.tell(self.cycle, event)
+
     def _remove(self, pod: api.Pod) -> None:
         """Delete a pod, and what belongs to it alone."""
         meta = pod.metadata

@@ -38,7 +38,7 @@ def _devices(cluster: Cluster) -> Iterator[str]:
     devices, again = cluster.devices, Ledger()
     for claim in devices.claims.values():
         allocation = devices.allocation_of(claim)
-        if allocation is not None:
+        if allocation is not None and claim.uid not in devices.vacant:
             again.hold(claim.uid, allocation.devices.results)
     for uid, chosen in devices.in_flight.items():
         again.hold(uid, chosen.allocation.devices.results)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from volsched.framework.loading import PREFERRED_KEYS, find_in_data
-from volsched.framework.validation import REQUIRED, WRONG_TYPE, Fault, Faults, Surroundings
+from volsched.framework.validation import REQUIRED, WRONG_TYPE, Fault, Faults, Severity, Surroundings
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError, shortened
+from volsched.validation.fields import field_faults
 from volsched.validation.objects import faults_of
 from volsched.validation.queues import deletion_faults
 
@@ -24,6 +25,9 @@ DELETE: Final = "DELETE"
 
 MOST_SAID: Final = 10
 """Faults, and warnings, that one answer names; the rest is a number."""
+
+LONGEST_SAID: Final = 1000
+"""Letters of each."""
 
 Json = Mapping[str, Any]
 
@@ -39,10 +43,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a request is judged beside: the objects that there are, and the PodGroups in a queue that are not done."""
+    """What a request is judged beside: the objects that there are, and the PodGroups in a queue that are not done.
+
+    ``unknown_field`` says how much a field weighs that no such object has.
+    """
 
     beside: Surroundings
     groups_in: Callable[[str], int] = lambda _: 0
+    unknown_field: Severity = "warning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,7 @@ def _faults(raw: Json, world: World) -> Faults:
     if isinstance(found, api.ConfigMap):
         yield from _absence(found)
     yield from faults_of(found, world.beside)
+    yield from field_faults(raw, world.unknown_field)
 
 
 def _absence(found: api.ConfigMap) -> Faults:
@@ -130,7 +139,7 @@ def _lines(subject: str, faults: Iterable[Fault]) -> Iterable[str]:
     listed = list(faults)
     for fault in listed[:MOST_SAID]:
         where = f"{subject}: {fault.field}" if fault.field else subject
-        yield f"{where}: {fault.message} [{fault.code}]"
+        yield shortened(f"{where}: {fault.message} [{fault.code}]", LONGEST_SAID)
     if len(listed) > MOST_SAID:
         yield f"{subject}: {len(listed) - MOST_SAID} more"
 

@@ -12,7 +12,7 @@ from typing import Final
 from volsched.cache.reading import PREEMPTABLE, TASK_PRIORITY, task_priority_in, truth_in
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, min_member_in
 from volsched.framework.validation import INVALID, WORKLOADS, Faults, pods_in, warning
-from volsched.model import api
+from volsched.model import api, workload
 
 _GROUP_MIN_MEMBER: Final = f"metadata.annotations[{GROUP_MIN_MEMBER}]"
 
@@ -34,6 +34,12 @@ def _of_pod(metadata: api.ObjectMeta) -> Faults:
     if text is not None and task_priority_in(text) is None:
         field = f"metadata.annotations[{TASK_PRIORITY}]"
         yield warning(field, INVALID, f"{text!r} is not a whole number of 32 bits; the pod's own priority counts")
+    said = metadata.labels.get(workload.LABEL)
+    if said is not None and said not in workload.WORKLOADS:
+        known = " nor ".join(workload.WORKLOADS)
+        yield warning(
+            f"metadata.labels[{workload.LABEL}]", INVALID, f"{said!r} is neither {known}; the kind of the owner counts"
+        )
 
 
 def _preemptable(field: str, texts: Mapping[str, str]) -> Faults:

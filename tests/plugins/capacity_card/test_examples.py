@@ -19,7 +19,8 @@ from tests.plugins.capacity_card.examples import (
     node,
 )
 from volsched.registry import load_profile
-from volsched.simulation.manifests import read_documents, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import take_stock
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import Settings, simulate
 
@@ -137,20 +138,15 @@ def test_the_proposals_refusal_to_the_letter(simulated: Any) -> None:
     )
 
 
-def test_the_proposals_inference_service_waits_whole_when_its_pods_want_more_than_the_quota(simulated: Any) -> None:
-    h200 = node("h200", "NVIDIA-H200", f"{GPU}: 8", 143771)
-    result = simulated(CR_QUEUE1, h200, deployment("cr-deployment", "NVIDIA-H200", replicas=5, products="NVIDIA-H200"))
-
-    assert charged(result, "cr-queue1") == {}
-    assert {(entry["step"], entry["reason"]) for entry in result["pending"]} == {("enqueue", "InsufficientScalarQuota")}
-
-
-def test_the_proposals_inference_service_weighs_its_pods_one_by_one_without_enqueue(simulated: Any) -> None:
+@pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "allocate, backfill"])
+def test_the_proposals_inference_service_has_its_pods_weighed_one_by_one(simulated: Any, actions: str) -> None:
+    """It starts without queuing: five pods, a quota of three, three run, whether admission is configured or not."""
     h200 = node("h200", "NVIDIA-H200", f"{GPU}: 8", 143771)
     service = deployment("cr-deployment", "NVIDIA-H200", replicas=5, products="NVIDIA-H200")
-    result = simulated(
-        CR_QUEUE1, h200, service, configuration=(SMALL_CONFIGURATION % {"weight": 1.0}).replace("enqueue, ", "")
-    )
+    configuration = (SMALL_CONFIGURATION % {"weight": 1.0}).replace("enqueue, allocate, backfill", actions)
+    assert f'actions: "{actions}"' in configuration
+
+    result = simulated(CR_QUEUE1, h200, service, configuration=configuration)
 
     assert charged(result, "cr-queue1") == {"NVIDIA-H200": "3"}
     refused = [entry for entry in result["pending"] if entry["reason"] == "InsufficientScalarQuota"]

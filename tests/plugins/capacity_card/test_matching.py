@@ -76,7 +76,10 @@ def test_the_numbers_that_are_told_say_that_there_is_too_little(
             id="lists that overlap",
         ),
         pytest.param({"A": 2, "B": 2}, [(("A", "B"), 2)], [(("A",), 2)], None, id="others take what is left"),
-        pytest.param({"A": -2, "B": 4}, [], [(("A", "B"), 3)], Unmet(("A", "B"), 3, ("A", "B"), 3), id="held beyond"),
+        pytest.param({"A": -2, "B": 4}, [], [(("A", "B"), 4)], None, id="a card held beyond its quota costs no other"),
+        pytest.param(
+            {"A": -2, "B": 4}, [], [(("A", "B"), 5)], Unmet(("A", "B"), 5, ("A", "B"), 5), id="nor is it left"
+        ),
         pytest.param({"A": 0, "B": 4}, [(("A",), 3)], [(("B",), 4)], None, id="a lack of others is not one's own"),
     ],
 )

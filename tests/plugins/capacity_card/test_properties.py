@@ -168,7 +168,8 @@ def resource_on(node: NodeInfo, card: str) -> str:
         f"nvidia.com/mig-{share[2]}" if share and share[2] else "nvidia.com/gpu.shared" if share else "nvidia.com/gpu"
     )
     offers = product == (share[1] if share else card) and node.allocatable_of(resource) > 0
-    return resource if product and offers else ""
+    is_shared_in_four = resource != "nvidia.com/gpu.shared" or labels.get("nvidia.com/gpu.replicas") == "4"
+    return resource if product and offers and is_shared_in_four else ""
 
 
 def quota_of(cluster: Cluster, queue: str, card: str) -> int:
@@ -198,7 +199,7 @@ def recounted(reader: Reader, story: Story) -> Ledger:
 def same_accounts(one: Ledger, other: Ledger) -> bool:
     names = [*one._own, *one._below, *other._own, *other._below]
     return all(
-        (mine.cpu, mine.memory, mine.cards) == (theirs.cpu, theirs.memory, theirs.cards)
+        (mine.cpu, mine.memory, mine.cards, mine.placed) == (theirs.cpu, theirs.memory, theirs.cards, theirs.placed)
         for name in names
         for mine, theirs in ((one.own(name), other.own(name)), (one.account(name), other.account(name)))
     )

@@ -644,15 +644,20 @@ def test_series() -> None:
     report = decided(cluster).report
 
     numbers = {series.name: dict(values) for series, values in report.series}
+    work = {(A, "online"): 0, (A, "offline"): 2, (H, "online"): 0, (H, "offline"): 0}
     assert numbers == {
         "volcano_queue_card_capacity": {("q", A): 6, ("q", H): 20},
         "volcano_queue_card_deserved": {("q", A): 6, ("q", H): 8},
+        "volsched_queue_card_guarantee": {},
+        "volsched_queue_card_reclaimable": {},
         "volcano_queue_card_allocated": {("q", A): 2, ("q", H): 0},
         "volcano_queue_card_request": {("q", A): 2, ("q", H): 0, ("q", f"{A}|{H}"): 9},
         "volcano_queue_card_inqueue": {("q", f"{A}|{H}"): 9},
         "volsched_cluster_cards": {(A,): 8, (H,): 8},
         "volsched_cluster_cards_idle": {(A,): 6, (H,): 5},
         "volsched_queue_card_refusals": {("q", "InsufficientScalarQuota"): 1},
+        "volsched_cluster_workload_cards": work,
+        "volsched_queue_workload_cards": {("q", *labels): count for labels, count in work.items()},
     }
 
 

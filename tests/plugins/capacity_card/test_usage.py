@@ -8,12 +8,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.capacity_card.plugin import ANCESTORS, SPARES_CPU, STRICT, CapacityCardPlugin
-from plugins.capacity_card.usage import Dimension, Usage, usage_of
+from plugins.capacity_card.plugin import ANCESTORS, SPARES_CPU
 from tests.plugins.capacity_card.nodes import GPU, card_node
 from tests.simulation.clusters import Manifest, group, pod, queue, result, stock
-from volsched.cache.mirror import Mirror
-from volsched.simulation.world import World
+from volsched.cli.in_force import InForce
+from volsched.cli.look import Look, look
+from volsched.framework.usage import Dimension, Usage
+from volsched.registry import load_profile
 
 CARDS = """\
 actions: "enqueue, allocate, backfill"
@@ -24,11 +25,15 @@ tiers:
 NODES = (card_node("a1", "A"), card_node("b1", "B"))
 
 
+def seen(*manifests: Manifest, **arguments: bool) -> Look:
+    """What there is to be seen with these arguments of capacity-card."""
+    text = CARDS.replace("{name: capacity-card}", json.dumps({"name": "capacity-card", "arguments": arguments}))
+    flags = {"scheduler_names": ("volsched",), "default_queue": "default"}
+    return look(stock(*manifests), InForce(load_profile(text)[0], "cards.conf"), flags)
+
+
 def usage(*manifests: Manifest, **arguments: bool) -> Usage:
-    mirror = Mirror()
-    mirror.keep_annotations(CapacityCardPlugin.POD_ANNOTATIONS)
-    mirror.apply(World(stock(*manifests), ("volsched",)).begin())
-    return usage_of(mirror.cluster, {SPARES_CPU: False, STRICT: False, ANCESTORS: False, **arguments})
+    return seen(*manifests, **arguments).usage
 
 
 def team(name: str = "team", quota: dict[str, int] | None = None, **spec: Any) -> Manifest:
@@ -52,7 +57,7 @@ def member(name: str, of: str, card: str, on: str | None = None, count: int = 1,
 
 def whole(dimension: Dimension) -> tuple[int, ...]:
     amounts = (dimension.quota, dimension.used, dimension.reserved, dimension.headroom)
-    return tuple(amount // 1000 for amount in amounts)
+    return tuple((amount or 0) // 1000 for amount in amounts)
 
 
 def test_each_card_of_a_queue_has_quota_used_reserved_and_headroom() -> None:

@@ -13,6 +13,7 @@ GPU, MPS, MIG = "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5g
 A, H, T = "A100", "H100", "T4"
 A_MPS, A_MIG = f"{A}/mps-80g*1/4", f"{A}/mig-1g.5gb-mixed"
 QUOTA, NAME, REQUEST = "volcano.sh/card.quota", "volcano.sh/card.name", "volcano.sh/card.request"
+DESERVED, GUARANTEE = "volsched.io/card.deserved", "volsched.io/card.guarantee"
 GOOD = (A, A, H, f"{A}|{H}", f"{A}|{H}", f"{H}|{A}", f"{A}|{H}|{T}")
 ODD = (f" {H} | {T}|", f"Nobody|{A}", "Nobody", f"{A}|{A_MPS}", T)
 LISTS = st.integers(0, 5).flatmap(lambda n: st.sampled_from(GOOD if n else ODD))
@@ -20,7 +21,9 @@ LISTS = st.integers(0, 5).flatmap(lambda n: st.sampled_from(GOOD if n else ODD))
 
 @dataclass
 class CardDraws(Draws):
-    """As the draws of other stories, with cards."""
+    """As the draws of other stories, with cards; queues of ``elastic`` ones may say what they deserve."""
+
+    elastic: bool = False
 
     def node(self, name: str | None = None) -> Manifest:
         draw, node = self.draw, super().node(name)
@@ -46,6 +49,10 @@ class CardDraws(Draws):
             else draw(st.sampled_from(["", "{", '{"A100": -1, "H100": 2}']))
         )
         queue["metadata"]["annotations"] = {QUOTA: text}
+        for key, most, one_in in ((DESERVED, 4, 3), (GUARANTEE, 1, 9)):
+            if self.elastic and draw(st.integers(1, one_in)) == one_in:
+                said = {card: draw(st.integers(0, most)) for card in (A, H, A_MPS)}
+                queue["metadata"]["annotations"][key] = json.dumps(said)
         queue["spec"]["capability"] = {"cpu": str(draw(st.sampled_from([40, 40, 40, 6, 0]))), "memory": "64Gi"}
         queue["spec"]["parent"] = draw(st.sampled_from(["root", "q1", "default"]))
         return queue
@@ -103,6 +110,7 @@ def configurations(draw: st.DrawFn, evicting: bool = False) -> str:
 def card_stories(draw: st.DrawFn, evicting: bool = False, cycles: int = 4) -> Story:
     """A small world of cards and a few cycles in it."""
     drawn = CardDraws(draw, draw(st.sampled_from(THEMES)) if draw(st.booleans()) else frozenset())
+    drawn.elastic = evicting
     nodes = [drawn.node() for _ in range(draw(st.integers(1, 4)))]
     names = [node["metadata"]["name"] for node in nodes]
     objects = [*nodes, drawn.queue("q1"), drawn.queue("q2"), drawn.queue("default")]

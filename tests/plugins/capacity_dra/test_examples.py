@@ -9,7 +9,8 @@ import pytest
 
 from volsched.framework.reporter import refusal_of
 from volsched.registry import load_profile
-from volsched.simulation.manifests import read_documents, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import take_stock
 from volsched.simulation.runner import Simulation, simulate
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "capacity-dra"
@@ -31,6 +32,7 @@ def workload(pod: str) -> str:
     ("name", "placed", "waiting", "why"),
     [
         ("devices", {"training": 2, "notebook": 1}, {"training": 1}, 'queue "research" has insufficient DRA quota'),
+        ("devices-alone", {"starts": 3}, {"over": 3, "short": 2}, ""),
         ("hierarchy", {"speech": 3}, {"text": 4}, 'queue "department" has insufficient DRA quota'),
     ],
 )
@@ -45,5 +47,16 @@ def test_an_example_becomes_what_it_says(name: str, placed: dict[str, int], wait
     assert all(why in message for message in said.values())
 
 
+def test_a_gang_of_claims_alone_is_told_why_it_waits_and_is_not_called_ready() -> None:
+    simulation = played("devices-alone")
+    why = {job.tasks[min(job.tasks)].labels["app"]: job for job in simulation.mirror.cluster.jobs.values() if job.tasks}
+
+    said = {app: [(c.type, c.status) for c in job.conditions] for app, job in why.items()}
+    assert said == {app: [("Scheduled" if app == "starts" else "Unschedulable", "True")] for app in why}
+    refusal = why["over"].refusal
+    assert refusal is not None
+    assert 'queue "research" has insufficient DRA quota: DeviceClass example-gpu: requested 3' in refusal.message
+
+
 def test_every_example_is_tried() -> None:
-    assert sorted(path.stem for path in EXAMPLES.glob("*.yaml")) == ["devices", "hierarchy"]
+    assert sorted(path.stem for path in EXAMPLES.glob("*.yaml")) == ["devices", "devices-alone", "hierarchy"]

@@ -22,10 +22,14 @@ from volsched.model.changes import BindFailed, Change, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.queue import QueueInfo, levels
+from volsched.model.status import TaskStatus
+from volsched.model.task import UNGATED
 from volsched.simulation.manifests import decode
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
 
 JOBS, CLAIMS = 5, 3
+LET_IN = 3
+"""The kind of pods with an extended resource that were let in by the gate of their queue."""
 QUEUES = ("a", "b", "dept")
 
 
@@ -57,22 +61,35 @@ def check(rig: Rig) -> None:
     for queue in (*QUEUES, "root", "nowhere"):
         now = books.reservations.of(queue)
         assert (now.own, now.below, now.shown) == counted_anew(rig.cluster, queue), queue
+    check_ungated(rig)
+
+
+def check_ungated(rig: Rig) -> None:
+    """What pods count for that were let in and have no node is what they count for when everything is counted anew."""
+    followed, anew = books_of(rig).ledger, Ledger(rig.cluster, with_admin=False)
+    for task in rig.cluster.tasks.values():
+        if task.ungated and task.status is TaskStatus.PENDING:
+            keys = followed.claims_of(task)
+            assert (task.uid in followed.seated) == (task.uid in anew.seated), task.uid
+            assert [followed.charge(key) for key in keys] == [anew.charge(key) for key in keys], task.uid
 
 
 def a_pod(job: int, number: int, kind: int, named: bool) -> dict[str, Any]:
     """A pod with shared claims, with one made from a template (whose name may be known), or with an extended resource.
 
-    The role is said by an annotation, which may change.
+    The role is said by an annotation, which may change. Of the last kind are those whose gate was lifted.
     """
     name = f"j{job}-{number}"
     spec: dict[str, Any] = {}
-    requests = {EXTENDED: 1} if kind == 2 else {}
+    requests = {EXTENDED: 1} if kind in {2, LET_IN} else {}
     if kind == 0:
         spec = using(f"c{number % CLAIMS}", f"c{job % CLAIMS}")
     if kind == 1:
         spec = {"resourceClaims": [{"name": "made", "resourceClaimTemplateName": f"t{job % 2}"}]}
     pod = a_cluster().pod(name, f"j{job}", cpu="1", spec=spec, **requests).objects[0]
     pod["metadata"]["annotations"]["volcano.sh/task-spec"] = "w" if named else "ps"
+    if kind == LET_IN:
+        pod["metadata"]["annotations"][UNGATED] = "true"
     if kind == 1 and named:
         pod["status"]["resourceClaimStatuses"] = [{"name": "made", "resourceClaimName": f"{name}-made"}]
     return pod
@@ -92,7 +109,7 @@ def a_group(job: int, queue: str, minimum: int, phase: str) -> dict[str, Any]:
 def steps(draw: st.DrawFn) -> list[Change]:
     """One change, or two: an object that is put, in one of few versions of it, or one that goes."""
     job, number, count = draw(st.integers(0, JOBS - 1)), draw(st.integers(0, 2)), draw(st.integers(1, 3))
-    kind, yes = draw(st.integers(0, 2)), draw(st.booleans())
+    kind, yes = draw(st.integers(0, LET_IN)), draw(st.booleans())
     queue, phase = draw(st.sampled_from(("a", "b", "nowhere"))), draw(st.sampled_from((INQUEUE, INQUEUE, "Pending")))
     pod, uid = a_pod(job, number, kind, yes), f"pod-default-j{job}-{number}"
     made = claim(f"j{job}-{number}-made", exactly(count=count))

@@ -8,7 +8,8 @@ import pytest
 
 from plugins.mgpu.results import INDEX
 from volsched.registry import load_profile
-from volsched.simulation.manifests import read_documents, take_stock
+from volsched.simulation.documents import read_documents
+from volsched.simulation.manifests import take_stock
 from volsched.simulation.runner import simulate
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "mgpu"

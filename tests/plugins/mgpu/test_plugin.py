@@ -43,6 +43,9 @@ NO_FIT = "mgpu: no card combination fits"
 UNCLEAR = "mgpu: node card state unknown"
 
 
+NO_IDS = "predicate.MGPUScheduleMode is id, and annotation volsched.io/mgpu-card-ids is missing: indexes are used"
+
+
 def told(decision: Decision, name: str = "n1") -> dict[str, str]:
     """Reason and message of Events on a node."""
     return {step.reason: step.message for step in decision.steps if isinstance(step, Tell) and step.name == name}
@@ -207,6 +210,29 @@ def test_ids_that_cannot_be_are_told_and_indexes_used() -> None:
 
     assert lists(decision, "p") == "0"
     assert "must name 2 different cards" in told(decision)["OddCards"]
+
+
+def test_a_node_that_tells_no_ids_is_told_so_where_ids_are_wanted_and_indexes_used() -> None:
+    for mode, said in (("id", True), ("index", False)):
+        rig = rig_of(
+            *(node(cards=2, ids="GPU-a,GPU-b"), node("n2"), *solo(pod("p", "30/1024 30/1024 30/1024", on="n2"))),
+            text=configuration(ScheduleMode=mode),
+        )
+        decision = rig.cycle()
+
+        assert "OddCards" not in told(decision, "n1")
+        assert told(decision, "n2").get("OddCards") == (NO_IDS if said else None)
+
+
+def test_a_node_that_begins_to_tell_ids_is_not_told_again() -> None:
+    rig = rig_of(node(), *solo(pod("p", "30/1024")), text=configuration(ScheduleMode="id"))
+    decision = rig.cycle()
+    assert (lists(decision, "p"), "OddCards" in told(decision)) == ("0", True)
+
+    rig.mirror.apply(put(node(ids="GPU-a,GPU-b")))
+
+    assert "OddCards" not in told(rig.cycle())
+    assert "OddCards" not in told(rig.cycle())
 
 
 # -- sequences ---------------------------------------------------------------------------------------------------------

@@ -155,6 +155,36 @@ def test_a_policy_that_is_none() -> None:
     assert "MGPU303" in rig_of(node(), *solo(found)).cycle().waiting["p"]
 
 
+SEED = "2,1,3"
+"""The counts that the seed prints for a pod of three containers, and its shares: half, a whole card, a third."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [("", "is fixed-share"), ("fixed-share", "is fixed-share"), ("guaranteed-burst-share", "is guaranteed"),
+     ("native-burst-share", "")],
+)  # fmt: skip
+def test_the_seeds_list_of_cards_can_never_be_placed_without_its_policy(policy: str, said: str) -> None:
+    found = manifest((100, 2048), (100, None), (99, 3072), counts=SEED, **({"policy": policy} if policy else {}))
+
+    warned = faults(found)
+
+    assert [fault.severity for fault in warned] == (["warning"] if said else [])
+    for fault in warned:
+        assert (fault.code, fault.field) == ("MGPU306", f"metadata.annotations[{POLICY}]")
+        assert fault.message.startswith(said)
+        assert "can never be placed without native-burst-share" in fault.message
+    for nodes in ("fixed-share", "guaranteed-burst-share", "native-burst-share"):
+        decision = rig_of(node(cards=8, policy=nodes), *solo(found)).cycle()
+        assert bool(decision.bindings) == (not said and nodes == "native-burst-share")
+
+
+def test_a_pod_without_a_list_or_with_no_policy_at_all_is_not_warned() -> None:
+    assert faults(manifest((30, 1024))) == []
+    assert faults(manifest((None, None), counts="x")) == []
+    assert [fault.code for fault in faults(manifest((100, 2048), counts="2", policy="burst"))] == ["MGPU303"]
+
+
 def test_requests_and_limits_have_to_agree() -> None:
     found = manifest((30, 1024))
     found["spec"]["containers"][0]["resources"]["limits"] = {CORE: "40", MEMORY: "1024"}

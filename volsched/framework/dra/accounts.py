@@ -17,7 +17,7 @@ from volsched.framework.dra.charges import of_results, of_spec
 from volsched.framework.dra.extended import from_devices
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.device import ClaimSpec
-from volsched.model.devices import unmade_uid
+from volsched.model.devices import Devices, unmade_uid
 from volsched.model.dra import Allocation
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
@@ -96,13 +96,7 @@ class DeviceAccounts(Observer):
 
     def claims_of(self, task: TaskInfo) -> tuple[str, ...]:
         """Return the keys of a pod's claims, each once; those that are not made yet are left out."""
-        names = dict(task.claim_names)
-        found = (use.claim or names.get(use.name) for use in task.resource_claims)
-        keys = dict.fromkeys(f"{task.namespace}/{name}" for name in found if name)
-        if from_devices(task.template, self._cluster.devices):
-            made = self._cluster.devices.extended_claim_of(task.uid)
-            keys[made.key if made is not None else unmade_uid(task.uid)] = None
-        return tuple(keys)
+        return claims_of(task, self._cluster.devices)
 
     def concerns(self, task: TaskInfo) -> bool:
         """Say whether a pod has claims, or asks for extended resources that a DeviceClass stands for."""
@@ -125,6 +119,10 @@ class DeviceAccounts(Observer):
 
     def _of(self, spec: ClaimSpec, allocation: Allocation) -> Amounts:
         return of_results(spec, allocation.devices.results, with_admin=self._with_admin)
+
+    def users(self, key: str) -> int:
+        """Return how many pods count that use a claim."""
+        return self._holders[key]
 
     def held_by(self, job: JobInfo) -> frozenset[str]:
         """Return the claims that placed pods of a job use."""
@@ -208,9 +206,13 @@ class DeviceAccounts(Observer):
         self._rise(claim.owner)
         self._sit(self._cluster.tasks[claim.owner])
 
+    def _is_known(self, key: str) -> bool:
+        """Say whether there is anything that tells what a claim counts for."""
+        return key in self._cluster.devices.claims or key in self._cluster.devices.in_flight
+
     def _recharge(self, key: str) -> None:
-        before, devices = self._charges.get(key), self._cluster.devices
-        if before is None or not (key in devices.claims or key in devices.in_flight):
+        before = self._charges.get(key)
+        if before is None or not self._is_known(key):
             return
         after = self._charges[key] = self._read(key)
         if after == before:
@@ -261,6 +263,17 @@ class DeviceAccounts(Observer):
         if not was or not account.users.get(key):
             account.add(self._charges[key], by)
             self.turned(key)
+
+
+def claims_of(task: TaskInfo, devices: Devices) -> tuple[str, ...]:
+    """Return the keys of a pod's claims, each once; those that are not made yet are left out."""
+    names = dict(task.claim_names)
+    found = (use.claim or names.get(use.name) for use in task.resource_claims)
+    keys = dict.fromkeys(f"{task.namespace}/{name}" for name in found if name)
+    if from_devices(task.template, devices):
+        made = devices.extended_claim_of(task.uid)
+        keys[made.key if made is not None else unmade_uid(task.uid)] = None
+    return tuple(keys)
 
 
 def _tell_nobody(_: str) -> None:

@@ -14,7 +14,13 @@ from volsched.testing.controlplane.errors import StartError
 if TYPE_CHECKING:
     import trustme
 
-SERVER_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+SERVICE_ADDRESS = "10.0.0.1"
+"""That of the Service `kubernetes`: the first one of the API server's range."""
+
+SERVER_NAMES = (
+    *("127.0.0.1", "::1", SERVICE_ADDRESS, "localhost"),
+    *("kubernetes", "kubernetes.default", "kubernetes.default.svc"),
+)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,118 @@
+"""What queues deserve of cards, and of cpu and memory, as the rule of elastic quotas asks it (``framework.elastic``).
+
+For a pod with cards cards alone are minded, the one that it holds, or those of its list any of which would do. For any
+other pod cpu and memory are, by ``spec.deserved`` and the guarantee, and it takes nothing from pods that hold cards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.requests import Wish
+from plugins.capacity_card.wants import Want
+from volsched.framework.elastic import reclaimable_of
+from volsched.model.cluster import Cluster
+from volsched.model.resources import CPU, MEMORY
+from volsched.model.task import TaskInfo
+
+Amounts = Mapping[str, int]
+NOTHING: Amounts = {}
+
+
+class CardStakes:
+    """Cards, in milli-cards."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._said: dict[str, None] = {}
+        self._read_at = -1
+
+    def reclaimable(self, queue: str) -> Amounts:
+        """Return what queues below their due could take of what a queue holds: of cards that any queue deserves."""
+        limits = self._ledger.limits
+        if self._read_at != limits.version:
+            self._read_at = limits.version
+            self._said = {card: None for name in self._cluster.queues for card in limits.said(name).deserved or ()}
+        return reclaimable_of(self._cluster, self, queue, self._said)
+
+    def levels(self, queue: str) -> Sequence[str]:
+        """Return a queue, and in a hierarchy those above it."""
+        return self._ledger.levels(queue)
+
+    def held(self, queue: str, key: str) -> int:
+        """Return how much of a card a queue holds, promised room included."""
+        return self._ledger.account(queue).cards.get(key, 0)
+
+    def due(self, queue: str, key: str) -> int | None:
+        """Return how much of a card a queue deserves."""
+        deserved = self._ledger.limits.said(queue).deserved
+        return deserved.get(key, 0) if deserved is not None else None
+
+    def wanted(self, task: TaskInfo) -> Amounts:
+        """Return the cards of a task's list that there are, each in the amount that the task asks for."""
+        wish = self._ledger.wants.wish(task.template)
+        return dict.fromkeys(wish.candidates, wish.amount) if isinstance(wish, Wish) else NOTHING
+
+    def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
+        """Return the card that a pod has, on a node that offers it."""
+        seat = self._ledger.seat(victim)
+        return {seat.card: seat.amount} if seat is not None and seat.is_offered else NOTHING
+
+    def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Amounts:
+        """Return the cards that victims are charged for."""
+        found: Counter[str] = Counter()
+        for seat in map(self._ledger.seat, victims):
+            if seat is not None:
+                found[seat.card] += seat.amount
+        return found
+
+
+class CpuStakes:
+    """Cpu and memory, in milli-cores and bytes, for pods without cards; cards of victims are minded beside."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._cards = CardStakes(cluster, ledger)
+
+    def levels(self, queue: str) -> Sequence[str]:
+        """Return a queue, and in a hierarchy those above it."""
+        return self._ledger.levels(queue)
+
+    def held(self, queue: str, key: str) -> int:
+        """Return how much a queue holds."""
+        account = self._ledger.account(queue)
+        return dict(_parts(account)).get(key, account.cards.get(key, 0))
+
+    def due(self, queue: str, key: str) -> int | None:
+        """Return what the object of a queue says; cpu and memory of 0 say nothing."""
+        if key not in (CPU, MEMORY):
+            return self._cards.due(queue, key)
+        found = self._cluster.queues.get(queue)
+        if found is None:
+            return None
+        return max(found.deserved.get(key, 0), found.guarantee.get(key, 0)) or None
+
+    def wanted(self, task: TaskInfo) -> Amounts:
+        """Return what a task without cards counts for."""
+        want = self._ledger.wants.of(task.template)
+        return NOTHING if want.names else {key: amount for key, amount in _parts(want) if amount}
+
+    def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
+        """Return what a pod without cards counts for."""
+        return self.wanted(victim)
+
+    def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Amounts:
+        """Return what victims count for, the cards of their gangs included."""
+        found = Counter(self._cards.frees(queue, victims, task))
+        for victim in victims:
+            found.update({key: amount for key, amount in _parts(self._ledger.wants.of(victim.template)) if amount})
+        return found
+
+
+def _parts(of: Account | Want) -> Iterator[tuple[str, int]]:
+    yield CPU, of.cpu
+    yield MEMORY, of.memory

@@ -1,0 +1,176 @@
+"""Arguments of Volcano, as they stand in its manifests, and the flags that its programs have."""
+
+from __future__ import annotations
+
+SCHEDULER_OF_CHART = (
+    "--logtostderr",
+    "--scheduler-conf=/volcano.scheduler/volcano-scheduler.conf",
+    "--enable-healthz=true",
+    "--enable-metrics=true",
+    "--leader-elect=false",
+    "--kube-api-qps=2000",
+    "--kube-api-burst=2000",
+    "--schedule-period=1s",
+    "--node-worker-threads=20",
+    "-v=3",
+    "2>&1",
+)
+"""What the chart of v1.15 makes of its values, and what seed 001 prints first in 2.5.1."""
+
+SCHEDULER_OF_SEED = (
+    "--logtostderr",
+    "--scheduler-conf=/volcano.scheduler/volcano-scheduler.conf",
+    "--enable-healthz=true",
+    "--enable-metrics=true",
+    "--leader-elect=true",
+    "--kube-api-qps=2000",
+    "--kube-api-burst=2000",
+    "--schedule-period=3s",
+    "--node-worker-threads=20",
+    "-v=3",
+    "2>&1",
+)
+"""What seed 001 makes of that in 2.5.1."""
+
+SCHEDULER_WITH_ALL_VALUES = (
+    "--logtostderr",
+    "--scheduler-conf=/volcano.scheduler/volcano-scheduler.conf",
+    "--scheduler-name=volsched",
+    "--enable-healthz=true",
+    "--enable-metrics=true",
+    "--enable-pprof=true",
+    "--leader-elect=true",
+    "--leader-elect-resource-namespace=volsched-system",
+    "--kube-api-qps=2000",
+    "--kube-api-burst=2000",
+    "--schedule-period=1s",
+    "--node-worker-threads=20",
+    "--percentage-nodes-to-find=50",
+    "--plugins-dir=/plugins",
+    "--feature-gates=PodDisruptionBudgetsSupport=true,SchedulingGatesQueueAdmission=true",
+    "--ignored-provisioners=rancher.io/local-path,hostpath.csi.k8s.io",
+    "--scheduler-sharding-mode=none",
+    "-v=5",
+    "2>&1",
+)
+"""The chart's template with a value wherever it asks for one; `master` passes nothing else."""
+
+CONTROLLERS_OF_CHART = (
+    "--logtostderr",
+    "--enable-healthz=true",
+    "--enable-metrics=true",
+    "--leader-elect=false",
+    "--kube-api-qps=50",
+    "--kube-api-burst=100",
+    "--worker-threads=3",
+    "--worker-threads-for-gc=5",
+    "--worker-threads-for-podgroup=5",
+    "--sharding-configmap=volcano-sharding-configmap",
+    "--sharding-configmap-namespace=volcano-system",
+    "-v=4",
+    "2>&1",
+)
+
+CONTROLLERS_WITH_ALL_VALUES = (
+    "--logtostderr",
+    "--enable-healthz=true",
+    "--enable-metrics=true",
+    "--leader-elect=true",
+    "--scheduler-name=volsched",
+    "--leader-elect-resource-namespace=volsched-system",
+    "--kube-api-qps=50",
+    "--kube-api-burst=100",
+    "--worker-threads=3",
+    "--worker-threads-for-gc=5",
+    "--worker-threads-for-podgroup=5",
+    "--sharding-configmap=volcano-sharding-configmap",
+    "--sharding-configmap-namespace=volcano-system",
+    "--controllers=*,-sharding-controller,-hyperNode-controller",
+    "-v=4",
+    "2>&1",
+)
+"""With the controllers that `master` names when its HyperNode controller stands alone."""
+
+SHARED = {
+    "alsologtostderr": "true",
+    "alsologtostderrthreshold": "INFO",
+    "add_dir_header": "true",
+    "ca-cert-file": "/ca.crt",
+    "enable-healthz": "true",
+    "enable-metrics": "true",
+    "feature-gates": "A=true,B=false",
+    "healthz-address": ":11251",
+    "kube-api-burst": "100",
+    "kube-api-qps": "50",
+    "kubeconfig": "/kubeconfig",
+    "leader-elect": "true",
+    "leader-elect-lease-duration": "15s",
+    "leader-elect-renew-deadline": "10s",
+    "leader-elect-resource-lock": "leases",
+    "leader-elect-resource-name": "volcano",
+    "leader-elect-resource-namespace": "volcano-system",
+    "leader-elect-retry-period": "2s",
+    "legacy_stderr_threshold_behavior": "false",
+    "listen-address": ":8080",
+    "lock-object-namespace": "volcano-system",
+    "log-flush-frequency": "5s",
+    "log_backtrace_at": "file.go:17",
+    "log_dir": "/logs",
+    "log_file": "/log",
+    "log_file_max_size": "1800",
+    "logtostderr": "true",
+    "master": "https://127.0.0.1:6443",
+    "one_output": "true",
+    "scheduler-name": "volcano",
+    "skip_headers": "true",
+    "skip_log_headers": "true",
+    "stderrthreshold": "INFO",
+    "tls-cert-file": "/tls.crt",
+    "tls-private-key-file": "/tls.key",
+    "v": "3",
+    "version": "false",
+    "vmodule": "cache=5",
+}
+"""Flags of both programs, those of klog and component-base included, each with a value that it takes."""
+
+SCHEDULER_FLAGS = SHARED | {
+    "cache-dump-dir": "/dumps",
+    "cache-dumper": "true",
+    "csi-storage": "true",
+    "default-queue": "default",
+    "disable-default-scheduler-config": "true",
+    "enable-pprof": "true",
+    "gate-removal-worker-num": "5",
+    "ignored-provisioners": "rancher.io/local-path",
+    "minimum-feasible-nodes": "100",
+    "minimum-percentage-nodes-to-find": "5",
+    "node-selector": "volcano.sh/role:train",
+    "node-worker-threads": "20",
+    "percentage-nodes-to-find": "0",
+    "plugins-dir": "/plugins",
+    "priority-class": "true",
+    "resource-sync-timeout": "60s",
+    "resync-period": "0",
+    "schedule-period": "1s",
+    "scheduler-conf": "/volcano.scheduler/volcano-scheduler.conf",
+    "scheduler-sharding-mode": "none",
+    "scheduler-sharding-name": "volcano",
+}
+"""All flags of Volcano's scheduler, v1.15 and `master`."""
+
+CONTROLLERS_FLAGS = SHARED | {
+    "controllers": "*,-sharding-controller",
+    "enable-node-event-trigger": "true",
+    "inherit-owner-annotations": "true",
+    "max-requeue-num": "15",
+    "scheduler-configs": "volcano:volcano:0.0:0.6:false:2:100",
+    "shard-sync-period": "60s",
+    "sharding-configmap": "volcano-sharding-configmap",
+    "sharding-configmap-namespace": "volcano-system",
+    "worker-threads": "3",
+    "worker-threads-for-cronjob": "3",
+    "worker-threads-for-gc": "1",
+    "worker-threads-for-podgroup": "5",
+    "worker-threads-for-queue": "5",
+}
+"""All flags of Volcano's controllers, v1.15, with those of the sharding controller."""

@@ -1,0 +1,246 @@
+"""Which configuration is in force: that of the manifests, of a flag, or of the scheduler that runs in the cluster.
+
+A scheduler says on the Lease that it leads by where its configuration is from, and the hash of the text
+(`kube.leases`). Where none says so (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
+manifests of volsched and of Volcano bring. What is found is said, and so is what is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import click
+
+from volsched import registry
+from volsched.cli.flags import check_configmap, together
+from volsched.cli.output import refuse, say
+from volsched.cli.sources import ask
+from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, find_in_data
+from volsched.model import api
+from volsched.model.errors import ConfigError
+from volsched.scheduler import Profile
+from volsched.simulation.documents import InputError, read_text
+from volsched.simulation.manifests import Inventory
+
+WELL_KNOWN: Final = ("volsched-config", "volcano-scheduler-configmap")
+"""ConfigMaps that the manifests of volsched and of Volcano bring, the likelier one first."""
+
+HOME: Final = ("volsched-system", "volcano-system")
+"""Where they bring them."""
+
+WAY_OUT: Final = "--config or --scheduler-configmap names one"
+
+OF_ALL: Final = """
+actions: "allocate"
+tiers:
+- plugins:
+  - name: capacity-card
+  - name: capacity-dra
+"""
+"""What is counted with where no configuration is known: the plugins whose quotas stand in objects, with defaults."""
+
+
+config_flags: Final = together(
+    click.option(
+        "--config",
+        metavar="FILE",
+        help="The scheduler configuration. Otherwise that of the scheduler that runs in the cluster, as its Lease "
+        "says; with manifests, a ConfigMap among them.",
+    ),
+    click.option(
+        "--scheduler-configmap",
+        default="",
+        metavar="NAMESPACE/NAME",
+        help="The scheduler configuration: a ConfigMap object of the cluster.",
+    ),
+)
+"""The flags that name a configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """A configuration with its plugins. ``origin``: where it is from, empty for none; ``doubt``: what is to be said.
+
+    ``names`` and ``default_queue`` are those of the scheduler that runs, empty when nothing is known of it.
+    """
+
+    profile: Profile
+    origin: str = ""
+    doubt: str = ""
+    names: tuple[str, ...] = ()
+    default_queue: str = ""
+    is_absent: bool = False
+    """Nothing in the cluster looks like the configuration of a scheduler."""
+
+    def arguments_of(self, plugin: str) -> Mapping[str, Any] | None:
+        """Return the arguments of a plugin; None when it is not configured."""
+        options = (option for tier in self.profile.configuration.tiers for option in tier)
+        return next((option.arguments for option in options if option.name == plugin), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A text, and what was found out about it; no text where there is none."""
+
+    text: str | None = None
+    origin: str = ""
+    doubt: str = ""
+    names: tuple[str, ...] = ()
+    default_queue: str = ""
+    is_absent: bool = False
+
+
+def check_flags(paths: Sequence[str], flags: Mapping[str, Any]) -> None:
+    """Raise click.UsageError for flags that contradict each other."""
+    if paths and flags["scheduler_configmap"]:
+        raise click.UsageError("--scheduler-configmap is an object of a cluster; with -f, give --config FILE")
+    if flags["config"] and flags["scheduler_configmap"]:
+        raise click.UsageError("--config and --scheduler-configmap exclude each other")
+    check_configmap(dict(flags))
+
+
+def configuration(inventory: Inventory | None, flags: Mapping[str, Any], *, is_optional: bool = False) -> InForce:
+    """Return the configuration that counts; ends when one that is named is not there, or when it does not hold.
+
+    Where it ``is_optional``, one of the cluster that does not hold is a doubt, and counts as none.
+    """
+    try:
+        found = _named(flags) or (_of_manifests(inventory) if inventory is not None else _of_cluster(flags))
+    except (InputError, ConfigError) as error:
+        refuse(error, f"ConfigMap/{flags['scheduler_configmap']}" if flags["scheduler_configmap"] else "")
+    try:
+        profile = registry.load_profile(OF_ALL if found.text is None else found.text)[0]
+    except ConfigError as error:
+        if is_optional and inventory is None and found.doubt:
+            return InForce(registry.load_profile(OF_ALL)[0], doubt=found.doubt)
+        if found.doubt:
+            say(found.doubt, "warning")
+        refuse(error, found.origin)
+    return InForce(profile, found.origin, found.doubt, found.names, found.default_queue, found.is_absent)
+
+
+def _named(flags: Mapping[str, Any]) -> _Found | None:
+    """Return the configuration that a flag names."""
+    if flags["config"]:
+        return _Found(read_text(flags["config"]), flags["config"])
+    if not flags["scheduler_configmap"]:
+        return None
+    namespace, name = flags["scheduler_configmap"].split("/")
+    found = next(iter(_config_maps(flags, name, namespace)), None)
+    if found is None:
+        raise ConfigError("", "there is no such object in the cluster")
+    return _Found(_text_of(found), _origin(found))
+
+
+def _of_manifests(inventory: Inventory) -> _Found:
+    chosen = inventory.chosen_configuration()
+    return _Found(chosen, inventory.configuration_source) if chosen is not None else _Found()
+
+
+# --- the scheduler that runs ----------------------------------------------------------------------------------------
+
+
+def _of_cluster(flags: Mapping[str, Any]) -> _Found:
+    """Return what the scheduler of this cluster has in force, as far as it can be found out."""
+    from volsched.kube.errors import ApiError  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
+
+    try:
+        said, doubt = _scheduler(flags)
+        if said is None:
+            return replace(_well_known(flags), doubt=doubt) if doubt else _well_known(flags)
+        found = _in_force(flags, said)
+    except ApiError as error:
+        return _Found(doubt=f"The scheduler's configuration cannot be read: {error.message}; {WAY_OUT}.")
+    words = " ".join(part for part in (doubt, found.doubt) if part)
+    return replace(found, doubt=words, names=said.names, default_queue=said.default_queue)
+
+
+def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return what the scheduler that was seen last says of itself, and a word where there are others; None for none."""
+    from volsched.kube import leases  # noqa: PLC0415 - as above
+
+    wanted = set(flags["scheduler_names"])
+    said = [leases.said_by(lease) for lease in ask(flags, [leases.LEASES]).objects]
+    meant = sorted((one for one in said if not wanted or wanted & set(one.names)), key=lambda one: one.renewed)
+    if not meant:
+        return None, ""
+    *others, last = meant
+    if not any((one.configuration, one.hash) != (last.configuration, last.hash) for one in others):
+        return last, ""
+    names = ", ".join(one.lease for one in others)
+    return last, f"There are other schedulers ({names}); shown is that of the Lease {last.lease}."
+
+
+def _in_force(flags: Mapping[str, Any], said: Any) -> _Found:
+    """Return the text that a scheduler has in force."""
+    from volsched.kube.config_source import text_hash  # noqa: PLC0415 - as above
+    from volsched.kube.leases import BUILT_IN  # noqa: PLC0415
+
+    if said.configuration == BUILT_IN:
+        texts = {text_hash(text): text for text in (DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE)}
+        if said.hash in texts:
+            return _Found(texts[said.hash], BUILT_IN)
+        return _Found(doubt=f"The built-in configuration of that scheduler is another version's; {WAY_OUT}.")
+    if said.config_map is None:
+        return _of_file(flags, said)
+    namespace, name = said.config_map
+    found = next(iter(_config_maps(flags, name, namespace)), None)
+    if found is None:
+        return _Found(doubt=f"ConfigMap/{namespace}/{name}, which the scheduler follows, is gone; {WAY_OUT}.")
+    text = _text_of(found)
+    if text_hash(text) == said.hash:
+        return _Found(text, _origin(found))
+    doubt = f"{_origin(found)} says something else than what is in force (hash {said.hash}): its Events say why."
+    return _Found(text, _origin(found), doubt)
+
+
+def _of_file(flags: Mapping[str, Any], said: Any) -> _Found:
+    """Return the ConfigMap that a scheduler's file was most likely mounted from: one of the very text."""
+    from volsched.kube.config_source import text_hash  # noqa: PLC0415 - as above
+
+    for name in WELL_KNOWN:
+        for found in _config_maps(flags, name):
+            if any(text_hash(text) == said.hash for text in found.data.values()):
+                return _Found(next(t for t in found.data.values() if text_hash(t) == said.hash), _origin(found))
+    return _Found(
+        doubt=f"The scheduler reads its configuration from the file {said.configuration}, and no ConfigMap "
+        f"{' or '.join(WELL_KNOWN)} has that text; {WAY_OUT}."
+    )
+
+
+def _well_known(flags: Mapping[str, Any]) -> _Found:
+    """Return the ConfigMap that our manifests or Volcano's bring, where no Lease says what is in force."""
+    for name in WELL_KNOWN:
+        listed = sorted(_config_maps(flags, name), key=lambda found: (_rank(found), found.key))
+        for found in listed:
+            if find_in_data(found.data) is not None:
+                doubt = f"No Lease says which configuration is in force; counted with {_origin(found)}."
+                return _Found(_text_of(found), _origin(found), doubt)
+    looked = "neither a Lease of a volsched scheduler nor a ConfigMap " + " or ".join(WELL_KNOWN)
+    return _Found(doubt=f"No scheduler configuration was found in the cluster ({looked}); {WAY_OUT}.", is_absent=True)
+
+
+def _rank(found: api.ConfigMap) -> int:
+    namespace = found.metadata.namespace
+    return HOME.index(namespace) if namespace in HOME else len(HOME)
+
+
+def _config_maps(flags: Mapping[str, Any], name: str, namespace: str = "") -> list[api.ConfigMap]:
+    from volsched.kube.resources import Resource  # noqa: PLC0415 - as above
+
+    selector = f"metadata.name={name}"
+    resource = Resource("ConfigMap", "v1", "configmaps", api.ConfigMap, namespace=namespace, field_selector=selector)
+    return [found for found in ask(flags, [resource]).objects if isinstance(found, api.ConfigMap)]
+
+
+def _text_of(found: api.ConfigMap) -> str:
+    key = find_in_data(found.data)
+    if key is None:
+        raise ConfigError("data", "no key holds a scheduler configuration")
+    return found.data[key]
+
+
+def _origin(found: api.ConfigMap) -> str:
+    return f"ConfigMap/{found.key}"

@@ -1,0 +1,128 @@
+"""One look at queues and quotas: the accounts that the plugins in force make of everything that there is.
+
+It is the opening of a session, with the mirror, plugins and accounts of `volsched run` as they are after a restart.
+Nothing is decided, and nothing written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from plugins.capacity_card.usage import cards_of_cluster
+from volsched.cache.mirror import Mirror, MirrorSettings
+from volsched.cli.in_force import InForce
+from volsched.cli.output import say
+from volsched.cli.sources import read_cluster
+from volsched.framework.configuration import PluginOption
+from volsched.framework.plugin import Plugin
+from volsched.framework.session import Session
+from volsched.framework.usage import CardUse, QuotaTable, Usage, unlimited_usage
+from volsched.model import api
+from volsched.model.changes import Change, Put
+from volsched.model.plan import Step
+from volsched.scheduler import Profile, Scheduler
+from volsched.simulation.manifests import Inventory
+from volsched.simulation.runner import SCHEDULER_NAMES
+from volsched.simulation.world import World
+
+KINDS: Final = ("Node", "Queue", "PodGroup", "Pod")
+"""What every account is made from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen. ``is_limited``: a plugin in force keeps quotas of queues; ``tables`` are those of other quotas."""
+
+    usage: Usage
+    cards: Mapping[str, CardUse]
+    tables: Sequence[QuotaTable]
+    is_limited: bool
+    objects: Sequence[api.ApiObject]
+
+
+class _Witness:
+    """A plugin that says nothing and asks the others what there is to show, once they have their accounts."""
+
+    name = "look"
+
+    def __init__(self) -> None:
+        self.usages: list[Usage] = []
+        self.tables: list[QuotaTable] = []
+
+    def on_session_open(self, session: Session) -> None:
+        self.usages = [usage() for usage in session.queue_usages]
+        self.tables = [table() for table in session.quota_tables]
+
+
+class _Nothing:
+    """Takes steps and does none of them."""
+
+    def execute(self, steps: Sequence[Step]) -> None:
+        pass
+
+
+class _Clock:
+    """The time of this machine."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def elapsed(self) -> float:
+        return time.perf_counter()
+
+    def cpu(self) -> float:
+        return 0.0  # nothing is decided, so nothing is over a budget
+
+
+def look(inventory: Inventory | None, in_force: InForce, flags: Mapping[str, Any]) -> Look:
+    """Look at manifests, or at the cluster that the flags name."""
+    names = tuple(dict.fromkeys(flags["scheduler_names"])) or in_force.names or SCHEDULER_NAMES
+    queue = flags["default_queue"] or in_force.default_queue or "default"
+    changes = _of_cluster(flags, in_force) if inventory is None else World(inventory, names).begin()
+    mirror = Mirror(MirrorSettings(names, queue, plain_pods=inventory is None))
+    witness = _open(mirror, in_force, changes)
+    _say_problems(mirror)
+    usage = witness.usages[0] if witness.usages else unlimited_usage(mirror.cluster)
+    cards = usage.cards if usage.by_card else cards_of_cluster(mirror.cluster)
+    objects = inventory.objects if inventory is not None else _objects(changes)
+    return Look(usage, cards, witness.tables, bool(witness.usages), objects)
+
+
+def keeps_tables(in_force: InForce) -> bool:
+    """Say whether any plugin in force keeps quotas of another kind than those of queues by resource or card."""
+    return bool(_open(Mirror(), in_force, ()).tables)
+
+
+def _open(mirror: Mirror, in_force: InForce, changes: Iterable[Change]) -> _Witness:
+    """Open a session on what is there, with the plugins in force and nobody who acts."""
+    witness = _Witness()
+    plugins: tuple[tuple[tuple[PluginOption, Plugin], ...], ...] = in_force.profile.plugins
+    profile = Profile(in_force.profile.configuration, (), (*plugins, ((PluginOption(witness.name), witness),)))
+    scheduler = Scheduler(mirror, profile, _Nothing(), _Clock())
+    mirror.apply(changes)
+    scheduler.cycle()
+    return witness
+
+
+def kinds_of(in_force: InForce) -> tuple[str, ...]:
+    """Return the kinds that the accounts of these plugins are made from, in the order in which they are read."""
+    plugins = (plugin for tier in in_force.profile.plugins for _, plugin in tier)
+    more = (kind for plugin in plugins for kind in getattr(plugin, "COUNTED_FROM", ()))
+    return tuple(dict.fromkeys((*KINDS[:-1], *more, KINDS[-1])))
+
+
+def _of_cluster(flags: Mapping[str, Any], in_force: InForce) -> list[Change]:
+    return read_cluster(flags, kinds_of(in_force))
+
+
+def _objects(changes: Iterable[Change]) -> list[api.ApiObject]:
+    return [change.object for change in changes if isinstance(change, Put)]
+
+
+def _say_problems(mirror: Mirror) -> None:
+    for problem in mirror.problems:
+        where = "/".join(part for part in (problem.kind, problem.namespace, problem.name) if part)
+        say(f"{where}: {problem.field}: {problem.message}", "warning")

@@ -1,0 +1,48 @@
+"""Tables of quotas that plugins keep (`framework.usage.QuotaTable`), for people and for programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from volsched.framework.usage import QuotaRow, QuotaTable, Value
+from volsched.simulation.table import section
+
+_ALL: Final = "all"
+"""What stands for all of them together in a row of sums."""
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def by_name(tables: Sequence[QuotaTable]) -> dict[str, Any]:
+    """Return the rows of each table, as objects, by its name; null for what is not limited, and for all together."""
+    return {table.name: [_object(table, row) for row in table.rows] for table in tables}
+
+
+def sections(tables: Sequence[QuotaTable], width: int, queue: str | None = None) -> Iterator[str]:
+    """Yield the lines of each table that has rows; of one queue those alone that are about queues."""
+    for table in tables:
+        if queue is None:
+            yield from section(table.title, _rows(table, table.rows), width)
+        elif table.about[0] == "queue":
+            yield from section(table.title, _rows(table, [row for row in table.rows if row.about[0] == queue]), width)
+
+
+def _object(table: QuotaTable, row: QuotaRow) -> dict[str, Value]:
+    said = {name: row.figures[name] for name in table.figures if name in row.figures}
+    return {**dict(zip(table.about, row.about, strict=True)), **said}
+
+
+def _rows(table: QuotaTable, rows: Sequence[QuotaRow]) -> Iterator[Sequence[str]]:
+    figures = [name for name in table.figures if any(row.figures.get(name) is not None for row in rows)]
+    yield [_heading(name) for name in (*table.about, *figures)]
+    for row in rows:
+        yield [*(_said(value, _ALL) for value in row.about), *(_said(row.figures.get(name), "-") for name in figures)]
+
+
+def _said(value: Value, otherwise: str) -> str:
+    return otherwise if value is None else str(value)
+
+
+def _heading(name: str) -> str:
+    return _HUMP.sub(" ", name).upper()

@@ -1,0 +1,63 @@
+"""Why a Volcano Job waits, in the words of its PodGroup, on the Job itself.
+
+A Job has no pods before its PodGroup is admitted, so the Job is where its user looks. Of an entry of a Job's
+`status.conditions` Volcano's schema keeps `status`, which is any text, and `lastTransitionTime`; the API server drops
+whatever else there is. Its controllers write phases there, its tools print what they find, nobody decides by it. So the
+condition is the entry `PodGroupPending`, as the reason of the Event that Volcano's own controllers write, and the words
+are in `status.state.reason` and `status.state.message`, which it keeps, too. All of it goes when the wait is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from volsched.controllers.writes import JOB
+from volsched.model import api
+from volsched.model.plan import Tell
+from volsched.model.verdict import truncated
+
+POD_GROUP_PENDING: Final = "PodGroupPending"
+
+_UNSCHEDULABLE: Final = "Unschedulable"
+
+
+class Wait(NamedTuple):
+    """Why a Job waits; both are empty for one that does not."""
+
+    reason: str = ""
+    message: str = ""
+
+
+NO_WAIT: Final = Wait()
+
+
+def unschedulable(group: api.PodGroup) -> tuple[api.Condition, ...]:
+    """Return the condition by which a PodGroup says why it waits, if it does."""
+    return tuple(c for c in group.status.conditions if c.type == _UNSCHEDULABLE and c.status == "True")
+
+
+def wait_of(group: api.PodGroup | None) -> Wait:
+    """Return why a Job waits, as its PodGroup says it."""
+    if group is None:
+        return NO_WAIT
+    found = next(iter(unschedulable(group)), None)
+    return Wait(found.reason, truncated(f'PodGroup "{group.key}" waits: {found.message}')) if found else NO_WAIT
+
+
+def about_wait(job: api.Job, wait: Wait) -> Tell:
+    """Return the Event that says on a Job why it waits."""
+    meta = job.metadata
+    kind, version = JOB.name, JOB.group_version
+    return Tell(
+        kind, version, meta.namespace, meta.name, meta.uid, "Warning", POD_GROUP_PENDING, wait.message, "Reconciling"
+    )
+
+
+def with_wait(history: Sequence[Mapping[str, Any]], wait: Wait, stamp: str) -> list[Mapping[str, Any]]:
+    """Return a Job's conditions with the one that says that it waits, or without; it is last, and stays as it was."""
+    phases = [entry for entry in history if entry.get("status") != POD_GROUP_PENDING]
+    if wait == NO_WAIT:
+        return phases
+    known = [entry for entry in history if entry.get("status") == POD_GROUP_PENDING]
+    return [*phases, *(known[:1] or [{"status": POD_GROUP_PENDING, "lastTransitionTime": stamp}])]

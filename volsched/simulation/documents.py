@@ -1,0 +1,218 @@
+"""From files to documents: every text is taken apart into objects as they were written, with where they stand."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from volsched.model.errors import VolschedError, shortened
+
+STANDARD_INPUT: Final = "standard input"
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class InputProblem:
+    """What is wrong with the input: where it stands, which object and field, and what to do about it."""
+
+    source: str
+    place: str
+    subject: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.source, self.place, self.subject, self.field, self.message) if part)
+
+
+class InputError(VolschedError):
+    """The input cannot be used; it has everything that is wrong."""
+
+    def __init__(self, problems: Iterable[InputProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object as it was read.
+
+    ``place`` says where in the file it stands. ``among_others``: the file was found in a folder, where not all that is
+    YAML need be an object.
+    """
+
+    source: str
+    place: str
+    raw: Mapping[str, Any]
+    among_others: bool = False
+
+    def problem(self, message: str, field: str = "", subject: str = "") -> InputProblem:
+        """Return a problem of this document."""
+        return InputProblem(self.source, self.place, subject, field, message)
+
+
+class Text(NamedTuple):
+    """What a file holds; ``in_folder`` when it was not named itself."""
+
+    source: str
+    text: str
+    in_folder: bool = False
+
+
+def read_documents(paths: Sequence[str]) -> list[Document]:
+    """Read every object of files, folders and ``-``, lists taken apart; InputError for what cannot be read."""
+    problems: list[InputProblem] = []
+    documents: list[Document] = []
+    for text in read_texts(paths):
+        try:
+            documents.extend(documents_in(text.source, text.text, in_folder=text.in_folder))
+        except InputError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise InputError(problems)
+    return documents
+
+
+def read_texts(paths: Sequence[str]) -> list[Text]:
+    """Read files, folders and ``-``; InputError for what cannot be read."""
+    problems: list[InputProblem] = []
+    texts = []
+    for path in paths:
+        for file in _files(path, problems):
+            try:
+                texts.append(Text(_source(file), read_text(file), file != path))
+            except InputError as error:
+                problems.extend(error.problems)
+    if problems:
+        raise InputError(problems)
+    return texts
+
+
+def documents_in(source: str, text: str, *, in_folder: bool = False) -> list[Document]:
+    """Return every object of one text; InputError when it is not YAML or JSON or holds something else."""
+    problems: list[InputProblem] = []
+    documents: list[Document] = []
+    try:
+        documents.extend(_objects(Text(source, text, in_folder), problems))
+    except Exception as error:  # the YAML reader fails in many ways on odd tags, characters and deep nesting
+        problems.append(_unreadable(source, error))
+    if problems:
+        raise InputError(problems)
+    return documents
+
+
+def read_text(path: str) -> str:
+    """Read one file, or standard input for ``-``; InputError when that fails."""
+    try:
+        if path == "-":
+            return sys.stdin.read()
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError([InputProblem(_source(path), "", "", "", _said(error))]) from error
+
+
+def _files(path: str, problems: list[InputProblem]) -> list[str]:
+    folder = Path(path)
+    if path == "-" or not folder.is_dir():
+        return [path]
+    found = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
+    if not found:
+        problems.append(InputProblem(path, "", "", "", f"the folder has no {', '.join(f'*{s}' for s in SUFFIXES)}"))
+    return [str(file) for file in found]
+
+
+def _source(path: str) -> str:
+    return STANDARD_INPUT if path == "-" else path
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file or folder"
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8 text"
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _unreadable(source: str, error: Exception) -> InputProblem:
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        said = f"is not YAML: {shortened(str(error.problem or error.context), 200)}"
+        return InputProblem(source, f"line {mark.line + 1}" if mark else "", "", "", said)
+    said = "nested too deeply" if isinstance(error, RecursionError) else shortened(str(error), 200)
+    return InputProblem(source, "", "", "", f"cannot be read: {said}")
+
+
+def _objects(text: Text, problems: list[InputProblem]) -> Iterator[Document]:
+    for number, raw in enumerate(_parsed(text.text), start=1):
+        place = f"document {number}"
+        if raw is None:
+            continue
+        if text.in_folder and _is_json_patch(raw):
+            yield Document(text.source, place, {}, among_others=True)
+            continue
+        if not isinstance(raw, Mapping):
+            problems.append(InputProblem(text.source, place, "", "", "is no object: it must be a mapping with a kind"))
+            continue
+        yield from _unlisted(Document(text.source, place, raw, text.in_folder), problems)
+
+
+def _is_json_patch(raw: Any) -> bool:
+    """Whether this is what a kustomization keeps beside its manifests: a list of operations (RFC 6902)."""
+    return isinstance(raw, list) and all(isinstance(item, Mapping) and {"op", "path"} <= item.keys() for item in raw)
+
+
+def _unlisted(document: Document, problems: list[InputProblem]) -> Iterator[Document]:
+    """Yield the document, or what is in it when it is a list."""
+    raw = document.raw
+    kind, items = raw.get("kind"), raw.get("items")
+    if not (isinstance(kind, str) and kind.endswith("List") and ("items" in raw or kind == "List")):
+        yield document
+        return
+    if not isinstance(items or [], list):
+        problems.append(document.problem("must be a list", "items", kind))
+        return
+    for number, item in enumerate(items or (), start=1):
+        inner = Document(document.source, f"{document.place}, item {number}", item)
+        if not isinstance(item, Mapping):
+            problems.append(inner.problem("is no object: it must be a mapping with a kind"))
+            continue
+        if "kind" not in item and kind != "List":
+            whole = {"apiVersion": raw.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
+            inner = Document(inner.source, inner.place, whole)
+        yield from _unlisted(inner, problems)
+
+
+def _parsed(text: str) -> Iterable[Any]:
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return [json.loads(text)]
+        except json.JSONDecodeError:
+            pass  # several documents, or YAML in its flow style
+    return yaml.load_all(text, Loader=_Loader)
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever of two there is
+    """YAML as the API server's clients read it: a time stays a text, and no key is said twice."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
+        first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+        """Refuse a key that is said twice, of which one would be lost."""
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"key {shortened(key.value, 60)} is said twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)

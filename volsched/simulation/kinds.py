@@ -1,0 +1,223 @@
+"""Which objects of an input have a part in it: those that are read, those that are left out, and slips of the pen.
+
+Teams keep all their manifests in one folder. What decides nothing about where pods go is left out and counted; what
+cannot be told from a misspelt object that would have decided something is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from itertools import chain, islice
+from pathlib import PurePath
+from typing import Any, Final, TypeAlias
+
+from volsched.framework.arguments import hint, nearest
+from volsched.framework.validation import UNKNOWN_KIND, Fault
+from volsched.model import api, dra
+from volsched.model.errors import shortened
+from volsched.simulation import at_max
+from volsched.simulation.documents import Document
+from volsched.validation.fields import schemas
+
+_OF_VOLCANO: Final = frozenset(
+    {"ColocationConfiguration", "Command", "HyperNode", "JobFlow", "JobTemplate", "NodeShard", "Numatopology"}
+)
+"""Kinds of Volcano's that are none of the scheduler's business, or that volsched does not know (see docs/cli.md)."""
+
+_REMOVED: Final = {
+    "extensions": frozenset({"Ingress", "NetworkPolicy", "PodSecurityPolicy"}),
+    "policy": frozenset({"PodSecurityPolicy"}),
+}
+"""Kinds of Kubernetes that are still in folders and that its API server knows no more."""
+
+_MAKES_PODS: Final = frozenset({"JobFlow", "ReplicationController"})
+"""Kinds of Kubernetes and Volcano that make pods, or what makes them, and are not played."""
+
+_LIKE: Final = 0.8
+"""How alike two names of groups have to be for one to be a slip of the pen."""
+
+_MOST_PARTS: Final = 10_000
+"""Parts of an object that are searched for containers."""
+
+_MOST_FILES: Final = 5
+"""Files without objects that are named."""
+
+
+class Why(StrEnum):
+    """Why an object is left out."""
+
+    NO_PART = "no part in scheduling"
+    AT_MAX = "played by `simulate --at-max`"
+    FOREIGN = "of other groups, not known here"
+    FOREIGN_PODS = "not known here; their pods are missing"
+    NO_OBJECT = "no objects"
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """What was left out: how many objects of each kind, and the files that hold none."""
+
+    counts: dict[Why, dict[str, int]] = field(default_factory=dict)
+
+    def add(self, why: Why, document: Document) -> None:
+        """Count a document."""
+        what = PurePath(document.source).name if why is Why.NO_OBJECT else _label(document.raw)
+        counted = self.counts.setdefault(why, {})
+        counted[what] = counted.get(what, 0) + 1
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether pods are missing that nobody has decided to leave out."""
+        return Why.FOREIGN_PODS in self.counts
+
+    def __str__(self) -> str:
+        return "left out: " + "; ".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        for why in Why:
+            counted = self.counts.get(why)
+            if counted and why is Why.NO_OBJECT:
+                more = f" and {len(counted) - _MOST_FILES} more" if len(counted) > _MOST_FILES else ""
+                yield f"{', '.join(sorted(counted)[:_MOST_FILES])}{more} ({why})"
+            elif counted:
+                yield f"{', '.join(f'{number} {kind}' for kind, number in sorted(counted.items()))} ({why})"
+
+
+Judgement: TypeAlias = Fault | Why | None
+"""A slip of the pen, a reason to leave an object out, or neither: it is read."""
+
+
+def judged(document: Document, *, plays_at_max: bool = False) -> Judgement:
+    """Say what becomes of a document, as far as its kind decides that."""
+    raw = document.raw
+    version, kind = raw.get("apiVersion"), raw.get("kind")
+    if not isinstance(kind, str) or not kind:
+        return Why.NO_OBJECT if document.among_others and not _lacks_its_kind(raw) else _without_kind(raw)
+    if not isinstance(version, str) or not version:
+        return _without_version(kind, version)
+    if version in _VERSIONS.get(kind, ()):
+        return None
+    if (_group_of(version), kind) in at_max.KINDS:
+        return None if plays_at_max else Why.AT_MAX
+    return _not_read(version, kind, raw)
+
+
+def _not_read(version: str, kind: str, raw: Mapping[str, Any]) -> Judgement:
+    group = _group_of(version)
+    if group in _groups():
+        return _of_kubernetes(group, version, kind)
+    if group.endswith("volcano.sh"):
+        return _left_out(kind) if kind in _OF_VOLCANO else _not_understood(version, kind)
+    return _of_others(group, version, raw)
+
+
+def _versions() -> dict[str, tuple[str, ...]]:
+    versions: dict[str, tuple[str, ...]] = dict(dra.VERSIONS)
+    for version, kind in api.KINDS:
+        versions[kind] = (*versions.get(kind, ()), version)
+    return versions
+
+
+_VERSIONS: Final = _versions()
+
+
+def _lacks_its_kind(raw: Mapping[str, Any]) -> bool:
+    """Whether this was meant to be an object, or a configuration, and not something else that is written in YAML."""
+    metadata = raw.get("metadata")
+    is_named = isinstance(metadata, Mapping) and "name" in metadata
+    return (
+        is_named or raw.keys() >= {"apiVersion", "metadata"} or bool(raw.keys() & {"kind", "items", "actions", "tiers"})
+    )
+
+
+def _without_kind(raw: Mapping[str, Any]) -> Fault:
+    if "actions" in raw or "tiers" in raw:
+        said = "is missing; a scheduler configuration is given with --config, or inside a ConfigMap"
+        return Fault("kind", UNKNOWN_KIND, said)
+    return Fault("kind", UNKNOWN_KIND, "must be a text" if raw.get("kind") else "is missing")
+
+
+def _without_version(kind: str, version: object) -> Fault:
+    said = "must be a text" if version else "is missing"
+    versions = _VERSIONS.get(kind) or [name for name, kinds in schemas().kubernetes.items() if kind in kinds]
+    if not versions:
+        return _not_understood("", kind)
+    return Fault("apiVersion", UNKNOWN_KIND, f"{said}; {kind} is of {' or '.join(versions)}")
+
+
+def _of_kubernetes(group: str, version: str, kind: str) -> Judgement:
+    """Judge a kind of one of Kubernetes' own groups: all of them are known."""
+    if kind in _VERSIONS:
+        return _not_understood(version, kind)
+    if kind in _groups()[group] or kind in _REMOVED.get(group, ()):
+        return _left_out(kind)
+    return _not_understood(version, kind)
+
+
+def _left_out(kind: str) -> Why:
+    return Why.FOREIGN_PODS if kind in _MAKES_PODS else Why.NO_PART
+
+
+def _of_others(group: str, version: str, raw: Mapping[str, Any]) -> Judgement:
+    """Judge a kind of a group that is not known; every group that somebody else declares has a dot in its name."""
+    kind = str(raw["kind"])
+    groups = {_group_of(name) for name in _VERSIONS.get(kind, ())}
+    if "." not in group or nearest(group, groups, likeness=_LIKE) is not None:
+        return _not_understood(version, kind)
+    return Why.FOREIGN_PODS if _has_containers(raw.get("spec")) else Why.FOREIGN
+
+
+def _not_understood(version: str, kind: str) -> Fault:
+    versions = _VERSIONS.get(kind)
+    if versions is not None:
+        said = f"{kind} of {shortened(version, 80)} is not understood; it is of {' or '.join(versions)}"
+        return Fault("kind", UNKNOWN_KIND, said)
+    of = f" of {shortened(version, 80)}" if version else ""
+    return Fault("kind", UNKNOWN_KIND, f"{shortened(kind, 60)}{of} is not understood{hint(kind, _all_kinds())}")
+
+
+def _all_kinds() -> list[str]:
+    """Return the kinds that somebody may have meant, those that are read first."""
+    return [*_VERSIONS, *chain.from_iterable(schemas().kubernetes.values())]
+
+
+@cache
+def _groups() -> Mapping[str, frozenset[str]]:
+    """Return the kinds of each group of Kubernetes, whatever their version."""
+    found: dict[str, frozenset[str]] = dict(_REMOVED)
+    for version, kinds in schemas().kubernetes.items():
+        group = _group_of(version)
+        found[group] = found.get(group, frozenset()).union(kinds)
+    return found
+
+
+def _group_of(version: str) -> str:
+    return version.rpartition("/")[0]
+
+
+def _label(raw: Mapping[str, Any]) -> str:
+    """Return a kind as it is counted: with its group, as kubectl takes it, when that is not one of Kubernetes' own."""
+    kind, group = shortened(str(raw.get("kind")), 60), _group_of(str(raw.get("apiVersion")))
+    return kind if group in _groups() else f"{kind}.{shortened(group, 80)}"
+
+
+def _has_containers(spec: Any) -> bool:
+    """Whether pods are described somewhere in an object, by all that is known of it."""
+    return any("containers" in part for part in islice(_mappings(spec), _MOST_PARTS))
+
+
+def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, Mapping):
+            yield part
+            left.extend(part.values())
+        elif isinstance(part, list | tuple):
+            left.extend(part)
