@@ -217,12 +217,13 @@ def a_waiting_group(view: JobView, message: str = SEED, phase: str = "Pending", 
 
 def after(view: JobView, outcome: Outcome) -> JobView:
     """The Job once the API server has what was written."""
-    status = json.loads(json.dumps(view.raw.get("status") or {}))
+    status = dict(view.status)
     for field, value in status_of(outcome).items():
         known = status.get(field)
         merged = {**known, **value} if field == "state" and isinstance(known, dict) else value
         status[field] = {k: v for k, v in merged.items() if v is not None} if isinstance(merged, dict) else merged
-    return job_view({**view.raw, "status": status}, ("volsched",), "default")
+    job = msgspec.structs.replace(view.job, status=api.convert(status, api.JobStatus))
+    return dataclasses.replace(view, job=job, status=status)
 
 
 def told_of(outcome: Outcome) -> list[tuple[str, str, str]]:
@@ -232,14 +233,14 @@ def told_of(outcome: Outcome) -> list[tuple[str, str, str]]:
 def test_a_job_says_why_its_podgroup_waits_once_for_each_change_and_no_longer_when_it_is_over() -> None:
     new = a_job(a_task("worker", 5))
     view = after(new, reconcile(new, a_waiting_group(new, ""), NOW))
-    assert [c["status"] for c in view.raw["status"]["conditions"]] == ["Pending"]
+    assert [c["status"] for c in view.status["conditions"]] == ["Pending"]
 
     first = reconcile(view, a_waiting_group(view), NOW)
     assert told_of(first) == [("Warning", "PodGroupPending", SAYS)]
     view = after(view, first)
-    state = view.raw["status"]["state"]
+    state = view.status["state"]
     assert (state["phase"], state["reason"], state["message"]) == ("Pending", "NotAdmitted", SAYS)
-    assert [c["status"] for c in view.raw["status"]["conditions"]] == ["Pending", "PodGroupPending"]
+    assert [c["status"] for c in view.status["conditions"]] == ["Pending", "PodGroupPending"]
 
     again = reconcile(view, a_waiting_group(view), NOW + 60)
     assert (again.tells, status_of(again)) == ([], {})
@@ -247,21 +248,21 @@ def test_a_job_says_why_its_podgroup_waits_once_for_each_change_and_no_longer_wh
     other = reconcile(view, a_waiting_group(view, "queue is closed"), NOW + 90)
     assert told_of(other) == [("Warning", "PodGroupPending", f'PodGroup "ns/{GROUP}" waits: queue is closed')]
     before, view = view, after(view, other)
-    assert view.raw["status"]["conditions"] == before.raw["status"]["conditions"]
+    assert view.status["conditions"] == before.status["conditions"]
 
     over = reconcile(view, a_waiting_group(view, "", phase="Inqueue"), NOW + 120)
     assert told_of(over) == []
     view = after(view, over)
-    assert view.raw["status"]["state"].keys() == {"phase", "lastTransitionTime"}
-    assert [c["status"] for c in view.raw["status"]["conditions"]] == ["Pending"]
+    assert view.status["state"].keys() == {"phase", "lastTransitionTime"}
+    assert [c["status"] for c in view.status["conditions"]] == ["Pending"]
 
 
 def test_a_job_whose_status_lost_all_but_the_fields_of_volcanos_schema_is_not_told_again() -> None:
     new = a_job(a_task("worker", 5))
     view = after(new, reconcile(new, a_waiting_group(new), NOW))
-    kept = [{key: c[key] for key in ("status", "lastTransitionTime")} for c in view.raw["status"]["conditions"]]
+    kept = [{key: c[key] for key in ("status", "lastTransitionTime")} for c in view.status["conditions"]]
 
-    assert kept == view.raw["status"]["conditions"]
+    assert kept == view.status["conditions"]
     assert reconcile(view, a_waiting_group(view), NOW + 1).tells == []
 
 

@@ -11,12 +11,12 @@ from typing import Final
 
 from volsched.controllers.job_controller import COMMANDS
 from volsched.controllers.objects import Command
-from volsched.controllers.owners import group_of
 from volsched.controllers.queues import STATE_AFTER
 from volsched.controllers.store import Store
 from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
 from volsched.model import api
 from volsched.model.errors import shortened
+from volsched.model.owners import group_of
 from volsched.model.plan import Tell
 
 _ACTIONS: Final[Mapping[Kind, Collection[str]]] = {JOB: COMMANDS, QUEUE: STATE_AFTER}

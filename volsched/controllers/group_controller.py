@@ -11,10 +11,10 @@ from volsched.cache.reading import GROUP_NAME
 from volsched.controllers import grouping
 from volsched.controllers.job_controller import group_body
 from volsched.controllers.objects import WORKLOADS
-from volsched.controllers.owners import Owner, named_by
 from volsched.controllers.store import OwnerView, PodView, Store
 from volsched.controllers.writes import GROUP, POD, Create, Delete, Patch, Write
 from volsched.model import api
+from volsched.model.owners import Owner, controller_of
 from volsched.model.plan import Tell
 
 
@@ -69,10 +69,8 @@ def failed_group(store: Store, key: str, why: str) -> Iterator[Tell]:
 
 def _plain_owner(group: api.PodGroup) -> Owner | None:
     """Return for whose pods a PodGroup was made; None where it is no such PodGroup."""
-    controller = group.metadata.controller
-    if controller is None or group.metadata.name != f"podgroup-{controller.uid}":
-        return None
-    return named_by(group.metadata.namespace, controller)
+    owner = controller_of(group.metadata)
+    return owner if owner is not None and group.metadata.name == f"podgroup-{owner.uid}" else None
 
 
 def _needs_no_group(store: Store, owner: Owner) -> bool:

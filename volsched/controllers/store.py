@@ -14,18 +14,19 @@ from typing import Final, NamedTuple
 import msgspec
 
 from volsched.cache.reading import GROUP_NAME
-from volsched.controllers import grouping, owners
+from volsched.controllers import grouping
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, VOLCANO_PREFIX, Seed
 from volsched.controllers.job_controller import JobView, Surroundings
 from volsched.controllers.lifecycle import Loss, Member
 from volsched.controllers.objects import WORKLOADS, Workload
-from volsched.controllers.owners import Owner
+from volsched.controllers.owners import as_owner
 from volsched.controllers.queues import Books, Tree
 from volsched.controllers.roster import Roster, member_of
 from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.model import api
 from volsched.model.changes import Gone
+from volsched.model.owners import Owner, controller_of, group_of, named_by
 
 FINISHED: Final = ("Succeeded", "Failed")
 
@@ -67,7 +68,7 @@ class PodView:
     @property
     def whose(self) -> Owner:
         """The owner that it names."""
-        return owners.named_by(self.namespace, self.owner)
+        return named_by(self.namespace, self.owner)
 
     @property
     def is_alive(self) -> bool:
@@ -196,7 +197,7 @@ class Store:
     def _view(self, pod: api.Pod, known: PodView | None, version: int) -> PodView:
         meta = pod.metadata
         owner = grouping.group_owner(pod)
-        whose = owners.named_by(meta.namespace, owner)
+        whose = named_by(meta.namespace, owner)
         of_job = (whose.group, whose.kind) == _JOB
         group = meta.annotations.get(GROUP_NAME, "")
         plain = "" if of_job else grouping.plain_group_name(pod)
@@ -265,7 +266,7 @@ class Store:
     def _job_of(self, view: PodView) -> JobView | None:
         """Return the Volcano Job that has a pod, if there is just that one."""
         job = self.jobs.get(f"{view.namespace}/{view.owner.name}") if view.roster is not None else None
-        return job if job is not None and owners.as_owner(job.job) == view.whose else None
+        return job if job is not None and as_owner(job.job) == view.whose else None
 
     def roster_of(self, uid: str) -> Roster | None:
         """Return what counts a pod, if that is of a Volcano Job."""
@@ -310,9 +311,9 @@ class Store:
         self._dirty_job_with(group)
 
     def _dirty_job_with(self, group: api.PodGroup) -> None:
-        controller = group.metadata.controller
-        if controller is not None and _is_of_job(group):
-            self.dirty(Key(JOB.name, f"{group.metadata.namespace}/{controller.name}"))
+        owner = controller_of(group.metadata)
+        if owner is not None and _is_of_job(group):
+            self.dirty(Key(JOB.name, f"{owner.namespace}/{owner.name}"))
 
     def queue_for(self, namespace: str, queue: str) -> str:
         """Return the queue of a new PodGroup, with what its namespace says about that."""
@@ -329,13 +330,13 @@ class Store:
             for key, value in meta.annotations.items()
             if key.startswith(VOLCANO_PREFIX) or key == GROUP_MIN_MEMBER
         }
-        view, owner = OwnerView(kept or _NO_ANNOTATIONS, found.spec.replicas == 0), owners.as_owner(found)
+        view, owner = OwnerView(kept or _NO_ANNOTATIONS, found.spec.replicas == 0), as_owner(found)
         if self.owners.get(owner) != view:
             self.owners[owner] = view
             self.dirty(Key(GROUP.name, f"{meta.namespace}/podgroup-{meta.uid}"))
 
     def _drop_owner(self, gone: Gone) -> None:
-        group = next((owners.group_of(version) for version, kind in WORKLOADS.values() if kind == gone.kind), "")
+        group = next((group_of(version) for version, kind in WORKLOADS.values() if kind == gone.kind), "")
         self.owners.pop(Owner(gone.namespace, group, gone.kind, gone.name, gone.uid), None)
         self.dirty(Key(GROUP.name, f"{gone.namespace}/podgroup-{gone.uid}"))
 
@@ -392,22 +393,22 @@ class Store:
 
     def around(self, view: JobView) -> Surroundings:
         """Return what belongs to a Volcano Job."""
-        owner, meta = owners.as_owner(view.job), view.job.metadata
+        owner, meta = as_owner(view.job), view.job.metadata
         group = self.groups.get(f"{meta.namespace}/{meta.name}-{meta.uid}")
-        if group is not None and not owners.is_controlled_by(group, owner):
+        if group is not None and controller_of(group.metadata) != owner:
             group = None
         queue = self.queue_for(meta.namespace, view.job.spec.queue)
         return Surroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue)
 
 
-_JOB: Final = (owners.group_of(JOB.group_version), JOB.name)
+_JOB: Final = (group_of(JOB.group_version), JOB.name)
 _NO_SEED: Final = Seed()
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 def _is_of_job(group: api.PodGroup) -> bool:
-    controller = group.metadata.controller
-    return controller is not None and (owners.group_of(controller.api_version), controller.kind) == _JOB
+    owner = controller_of(group.metadata)
+    return owner is not None and (owner.group, owner.kind) == _JOB
 
 
 def _standing(group: api.PodGroup) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from volsched.kube.client import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.fence import Fence
 from volsched.model import api
+from volsched.model.owners import Owner, controller_of, named_by
 from volsched.operator import ssh_keys
 
 WRITE_TIMEOUT_SECONDS: Final = 10.0
@@ -33,7 +34,7 @@ class Writer:
     def __init__(self, api: Api, fence: Fence) -> None:
         self._api = api
         self._fence = fence
-        self._unsure: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self._unsure: OrderedDict[tuple[str, Owner], None] = OrderedDict()
 
     async def write(self, write: Create | Patch | Delete) -> bytes | None:
         """Carry a write out and return the object as it is now, empty when there is nothing new to see.
@@ -52,7 +53,7 @@ class Writer:
 
     async def _create(self, write: Create) -> bytes | None:
         path, body = _collection(write.kind, write.namespace), write.body
-        whose = _owners_in(body)
+        whose = _owners_in(write.namespace, body)
         try:
             if write.with_keys:
                 await self._send("POST", f"{path}?dryRun=All", write.kind, body)  # a pair costs time: only if it may be
@@ -70,18 +71,18 @@ class Writer:
             raise ElsewhereError(f"{_said(write)} has just gone; it is made anew")
         return answer
 
-    async def _make(self, write: Create, path: str, body: Body, whose: frozenset[str]) -> bytes:
+    async def _make(self, write: Create, path: str, body: Body, whose: frozenset[Owner]) -> bytes:
         """Create an object; remember of a Secret that it may have been made although the API server did not say so."""
         try:
             return await self._send("POST", path, write.kind, body)
         except ApiError as error:
             if write.kind is SECRET and error.may_have_happened:
-                self._unsure.update(dict.fromkeys((write.namespace, write.name, uid) for uid in whose))
+                self._unsure.update(dict.fromkeys((write.name, owner) for owner in whose))
                 while len(self._unsure) > _MOST_UNSURE:
                     self._unsure.popitem(last=False)
             raise
 
-    async def _look_whose(self, write: Create, whose: frozenset[str]) -> None:
+    async def _look_whose(self, write: Create, whose: frozenset[Owner]) -> None:
         """Raise ElsewhereError when what is there under a name is not its owner's own, or is about to go.
 
         Keys may not be read: the ConfigMap of their name tells, which is made right after them. Without it they are the
@@ -95,17 +96,17 @@ class Writer:
                 self._look_whose_keys(write, whose)
         if found is None:
             return
-        owner = found.controller
+        owner = controller_of(found)
         if owner is None:
             raise ElsewhereError(f"{_said(write)} is there already, made by somebody else; {_RENAME}")
-        if owner.uid not in whose:
+        if owner not in whose:
             said = f'{owner.kind} "{owner.name}" of uid {owner.uid}'
             raise ElsewhereError(f"{_said(write)} belongs to {said}; it is waited for until it is gone")
         if found.deletion_timestamp is not None:
             raise ElsewhereError(f"{_said(write)} is being deleted; it is waited for until it is gone")
 
-    def _look_whose_keys(self, write: Create, whose: frozenset[str]) -> None:
-        if any((write.namespace, write.name, uid) in self._unsure for uid in whose):
+    def _look_whose_keys(self, write: Create, whose: frozenset[Owner]) -> None:
+        if any((write.name, owner) in self._unsure for owner in whose):
             return
         if time.time() < write.garbage_until:
             raise ElsewhereError(f"{_said(write)} is there already, maybe of an earlier Job; it is waited for")
@@ -160,8 +161,9 @@ class Writer:
         )
 
 
-def _owners_in(body: Body) -> frozenset[str]:
-    return frozenset(reference["uid"] for reference in body.get("metadata", {}).get("ownerReferences", ()))
+def _owners_in(namespace: str, body: Body) -> frozenset[Owner]:
+    references = body.get("metadata", {}).get("ownerReferences", ())
+    return frozenset(named_by(namespace, msgspec.convert(reference, api.OwnerReference)) for reference in references)
 
 
 def _said(write: Create) -> str:

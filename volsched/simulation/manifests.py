@@ -207,6 +207,12 @@ def completed(found: Object) -> Object:
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))
 
 
+def says_uid(found: api.ApiObject) -> bool:
+    """Whether the uid of a completed object stood in the input."""
+    meta = found.metadata
+    return meta.uid != derived_uid(kind_of(found), meta.namespace, meta.name)
+
+
 def derived_uid(kind: str, namespace: str, name: str) -> str:
     """Return the uid of an object that says none: the same in every run."""
     return str(uuid.uuid5(_UID_SPACE, f"{kind}/{namespace}/{name}"))
