@@ -241,10 +241,10 @@ def test_a_pod_that_changes_its_owner_belongs_to_the_new_one_alone() -> None:
 
     cluster.put(a_pod("web-0"))
 
-    assert cluster.store.family(KEY) == []
+    assert list(cluster.store.family(KEY)) == []
     assert len(cluster.store.family("ns/podgroup-uid-web-0")) == 1
     cluster.store.gone(Gone("Pod", "ns", "web-0", "uid-web-0"))
-    assert cluster.store.family("ns/podgroup-uid-web-0") == []
+    assert list(cluster.store.family("ns/podgroup-uid-web-0")) == []
 
 
 def test_equal_pods_share_what_is_kept_of_them() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -209,3 +210,17 @@ async def test_a_fault_ends_the_pauses_that_failures_began() -> None:
 
     assert rig.queue._backoffs == {}
     rig.queue.clear()
+
+
+async def test_work_that_waits_for_nothing_lets_others_have_their_turn() -> None:
+    rig = Rig()
+    for number in range(100):
+        rig.queue.add(Key("PodGroup", f"ns/{number}"))
+    done = []
+
+    async with rig.workers(2):
+        while len(rig.seen) < 100:
+            await asyncio.sleep(0)
+            done.append(len(rig.seen))
+
+    assert max(after - before for before, after in pairwise(done)) <= 2

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from tests.controllers.cases import a_pod, reference
 from volsched.controllers import job_controller
 from volsched.controllers.job_controller import JobView, Outcome
 from volsched.controllers.writes import COMMAND, JOB, POD, QUEUE, Create, Delete, Patch, Write
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 from volsched.model import api
+from volsched.model.changes import Gone
 from volsched.model.plan import Tell
-from volsched.operator.engine import Engine
+from volsched.operator.engine import KEYS_AT_ONCE, Engine
 from volsched.operator.options import Options
 from volsched.operator.reading import job_view
 from volsched.operator.writer import Writer
@@ -58,7 +61,7 @@ def test_a_queue_that_is_gone_leaves_nothing_behind() -> None:
     async def story() -> None:
         writer = Taken()
         engine = Engine(Options(), writer, lambda _: None)
-        engine.begin()
+        await engine.begin()
         engine.see(QUEUE, True, queue("a"))
         await settled(engine)
         assert any(isinstance(write, Patch) and write.name == "a" for write in writer.writes)
@@ -74,16 +77,43 @@ def test_a_queue_that_is_gone_leaves_nothing_behind() -> None:
 def test_nor_does_one_that_went_while_nothing_was_written() -> None:
     async def story() -> None:
         engine = Engine(Options(), Taken(), lambda _: None)
-        engine.begin()
+        await engine.begin()
         engine.see(QUEUE, True, queue("a"))
         await settled(engine)
         engine.pause()
         engine.see(QUEUE, False, queue("a"))
-        engine.begin()
+        await engine.begin()
         await settled(engine)
         assert "a" not in engine._written_at
 
     asyncio.run(story())
+
+
+def test_what_is_known_is_looked_at_some_at_a_time_so_that_others_have_their_turn() -> None:
+    """A process that begins to write finds all pods of the cluster, and goes on hearing of changes meanwhile."""
+    pods = 3 * KEYS_AT_ONCE
+
+    async def story() -> tuple[list[int], set[str]]:
+        engine = Engine(Options(), Taken(), lambda _: None)
+        for number in range(pods):
+            engine.store.put(a_pod(f"p{number}", owner=reference("ReplicaSet", "web")))
+        seen = []
+
+        async def watch() -> None:
+            while True:
+                seen.append(engine.queue.depth().total())
+                engine.store.gone(Gone("Pod", "ns", f"p{pods - len(seen)}", f"uid-p{pods - len(seen)}"))
+                await asyncio.sleep(0)
+
+        watching = asyncio.create_task(watch())
+        await engine.begin()
+        watching.cancel()
+        return [*seen, engine.queue.depth().total()], {key.name for key in engine.queue._waiting["Pod"]}
+
+    depths, known = asyncio.run(story())
+
+    assert max(after - before for before, after in pairwise(depths)) <= KEYS_AT_ONCE + 1
+    assert {f"uid-p{number}" for number in range(pods - len(depths))} <= known
 
 
 def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
@@ -91,7 +121,7 @@ def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
         writer = Taken()
         told: list[Tell] = []
         engine = Engine(Options(), writer, told.append)
-        engine.begin()
+        await engine.begin()
         engine.see(JOB, True, job("j", "1", unheard_of=[]))
         await settled(engine)
         assert [tell.name for tell in told] == ["j"]
@@ -116,7 +146,7 @@ def test_a_job_over_which_a_controller_fails_is_set_aside_and_told(monkeypatch: 
     async def story() -> None:
         writer, told = Taken(), []
         engine = Engine(Options(), writer, told.append)
-        engine.begin()
+        await engine.begin()
         worker = asyncio.create_task(engine.queue.worker())
         for name in ("odd", "even"):
             engine.see(JOB, True, job(name, "1"))
@@ -193,7 +223,7 @@ def test_others_have_their_turn_between_the_slices_of_a_large_job() -> None:
     async def story() -> None:
         writer = Taken()
         engine = Engine(Options(job_pods_at_once=10), writer, lambda _: None)
-        engine.begin()
+        await engine.begin()
         for raw in (large_job("large", 25), large_job("small", 2)):
             engine.see(JOB, True, raw)
             admitted(engine, raw["metadata"]["name"])
@@ -214,7 +244,7 @@ def test_the_first_pod_that_is_refused_stops_the_slice() -> None:
         writer = Taken()
         writer.refused = {f"large-w-{number}" for number in range(500)}
         engine = Engine(Options(workers=4), writer, lambda _: None)
-        engine.begin()
+        await engine.begin()
         engine.see(JOB, True, large_job("large", 500))
         admitted(engine, "large")
 
@@ -229,7 +259,7 @@ def test_the_first_pod_that_is_refused_stops_the_slice() -> None:
 def test_a_job_that_is_to_stay_for_ever_leaves_no_timer_when_it_is_gone() -> None:
     async def story() -> None:
         engine = Engine(Options(), Taken(), lambda _: None)
-        engine.begin()
+        await engine.begin()
         raw = job("j", "1")
         raw["spec"]["ttlSecondsAfterFinished"] = 2**31 - 1
         raw["status"] = {"state": {"phase": "Completed", "lastTransitionTime": "2099-01-01T00:00:00Z"}}
@@ -259,7 +289,7 @@ def carried_out(*commands: dict[str, Any], gone: bool = False) -> tuple[list[Wri
     async def story() -> list[Write]:
         writer = Taken()
         engine = Engine(Options(queue_command_namespaces=("ops",)), writer, told.append)
-        engine.begin()
+        await engine.begin()
         engine.see(QUEUE, True, queue("q"))
         engine.see(JOB, True, job("j", "1"))
         await settled(engine)
@@ -310,7 +340,7 @@ def test_a_pod_whose_podgroup_is_refused_says_so() -> None:
         writer, told = Taken(), list[Tell]()
         writer.refused = {"podgroup-uid-p"}
         engine = Engine(Options(), writer, told.append)
-        engine.begin()
+        await engine.begin()
         meta = {"name": "p", "namespace": "ns", "uid": "uid-p", "resourceVersion": "1"}
         engine.store.put(api.decode_as(api.Pod, {"metadata": meta}))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -26,8 +27,7 @@ def reconcile_group(store: Store, key: str) -> Iterator[Write]:
     is not known proves nothing, it may be a pod of a scheduler that others look after. What somebody else made under
     that name is left alone.
     """
-    group = store.groups.get(key)
-    pods = [pod for pod in store.family(key) if pod.is_alive]
+    group, whose = store.groups.get(key), None
     if group is not None:
         whose = _plain_owner(group)
         if whose is None:
@@ -36,11 +36,9 @@ def reconcile_group(store: Store, key: str) -> Iterator[Write]:
             meta = group.metadata
             yield Delete(GROUP, meta.namespace, meta.name, meta.uid)
             return
-        pods = [pod for pod in pods if pod.whose == whose]
-    pods = [pod for pod in pods if not _waits_for_owner(store, pod)]
-    if not pods:
+    first = next((pod for pod in _alive(store, key) if _counts(store, pod, whose)), None)
+    if first is None:
         return
-    first = min(pods, key=lambda pod: (pod.seen, pod.name))
     wanted = _wanted(store, first, store.owners.get(first.whose))
     if group is not None:
         yield from _update(group, wanted)
@@ -61,8 +59,7 @@ def reconcile_pod(store: Store, uid: str) -> Iterator[Write]:
 
 def failed_group(store: Store, key: str, why: str) -> Iterator[Tell]:
     """Yield the Event that says, on the first of its pods, why a PodGroup could not be written."""
-    waiting = [pod for pod in store.family(key) if pod.is_alive]
-    for pod in sorted(waiting, key=lambda pod: (pod.seen, pod.name))[:1]:
+    for pod in islice(_alive(store, key), 1):
         kind, version, message = POD.name, POD.group_version, f"the PodGroup of the pod could not be written: {why}"
         yield Tell(kind, version, pod.namespace, pod.name, pod.uid, "Warning", "FailedCreate", message, "Reconciling")
 
@@ -76,6 +73,20 @@ def _plain_owner(group: api.PodGroup) -> Owner | None:
 def _needs_no_group(store: Store, owner: Owner) -> bool:
     known = store.owners.get(owner)
     return store.tombstones.has(owner) or (known is not None and known.is_scaled_to_zero)
+
+
+MOST_LOOKED_AT: Final = 100
+"""Pods by which a PodGroup is made: those of one owner are alike, and there may be as many as in the whole cluster."""
+
+
+def _alive(store: Store, key: str) -> Iterator[PodView]:
+    """Yield the first pods of a PodGroup that wait or run."""
+    return islice((pod for pod in store.family(key) if pod.is_alive), MOST_LOOKED_AT)
+
+
+def _counts(store: Store, pod: PodView, whose: Owner | None) -> bool:
+    """Whether a PodGroup may be made for a pod, or, where it is somebody's (`whose`), is for that pod, too."""
+    return (whose is None or pod.whose == whose) and not _waits_for_owner(store, pod)
 
 
 def _waits_for_owner(store: Store, pod: PodView) -> bool:

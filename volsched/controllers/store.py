@@ -7,7 +7,7 @@ names the keys that it concerns; what is to be written about a key is asked of t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -165,12 +165,12 @@ class Store:
             self._drop_owner(gone)
 
     def everything(self) -> Iterator[Key]:
-        """Yield everything that may need a write, as when writing begins."""
-        yield from (Key(QUEUE.name, name) for name in self.queues)
-        yield from (Key(JOB.name, name) for name in self.jobs)
-        yield from {Key(GROUP.name, f"{pod.namespace}/{pod.plain}") for pod in self.pods.values() if pod.plain}
-        yield from (Key(GROUP.name, key) for key in self.groups)
-        yield from (Key(POD.name, uid) for uid, pod in self.pods.items() if not pod.group)
+        """Yield everything that may need a write, as when writing begins; what is known may change meanwhile."""
+        yield from (Key(QUEUE.name, name) for name in list(self.queues))
+        yield from (Key(JOB.name, name) for name in list(self.jobs))
+        yield from (Key(GROUP.name, key) for key in list(self._families))
+        yield from (Key(GROUP.name, key) for key in list(self.groups))
+        yield from (Key(POD.name, pod.uid) for pod in list(self.pods.values()) if not pod.group)
 
     def waiting(self) -> int:
         """Return how many pods have no PodGroup yet."""
@@ -273,9 +273,9 @@ class Store:
         view = self.pods.get(uid)
         return view.roster if view is not None else None
 
-    def family(self, key: str) -> list[PodView]:
-        """Return the pods that have this PodGroup by the owner that they name."""
-        return list(self._families.get(key, {}).values())
+    def family(self, key: str) -> Collection[PodView]:
+        """Return the pods that have this PodGroup by the owner that they name, in the order in which they came."""
+        return self._families.get(key, {}).values()
 
     # -- PodGroups ------------------------------------------------------------------------------------------------
 

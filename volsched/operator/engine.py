@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, Final
 
 import structlog
@@ -44,6 +44,10 @@ JOB_LOOKS: Final = (6, 2.0)
 """How often one Volcano Job is looked at: so often at once, then so often in a second. Each of its pods changes it."""
 
 LAG_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+KEYS_AT_ONCE: Final = 1000
+"""Of all that is known when writing begins, so many are put into the queue before others have their turn on the loop:
+a few milliseconds."""
 
 KINDS: Final = {kind.name: kind for kind in (POD, GROUP, QUEUE, JOB, COMMAND)}
 
@@ -88,17 +92,21 @@ class Engine:
         """Whether it writes."""
         return self._is_active
 
-    def begin(self) -> None:
-        """Look at everything that is known, and from now on at whatever changes."""
+    async def begin(self) -> None:
+        """Look at whatever changes from now on, and at everything that is known; it is found out some at a time."""
         self._is_active = True
         self._written_at.clear()
-        for name in self._standing_queues():
-            self.queue.add(Key(QUEUE.name, name))
-        for key in self.store.everything():
-            self.queue.add(key)
-        for name in self._commands:
-            self.queue.add(Key(COMMAND.name, name))
         self.queue.wake()
+        keys = self._everything()
+        while some := list(islice(keys, KEYS_AT_ONCE)):
+            for key in some:
+                self.queue.add(key)
+            await asyncio.sleep(0)
+
+    def _everything(self) -> Iterator[Key]:
+        yield from (Key(QUEUE.name, name) for name in self._standing_queues())
+        yield from self.store.everything()
+        yield from [Key(COMMAND.name, name) for name in self._commands]
 
     def pause(self) -> None:
         """Write nothing more."""

@@ -178,11 +178,11 @@ class Program(Process):
             self._look.clear()
             self._hearing.note(tuple(informer.version for informer in self._informers))
             if self._leading and not self._ready_problem():
-                self._stand()
+                await self._stand()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
 
-    def _stand(self) -> None:
+    async def _stand(self) -> None:
         sign = self._volcano.sign()
         if self._sign is None or bool(sign) != bool(self._sign):
             self._say_standing(sign)
@@ -190,7 +190,7 @@ class Program(Process):
         if sign and self._engine.is_active:
             self._engine.pause()
         elif not sign and not self._engine.is_active:
-            self._engine.begin()
+            await self._engine.begin()
 
     def _say_standing(self, sign: str) -> None:
         if sign:

@@ -129,7 +129,7 @@ class WorkQueue:
         self.add(key)
 
     async def worker(self) -> None:
-        """Work for ever; several may do so."""
+        """Work for ever; several may do so. Others have their turn between two keys, also if nothing is waited for."""
         while True:
             key = self._next()
             if key is None:
@@ -144,6 +144,7 @@ class WorkQueue:
                 if key in self._again:
                     self._again.discard(key)
                     self.add(key)
+            await asyncio.sleep(0)
 
     def _next(self) -> Key | None:
         if not self._is_active():
