@@ -24,6 +24,7 @@ from volsched.controllers.writes import Create
 from volsched.model import api
 from volsched.model.errors import ObjectError
 from volsched.operator.reading import job_view
+from volsched.validation.objects import read_object
 from volsched.validation.jobs import MOST_VOLUMES, POLICY_ACTIONS, POLICY_EVENTS
 
 Json = dict[str, Any]
@@ -209,6 +210,19 @@ def test_whatever_somebody_writes_as_a_job_becomes_writes_or_words(
     raw: Json, members: list[Member], phase: str | None
 ) -> None:
     check(seen(raw), members, phase)
+
+
+@settings(max_examples=150)
+@given(JOBS)
+def test_admission_refuses_the_shapes_that_the_controllers_refuse(raw: Json) -> None:
+    said = ""
+    try:
+        read_object({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", **raw})
+    except ObjectError as error:
+        said = f"{error.field}: "
+    problem = job_view(raw, ("volsched",), "default").problem
+
+    assert problem.startswith(said) if said else not problem.startswith("$")
 
 
 @pytest.mark.parametrize("timeout", ["9999999999h", "9" * 400 + "h", "1ns"])

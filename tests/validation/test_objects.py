@@ -9,12 +9,18 @@ from typing import Any
 import pytest
 
 from tests.simulation.clusters import Manifest, group, node, pod, queue, stock, volcano_job, workload
+from volsched.model.errors import ObjectError
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import completed, decode, subject_of, take_stock
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
+
+
+def test_a_template_of_another_shape_than_a_pod_is_no_object() -> None:
+    with pytest.raises(ObjectError, match=r"containers\[0\].env: Expected `array`, got `int`"):
+        decode(changed(JOB, *CONTAINER, "env", to=5))
 
 
 def problems(*manifests: Manifest) -> list[Problem]:

@@ -112,6 +112,18 @@ from volsched.cli.volcano_flags import (
     help="Its private key, followed as well.",
 )
 @click.option(
+    "--webhook-reviews",
+    type=click.IntRange(1, 64),
+    default=4,
+    help="Reviews that are judged at once; eight wait for each of them, and others are told to come again (429).",
+)
+@click.option(
+    "--webhook-bytes",
+    type=click.IntRange(65_536, 8_388_608),
+    default=1_048_576,
+    help="A review that is larger is not read (413): the API server lets its object in, and the scheduler looks at it.",
+)
+@click.option(
     "--webhook-strict",
     type=bool,
     is_flag=False,
@@ -152,7 +164,9 @@ def options_from(flags: dict[str, Any]) -> Any:
         raise click.UsageError("--volcano-grace must be positive")
     webhooks = None
     if flags["webhook_address"]:
-        webhooks = Listening(flags["webhook_address"], flags["webhook_certificate"], flags["webhook_key"])
+        files = flags["webhook_certificate"], flags["webhook_key"]
+        limits = flags["webhook_reviews"], flags["webhook_bytes"]
+        webhooks = Listening(flags["webhook_address"], *files, *limits)
         if webhooks.problem():
             raise click.UsageError(f"--webhook-address: {webhooks.problem()}")
     return Options(
