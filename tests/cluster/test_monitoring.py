@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import copy
 import json
 import math
 import os
@@ -43,7 +44,7 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, par
 from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dashboard, of_rules, operands
 from volsched.kube.config_source import text_hash
 from volsched.registry import PLUGINS, load_profile
-from volsched.testing.controlplane import a_pod
+from volsched.testing.controlplane import ApiError, a_pod
 from volsched.testing.controlplane.faults import FaultProxy, ResetWatch, Respond, server_error, too_many_requests
 from volsched.testing.controlplane.objects import a_binding
 from volsched.testing.prometheus import Prometheus, PrometheusError, find_programs
@@ -52,6 +53,7 @@ pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
 SCHEDULER: Final = "volsched-scheduler"
 CONTROLLERS: Final = "volsched-controllers"
+CRD: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.scheduling.volcano.sh"
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 KEY: Final = "volsched.conf"
 CARD: Final = "nvidia.com/gpu"
@@ -308,11 +310,48 @@ def the_api_server_lets_the_scheduler_down(run: Run) -> None:
     run.wait_shown('volsched_watch_restarts_total{reason!="ended"}')
 
 
+def an_object_cannot_be_read(run: Run) -> None:
+    """As with a CRD that says less of its fields than volsched's own."""
+    api, path = run.installed.api, f"{GROUPS}/namespaces/{run.town.namespace}/podgroups"
+    versions = api.get(CRD)["spec"]["versions"]
+    loose = copy.deepcopy(versions)
+    for version in loose:
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        spec["properties"]["minTaskMember"] = {"x-kubernetes-preserve-unknown-fields": True}
+    api.patch(CRD, {"spec": {"versions": loose}})
+    odd = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "odd"},
+        "spec": {"minMember": 1, "minTaskMember": "many"},
+    }
+    try:
+        eventually(lambda: is_valid(run, path, odd), what="the CRD says less")
+        api.create(path, odd)
+        run.wait_shown('volsched_quarantined_objects{kind="PodGroup", where="decoding"} == 1')
+        run.look_at_pages()
+        api.delete(f"{path}/odd")
+        run.wait_shown("absent(volsched_quarantined_objects > 0)")
+    finally:
+        api.patch(CRD, {"spec": {"versions": versions}})
+        eventually(lambda: not is_valid(run, path, odd), what="the CRD says as much as before")
+
+
+def is_valid(run: Run, path: str, body: dict[str, Any]) -> bool:
+    """Whether the API server would take an object."""
+    try:
+        run.installed.api.create(f"{path}?dryRun=All", body)
+    except ApiError:
+        return False
+    return True
+
+
 def quotas_by_card_are_used_up(run: Run) -> None:
     run.configure(QUOTA_BY_CARD)
     town, api = run.town, run.installed.api
-    quota = {"metadata": {"annotations": {"volcano.sh/card.quota": json.dumps({MODEL: 4})}}}
-    api.patch(f"{QUEUES}/a-{town.suffix}", quota)
+    kinds = {"volcano.sh/card.quota": 4, "volsched.io/card.deserved": 1, "volsched.io/card.guarantee": 1}
+    said = {key: json.dumps({MODEL: amount}) for key, amount in kinds.items()}
+    api.patch(f"{QUEUES}/a-{town.suffix}", {"metadata": {"annotations": said}})
     town.gang("reserves", 0, "low", minimum=1)
     wanted = {"metadata": {"annotations": {"volcano.sh/card.request": json.dumps({MODEL: 1})}}}
     api.patch(f"{GROUPS}/namespaces/{town.namespace}/podgroups/reserves", wanted)
@@ -324,6 +363,7 @@ def quotas_by_card_are_used_up(run: Run) -> None:
     run.wait_shown("max(volcano_queue_card_allocated) == 2")
     run.wait_shown(f'volsched_queue_workload_cards{{card="{MODEL}", workload="offline"}} == 2')
     run.wait_shown(f'volsched_cluster_workload_cards{{card="{MODEL}", workload="online"}} == 0')
+    run.wait_shown("max(volsched_queue_card_reclaimable) == 1")
     run.wait_shown("sum(volsched_queue_card_refusals_total) > 0")
 
 
@@ -363,10 +403,14 @@ def queues_have_what_their_spec_says(run: Run) -> None:
 
 
 def devices_are_given_out(run: Run) -> None:
-    """The plugin capacity brings the quotas of devices along; one gang holds a device, another waits for a node."""
+    """The plugin capacity brings the quotas of devices along; one gang holds a device, another waits for a node.
+
+    What the one holds is deserved by the other queue.
+    """
     town, api = run.town, run.installed.api
-    amounts = {kind: {DEVICE_CLASS: {"count": 2}} for kind in ("capability", "deserved", "guarantee")}
-    api.patch(f"{QUEUES}/a-{town.suffix}", {"spec": {"dra": amounts}})
+    for queue, kinds in (("a", ("capability",)), ("b", ("capability", "deserved", "guarantee"))):
+        amounts = {kind: {DEVICE_CLASS: {"count": 2 if kind == "capability" else 1}} for kind in kinds}
+        api.patch(f"{QUEUES}/{queue}-{town.suffix}", {"spec": {"dra": amounts}})
     node = sorted(run.nodes)[0]
     made = {
         f"{DEVICES}/deviceclasses": device_class(DEVICE_CLASS, driver=DEVICE_CLASS),
@@ -384,6 +428,7 @@ def devices_are_given_out(run: Run) -> None:
         run.installed.make_pods(town.namespace, [run.installed.pod(f"{group}-0", group=group, memory="1Mi", spec=uses)])
     run.wait_shown("max(volcano_queue_dra_allocated) == 1")
     run.wait_shown("max(volcano_queue_dra_inqueue) == 1")
+    run.wait_shown("max(volsched_queue_dra_reclaimable) == 1")
     for path, body in made.items():
         api.delete(f"{path}/{body['metadata']['name']}")
 
@@ -448,6 +493,7 @@ STORY: Final[tuple[Callable[[Run], None], ...]] = (
     devices_are_given_out,
     the_configuration_is_broken_and_repaired,
     the_api_server_lets_the_scheduler_down,
+    an_object_cannot_be_read,
     pods_wait_for_many_reasons,
     quotas_by_card_are_used_up,
     a_job_is_scaled_beyond_its_quota_and_back,

@@ -318,9 +318,9 @@ def test_five_thousand_pods_cost_hardly_more_than_their_bindings_and_an_idle_clu
 
     installed.start(*DIRECT, proxy=fault_proxy)
     installed.wait_bound(namespace, 5000, timeout=600)
-    for gang in range(20):
-        installed.wait_group(namespace, f"gang-{gang}", "Running")
     eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in installed.pods(namespace).values()))
+    groups = f"{GROUPS}/namespaces/{namespace}/podgroups"
+    eventually(lambda: [g.get("status", {}).get("running") for g in installed.api.items(groups)] == [50] * 20)
     quiet_for(fault_proxy, MENDING_INTERVAL_SECONDS + 2.0)  # nothing that is to be written waits longer
 
     assert fault_proxy.counts.count("create", BINDING, status=201) == 5000

@@ -103,7 +103,8 @@ def test_cards_of_a_cluster_are_those_of_its_nodes(reader: Path, make_nodes: Mak
         {mps: 64},
         {product: 7, mig: 7},
     ]
-    assert [warning["node"] for warning in found["warnings"]] == wanting
+    mine = {*whole, *shared, *sliced, *wanting}  # nodes of other tests may be on their way out
+    assert [warning["node"] for warning in found["warnings"] if warning["node"] in mine] == wanting
 
 
 def test_kubectl_has_the_verbs_as_a_plugin(control_plane: ControlPlane, reader: Path) -> None:

@@ -22,7 +22,7 @@ WORKLOADS = sorted((EXAMPLES / "workloads").glob("*.yaml"))
 SCENES = sorted({*EXAMPLES.glob("*/*.yaml")} - {*WORKLOADS})
 """Whole clusters with a configuration of their own, in a folder for each plugin."""
 
-_WITH_PODS = {"Deployment", "Job", "Pod"}
+WITH_PODS = {"Deployment", "Job", "Pod"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def documents(paths: Sequence[Path]) -> list[Json]:
 
 def workloads(paths: Sequence[Path]) -> list[str]:
     """The names of what makes pods, the longest first."""
-    names = {found["metadata"]["name"] for found in documents(paths) if found["kind"] in _WITH_PODS}
+    names = {found["metadata"]["name"] for found in documents(paths) if found["kind"] in WITH_PODS}
     return sorted(names, key=len, reverse=True)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +14,13 @@ from tests.cluster.scheduling import eventually
 from tests.manifests.applying import apply, installed
 from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.dockerfile import Image
-from tests.manifests.examples import EXAMPLES, SCENES, documents, observed, simulated
+from tests.manifests.examples import EXAMPLES, SCENES, WITH_PODS, documents, observed, simulated
 from tests.manifests.processes import Processes
-from tests.manifests.rendering import MANIFESTS, SYSTEM
+from tests.manifests.rendering import MANIFESTS, SYSTEM, Json
 from volsched.testing.controlplane import ControlPlane
+from volsched.testing.controlplane.stages import RUN_FOR
 
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 STANDALONE = MANIFESTS / "overlays/standalone"
 
 
@@ -42,12 +46,16 @@ def test_a_scene_becomes_what_simulate_says(cluster: ControlPlane, processes: Pr
     found = documents([scene])
     configuration = [item for item in found if item["kind"] == "ConfigMap"]
     rest = [item for item in found if item["kind"] not in {"ConfigMap", "Node"}]
+    work = [item for item in rest if item["kind"] in WITH_PODS]
 
     nodes = cluster.create_nodes([item for item in found if item["kind"] == "Node"])
     try:
         cluster.kubectl("apply", "-f", "-", stdin=a_list(configuration))
         wait_until_in_force(cluster, processes)
-        cluster.kubectl("apply", "-f", "-", stdin=a_list(rest))
+        if rest != work:
+            cluster.kubectl("apply", "-f", "-", stdin=a_list([item for item in rest if item not in work]))
+        for item in work:
+            apply_alone(cluster, lasting(item))
         processes.wait_for([scene], expected)
     finally:
         cluster.kubectl("delete", "--ignore-not-found", "--timeout=300s", "-f", "-", stdin=a_list(rest))
@@ -58,7 +66,25 @@ def test_a_scene_becomes_what_simulate_says(cluster: ControlPlane, processes: Pr
         apply(cluster, STANDALONE)
 
 
-def a_list(items: list[dict[str, object]]) -> str:
+def lasting(item: Json) -> Json:
+    """Have pods of a Job run on: in a simulation nothing ends either."""
+    if item["apiVersion"] != "batch/v1":
+        return item
+    changed = copy.deepcopy(item)
+    metadata = changed["spec"]["template"].setdefault("metadata", {})
+    metadata.setdefault("annotations", {})[RUN_FOR] = "1000h"
+    return changed
+
+
+def apply_alone(cluster: ControlPlane, item: Json) -> None:
+    """Create what makes pods, and have what comes next be younger: who is first is decided by whole seconds."""
+    before = len(cluster.api.items(GROUPS))
+    cluster.kubectl("apply", "-f", "-", stdin=a_list([item]))
+    eventually(lambda: len(cluster.api.items(GROUPS)) > before, what=f"a PodGroup of {item['metadata']['name']}")
+    time.sleep(1.0)
+
+
+def a_list(items: list[Json]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
 
 
