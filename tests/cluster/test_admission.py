@@ -276,7 +276,7 @@ def test_a_volcano_job_of_which_no_pods_can_be_made_is_refused(asked: Admitting,
         said = asked.apply(a_job_of(asked, namespace, **{spoilt: 5}))
 
         assert said.is_refusal
-        assert f"spec.tasks[0].template.spec.containers[0].{spoilt}: Expected `array`, got `int` [WrongType]" in said.text
+        assert f"template.spec.containers[0].{spoilt}: Expected `array`, got `int` [WrongType]" in said.text
     assert not asked.apply(a_job_of(asked, namespace, env=[{"name": "A", "value": "b"}])).is_refusal
 
 

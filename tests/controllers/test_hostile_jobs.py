@@ -24,8 +24,8 @@ from volsched.controllers.writes import Create
 from volsched.model import api
 from volsched.model.errors import ObjectError
 from volsched.operator.reading import job_view
-from volsched.validation.objects import read_object
 from volsched.validation.jobs import MOST_VOLUMES, POLICY_ACTIONS, POLICY_EVENTS
+from volsched.validation.objects import read_object
 
 Json = dict[str, Any]
 Strategy = st.SearchStrategy[Any]
