@@ -381,7 +381,10 @@ class Mirror:
         task.containers = reading.container_names(pod) if task.template.container_amounts else ()
         task.scheduler = intern(spec.scheduler_name)
         task.ours = spec.scheduler_name in self.settings.scheduler_names
-        task.priority = reading.pod_priority(pod, self.cluster.priority_classes)
+        task.pod_priority = self._class_value(spec.priority_class_name) if spec.priority is None else spec.priority
+        task.priority = reading.task_priority(pod, self.cluster.priority_classes)
+        if task.job is not None:
+            task.job.highest = None
         task.priority_class = intern(spec.priority_class_name)
         task.preemptable = reading.is_preemptable(pod)
         task.preempts = spec.preemption_policy != "Never"
@@ -514,7 +517,7 @@ class Mirror:
         job.uid = task.uid
         job.queue = self.settings.default_queue
         job.created = task.created
-        job.priority = task.priority
+        job.priority = task.pod_priority
         job.implicit = self.settings.plain_pods
         self.cluster.put_job(job)
         return job

@@ -112,8 +112,8 @@ def pod_status(pod: api.Pod) -> TaskStatus:
     return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
 
 
-def pod_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
-    """A task's priority: the annotation, else the pod's own number, else its class's, else 1 (Volcano's default)."""
+def task_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
+    """A task's priority within its job: the annotation, else the pod's own number, else its class's, else 1 (Volcano's default)."""
     annotated = task_priority_in(pod.metadata.annotations.get(TASK_PRIORITY, ""))
     if annotated is not None:
         return annotated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -23,6 +23,9 @@ ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 
 UNGATED = "volsched.io/ungated"
 """The annotation that stays on a pod whose gate we have lifted, ``"true"``: who follows us counts it in its queue."""
+
+USER_PRIORITY_LIMIT: Final = 1_000_000_000
+"""Priorities above are those of the system's classes (Kubernetes: HighestUserDefinablePriority)."""
 
 _NONE: Mapping[str, str] = {}
 
@@ -74,6 +77,7 @@ class TaskInfo:
         "nomination_sent",
         "order",
         "ours",
+        "pod_priority",
         "preemptable",
         "preempts",
         "priority",
@@ -116,6 +120,7 @@ class TaskInfo:
         self.role = ""
         self.scheduler = ""
         self.priority = 1
+        self.pod_priority = 0
         self.priority_class = ""
         self.created = 0.0
         self.sequence = 0
@@ -149,6 +154,21 @@ class TaskInfo:
     def as_owner(self) -> Owner:
         """The pod as the owner that objects may name."""
         return as_pod(self.namespace, self.name, self.uid)
+
+    @property
+    def eviction_priority(self) -> int:
+        """With how much priority the task takes room from other jobs' pods, and keeps its own.
+
+        That is its PodGroup's, and at most the highest of the pods of its job: anybody may write a PodGroup of any
+        class, while the API server and ResourceQuotas mind the classes of pods. What is above ``USER_PRIORITY_LIMIT``,
+        the classes of the system, counts for pods that have such a class themselves. (Ours; Volcano believes the
+        PodGroup.)
+        """
+        job = self.job
+        if job is None:
+            return self.pod_priority
+        value = min(job.priority, job.highest_pod_priority)
+        return value if value <= USER_PRIORITY_LIMIT else min(value, self.pod_priority)
 
     @property
     def queue(self) -> str:
