@@ -113,7 +113,7 @@ def pod_status(pod: api.Pod) -> TaskStatus:
 
 
 def task_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
-    """A task's priority within its job: the annotation, else the pod's own number, else its class's, else 1 (Volcano's default)."""
+    """A task's priority within its job: the annotation, else the pod's number, else its class's, else 1, as Volcano."""
     annotated = task_priority_in(pod.metadata.annotations.get(TASK_PRIORITY, ""))
     if annotated is not None:
         return annotated
