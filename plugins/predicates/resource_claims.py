@@ -120,7 +120,9 @@ def _shown_as(claim: Claim | str, devices: Devices) -> ConditionReason:
 
 def left_over(task: TaskInfo, devices: Devices) -> Claim | None:
     """Return the claim that was made for a waiting pod's extended resources in an attempt that came to nothing."""
-    return devices.extended_claim_of(task.as_owner) if task.template.container_amounts else None
+    if not task.template.container_amounts or not devices.has_extended_claims:
+        return None
+    return devices.extended_claim_of(task.as_owner)
 
 
 def _extended_fault(task: TaskInfo, needs: Needs, devices: Devices) -> str:
