@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
-P = ParamSpec("P")
 T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 WAITING_FOR_EACH: Final = 8
 """Reviews that may wait for each that is judged: so many are done within the time that an API server waits."""
@@ -41,9 +41,9 @@ class Reviewers:
         finally:
             self._free += 1
 
-    async def do(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
+    async def do(self, work: Callable[[*Given], T], *given: *Given) -> T:
         """Have a thread do something, and wait for it; raises what that raises."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
 
     def close(self) -> None:
         """Begin nothing more."""
