@@ -14,6 +14,7 @@ How it ends:
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ import structlog
 
 from volsched import __version__, logs, registry
 from volsched.cache.mirror import Mirror, MirrorSettings
+from volsched.framework.admissions import Admissions
+from volsched.framework.boundary import Bounds
 from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, Loaded, find_in_data
 from volsched.gauges import add_gauges
 from volsched.kube import leases
@@ -40,7 +43,7 @@ from volsched.kube.resources import watched
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.schemas import follow_queue_schema
 from volsched.kube.views import Views
-from volsched.loop import SchedulingThread
+from volsched.loop import SchedulingThread, Settings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
 from volsched.model.plan import Tell
@@ -73,6 +76,8 @@ class Options:
     node_selector: tuple[tuple[str, str], ...] = ()
     plain_pods: str = ""
     always_unschedulable: bool = False
+    session_budget: float = 5.0
+    admission_timeout: float = 600.0
     leader_elect: bool = True
     lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("kube-system", "volsched"))
     source: Source = field(default_factory=Source)
@@ -95,6 +100,13 @@ class Options:
         return "volcano" in self.scheduler_names
 
 
+def loop_settings(options: Options) -> Settings:
+    """Return how sessions are held."""
+    admissions = Admissions(options.admission_timeout or math.inf)
+    bounds = Bounds(options.session_budget, contains_faults=True, admissions=admissions)
+    return Settings(options.schedule_period, bounds, options.always_unschedulable)
+
+
 class Program(Process):
     """One run of the scheduler against one cluster: `await Program(options).run()` gives the exit status."""
 
@@ -113,12 +125,11 @@ class Program(Process):
         self._thread = SchedulingThread(
             Mirror(settings),
             self._inbox,
-            options.schedule_period,
+            loop_settings(options),
             self._may_schedule,
             lambda: self._executor.backlog,
             self._metrics.cycle,
             self._crashed,
-            always_unschedulable=options.always_unschedulable,
         )
         self._api: Api
         self._executor: ClusterExecutor
