@@ -39,6 +39,7 @@ from volsched.model.bounded import Size
 from volsched.model.changes import Change, Put
 from volsched.model.device_binding import Readiness, readiness_of
 from volsched.model.errors import FieldError
+from volsched.model.owners import Owner, as_pod, controller_of
 from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, ReleaseClaim, Tell
 
 ATTEMPTS: Final = 5
@@ -99,7 +100,7 @@ class ResourceClaims:
         for write in step.claims:
             claim = self._views.resource_claims.get(write.claim)
             if write.made is not None:
-                await self._delete(write.claim, step.uid)
+                await self._delete(write.claim, as_pod(step.namespace, step.name, step.uid))
                 continue
             if claim is not None and not _is_reserved(claim, step.uid):
                 continue
@@ -191,7 +192,7 @@ class ResourceClaims:
             if error.reason != "AlreadyExists":
                 raise
         claim = await self._get(write.claim)
-        if not (_is_made_for(claim, step.uid) and _asks_for(claim, made)):
+        if not (_is_made_for(claim, as_pod(step.namespace, step.name, step.uid)) and _asks_for(claim, made)):
             raise PrebindError(f"resourceclaim {write.claim} is there already, and was not made for this attempt")
         return claim
 
@@ -215,7 +216,7 @@ class ResourceClaims:
             else:
                 return
 
-    async def _delete(self, key: str, pod: str) -> None:
+    async def _delete(self, key: str, pod: Owner) -> None:
         """Delete the claim for a pod's extended resources; one that cannot be deleted now, the scheduler has later."""
         try:
             claim = await self._get(key)
@@ -236,7 +237,7 @@ class ResourceClaims:
             return
         try:
             claim = await self._get(key)
-            if claim.metadata.uid != step.uid or any(c.uid != step.pod for c in claim.status.reserved_for):
+            if claim.metadata.uid != step.uid or any(c.uid != step.pod.uid for c in claim.status.reserved_for):
                 return
             body = {**_changed(claim), "status": {"allocation": None, "reservedFor": None}}
             self._heard(await self._patch(key, "/status", body))
@@ -316,9 +317,8 @@ def _changed(claim: dra.ResourceClaim, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, **metadata}}
 
 
-def _is_made_for(claim: dra.ResourceClaim, pod: str) -> bool:
-    owner = claim.metadata.controller
-    return owner is not None and owner.uid == pod and claim.metadata.annotations.get(dra.EXTENDED_CLAIM) == "true"
+def _is_made_for(claim: dra.ResourceClaim, pod: Owner) -> bool:
+    return controller_of(claim.metadata) == pod and claim.metadata.annotations.get(dra.EXTENDED_CLAIM) == "true"
 
 
 def _asks_for(claim: dra.ResourceClaim, made: ExtendedClaim) -> bool:

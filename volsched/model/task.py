@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from volsched.model.owners import Owner, as_pod
 from volsched.model.status import TaskStatus
 from volsched.model.template import TaskTemplate
 from volsched.model.verdict import Verdict
@@ -148,6 +149,11 @@ class TaskInfo:
     def best_effort(self) -> bool:
         """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks."""
         return self.template.best_effort
+
+    @property
+    def as_owner(self) -> Owner:
+        """The pod as the owner that objects may name."""
+        return as_pod(self.namespace, self.name, self.uid)
 
     @property
     def eviction_priority(self) -> int:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import structlog
 
 from volsched import __version__, logs
-from volsched.controllers.objects import RawJob, Workload
+from volsched.controllers.objects import WORKLOADS, RawJob
 from volsched.controllers.writes import JOB, QUEUE, Kind
 from volsched.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
 from volsched.kube.client import Api
@@ -30,7 +30,6 @@ from volsched.kube.resources import VOLCANO, Resource
 from volsched.model import api
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import Tell
-from volsched.operator import volcano
 from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges
@@ -58,10 +57,7 @@ def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
     return (
         Resource("Namespace", "v1", "namespaces", api.Namespace),
         Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", api.PriorityClass),
-        Resource("ReplicaSet", "apps/v1", "replicasets", Workload),
-        Resource("StatefulSet", "apps/v1", "statefulsets", Workload),
-        Resource("DaemonSet", "apps/v1", "daemonsets", Workload),
-        Resource("Job", "batch/v1", "jobs", Workload),
+        *(Resource(kind, version, f"{kind.lower()}s", struct) for struct, (version, kind) in WORKLOADS.items()),
         Resource("PodGroup", VOLCANO, "podgroups", api.PodGroup),
         *pods,
     )
@@ -77,7 +73,7 @@ class Program(Process):
         self._informers: list[Informer] = []
         self._needed: list[Informer] = []
         """Those that the controllers work from; admission alone does not hold them up."""
-        self._volcano = VolcanoWatch(options.volcano_grace, time.monotonic)
+        self._volcano = VolcanoWatch(options.volcano_grace, time.monotonic, options.volcano.mode)
         self._leading = False
         self._sign: str | None = None
         self._look = asyncio.Event()
@@ -145,7 +141,7 @@ class Program(Process):
         for resource in watched(self._options.scheduler_names):
             self._needed.append(self._follow(resource, partial(self._observe, self._engine.observe)))
         self._needed.append(self._follow(JOBS, partial(self._observe, self._engine.observe_jobs)))
-        for resource in (volcano.LEASES, volcano.PODS):
+        for resource in self._options.volcano.resources():
             self._needed.append(self._follow(resource, self._observe_volcano))
 
     def _follow(self, resource: Resource, sink: Sink) -> Informer:
@@ -195,11 +191,11 @@ class Program(Process):
             self._look.clear()
             self._hearing.note(tuple(informer.version for informer in self._informers))
             if self._leading and not self._ready_problem():
-                self._stand()
+                await self._stand()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
 
-    def _stand(self) -> None:
+    async def _stand(self) -> None:
         sign = self._volcano.sign()
         if self._sign is None or bool(sign) != bool(self._sign):
             self._say_standing(sign)
@@ -207,17 +203,19 @@ class Program(Process):
         if sign and self._engine.is_active:
             self._engine.pause()
         elif not sign and not self._engine.is_active:
-            self._engine.begin()
+            await self._engine.begin()
 
     def _say_standing(self, sign: str) -> None:
         if sign:
-            message = f"Volcano's own controllers run ({sign}): standing aside"
+            message = f"{sign}: standing aside"
             _log.warning(message)
             self._tell_on_lease("Warning", "StandingAside", message)
         elif self._sign is not None:
             message = "Volcano's own controllers are gone: taking over"
             _log.info(message)
             self._tell_on_lease("Normal", "TakingOver", message)
+        elif self._options.volcano.mode == "never":
+            _log.info("everything is listed, whether Volcano's own controllers run is not asked: at work")
         else:
             _log.info("everything is listed, Volcano's own controllers do not run: at work")
 

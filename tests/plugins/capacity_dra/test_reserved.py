@@ -158,7 +158,8 @@ def test_sums_are_those_that_are_counted_anew(history: list[tuple[list[Change], 
 
 def of_pod(job: int, number: int) -> dict[str, Any]:
     """The mark of a claim that was made for a pod's extended resources."""
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": f"pod-default-j{job}-{number}", "controller": True}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": f"j{job}-{number}", "uid": f"pod-default-j{job}-{number}"}
+    owner |= {"controller": True}
     return {"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}, "ownerReferences": [owner]}
 
 
