@@ -31,7 +31,7 @@ from volsched.model.owners import Owner, controller_of, group_of, named_by
 FINISHED: Final = ("Succeeded", "Failed")
 
 MOST_SEEDS: Final = 10_000
-"""Seeds that equal pods share; beyond, sharing begins anew."""
+"""Seeds that equal pods share."""
 
 
 class Key(NamedTuple):
