@@ -19,7 +19,7 @@ from volsched.kube.events import _event_name
 from volsched.kube.fence import Fence
 from volsched.kube.http import parse_address
 from volsched.kube.inbox import Inbox
-from volsched.kube.pod_bodies import binding_body, disruption_body, gate_body
+from volsched.kube.pod_bodies import binding_body, disruption_body, gate_body, ungated_body
 from volsched.kube.resources import Resource, keep_pod, watched
 from volsched.kube.statuses import condition_body, merged_conditions
 from volsched.kube.views import Refusal, Views
@@ -348,7 +348,9 @@ def test_patches_name_the_uid_so_that_a_namesake_is_safe() -> None:
     gate = decoded(gate_body(LiftGate("u", "ns", "p", "g")))
     condition = decoded(condition_body(WritePodCondition("u", "ns", "p", "R", "m"), Refusal()))
 
-    assert {evict["metadata"]["uid"], gate["metadata"]["uid"], condition["metadata"]["uid"]} == {"u"}
+    ungated = decoded(ungated_body(LiftGate("u", "ns", "p", "g")))
+
+    assert {body["metadata"]["uid"] for body in (evict, gate, condition, ungated)} == {"u"}
     assert gate["spec"] == {"schedulingGates": [{"$patch": "delete", "name": "g"}]}
     assert "nominatedNodeName" not in condition["status"]
     assert "lastTransitionTime" in condition["status"]["conditions"][0]

@@ -326,7 +326,10 @@ def test_conditions_and_nominations_are_written_and_gates_lifted() -> None:
     )
     status = found.pods["default/p"].status
     assert status.nominated_node_name == "n9"
-    assert [(c.type, c.status, c.message) for c in status.conditions] == [("PodScheduled", "False", "no room")]
+    assert [(c.type, c.status, c.message) for c in status.conditions] == [
+        ("PodScheduled", "False", "no room"),
+        ("volsched.io/Ungated", "True", ""),
+    ]
     assert [gate.name for gate in found.pods["default/p"].spec.scheduling_gates] == ["b"]
 
 

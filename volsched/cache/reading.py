@@ -162,7 +162,8 @@ def gates_of(pod: api.Pod) -> tuple[str, ...]:
 
 def was_ungated(pod: api.Pod) -> bool:
     """Whether we have taken Volcano's gate off a pod: its queue took it on."""
-    return pod.metadata.annotations.get(UNGATED) == "true" and not has_admission_gate(pod)
+    is_told = any(condition.type == UNGATED and condition.status == "True" for condition in pod.status.conditions)
+    return is_told and not has_admission_gate(pod)
 
 
 def has_admission_gate(pod: api.Pod) -> bool:

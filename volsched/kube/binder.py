@@ -23,7 +23,7 @@ from volsched.kube.client import STRATEGIC_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.histogram import WAITING_SECONDS, Histogram
-from volsched.kube.pod_bodies import binding_body, delete_body, disruption_body, gate_body
+from volsched.kube.pod_bodies import binding_body, delete_body, disruption_body, gate_body, ungated_body
 from volsched.kube.tasks import Tasks
 from volsched.kube.views import Views
 from volsched.model.bounded import Bounded, Size
@@ -384,8 +384,12 @@ class Binder:
     # -- gates ----------------------------------------------------------------------------------------------------
 
     async def _lift_gate(self, job: _Job, step: LiftGate) -> None:
-        """Take a gate off a pod, and go on trying until it is off or the pod is gone: its queue has taken it on."""
+        """Take a gate off a pod, and go on trying until it is off or the pod is gone: its queue has taken it on.
+
+        That is said first: a pod without the gate and without the condition would not be counted after a takeover.
+        """
         try:
+            await self._write("PATCH", _pod_path(step, "/status"), "pods/status", ungated_body(step), STRATEGIC_PATCH)
             await self._write("PATCH", _pod_path(step), "pods", gate_body(step), STRATEGIC_PATCH)
         except ApiError as error:
             if error.is_gone:

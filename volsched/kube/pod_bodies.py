@@ -39,21 +39,30 @@ def binding_body(step: Bind) -> bytes:
 
 def disruption_body(step: Evict) -> bytes:
     """Return the patch that says why a pod is about to be deleted; it fails for another pod of the same name."""
+    message = step.message or f"volsched: {step.action} to make room for {step.preemptor}"
+    return _condition_body(step.uid, "DisruptionTarget", "PreemptionByScheduler", message)
+
+
+def ungated_body(step: LiftGate) -> bytes:
+    """Return the patch that says that a queue has taken a pod on; it fails for another pod of the same name."""
+    return _condition_body(step.uid, UNGATED, "QueueAllocated", f'volsched: the gate "{step.gate}" is lifted')
+
+
+def _condition_body(uid: str, kind: str, reason: str, message: str) -> bytes:
     condition = {
-        "type": "DisruptionTarget",
+        "type": kind,
         "status": "True",
-        "reason": "PreemptionByScheduler",
-        "message": step.message or f"volsched: {step.action} to make room for {step.preemptor}",
+        "reason": reason,
+        "message": message,
         "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": {"conditions": [condition]}})
+    return msgspec.json.encode({"metadata": {"uid": uid}, "status": {"conditions": [condition]}})
 
 
 def gate_body(step: LiftGate) -> bytes:
-    """Return the patch that removes one gate, leaves others, and says so; it fails for another pod of the same name."""
+    """Return the patch that removes one gate and leaves others; it fails for another pod of the same name."""
     gone = {"$patch": "delete", "name": step.gate}
-    metadata = {"uid": step.uid, "annotations": {UNGATED: "true"}}
-    return msgspec.json.encode({"metadata": metadata, "spec": {"schedulingGates": [gone]}})
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "spec": {"schedulingGates": [gone]}})
 
 
 def delete_body(step: Evict) -> bytes:

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 """Volcano's scheduling gate on pods that are to be held back until their queue has room for them."""
 
-UNGATED = "volsched.io/ungated"
-"""The annotation that stays on a pod whose gate we have lifted, ``"true"``: who follows us counts it in its queue."""
+UNGATED = "volsched.io/Ungated"
+"""The condition of a pod whose gate we lift: who follows us counts it in its queue.
+
+A condition, as whoever may make pods may annotate them, and would fill others' queues with pods that go nowhere.
+"""
 
 USER_PRIORITY_LIMIT: Final = 1_000_000_000
 """Priorities above are those of the system's classes (Kubernetes: HighestUserDefinablePriority)."""

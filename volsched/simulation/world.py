@@ -239,9 +239,9 @@ class World:
     def _lift_gate(self, pod: api.Pod, step: LiftGate) -> None:
         gates = tuple(gate for gate in pod.spec.scheduling_gates if gate.name != step.gate)
         spec = msgspec.structs.replace(pod.spec, scheduling_gates=gates)
-        annotations = {**pod.metadata.annotations, UNGATED: "true"}
-        metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
-        self.put_pod(msgspec.structs.replace(pod, metadata=metadata, spec=spec))
+        conditions = (*pod.status.conditions, api.Condition(UNGATED, "True", "QueueAllocated"))
+        status = msgspec.structs.replace(pod.status, conditions=conditions)
+        self.put_pod(msgspec.structs.replace(pod, spec=spec, status=status))
 
     def _write_status(self, group: api.PodGroup, step: WriteGroupStatus) -> None:
         conditions = tuple(api.Condition(c.type, c.status, c.reason, c.message) for c in step.conditions)

@@ -89,7 +89,7 @@ def a_pod(job: int, number: int, kind: int, named: bool) -> dict[str, Any]:
     pod = a_cluster().pod(name, f"j{job}", cpu="1", spec=spec, **requests).objects[0]
     pod["metadata"]["annotations"]["volcano.sh/task-spec"] = "w" if named else "ps"
     if kind == LET_IN:
-        pod["metadata"]["annotations"][UNGATED] = "true"
+        pod["status"]["conditions"] = [{"type": UNGATED, "status": "True"}]
     if kind == 1 and named:
         pod["status"]["resourceClaimStatuses"] = [{"name": "made", "resourceClaimName": f"{name}-made"}]
     return pod
