@@ -236,7 +236,9 @@ class SchedulingThread:
         report = scheduler.cycle()
         self.cycles += 1
         self._session_at = time.monotonic()
-        self._is_due = report.steps > 0  # what was done may let more be done
+        self._is_due = report.steps > 0 or bool(report.over)  # what was done may let more be done
+        if report.over:
+            _log.warning("a session ended before it was through", reason=report.over)
         self._on_cycle(report)
 
     def _freeze_once(self) -> None:

@@ -148,8 +148,12 @@ class Process(ABC):
 
     def _finish_from_thread(self, status: int, message: str) -> None:
         """End the program; may be called on any thread."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended already
-            self._end.get_loop().call_soon_threadsafe(self._finish, status, message)
+        self._call_from_thread(self._finish, status, message)
+
+    def _call_from_thread(self, call: Callable[..., object], *arguments: object) -> None:
+        """Call something on the loop, from any thread, unless the program has ended."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._end.get_loop().call_soon_threadsafe(call, *arguments)
 
     def _spawn(self, work: Coroutine[Any, Any, None], what: str, *, ends: bool = False) -> None:
         """Run something beside everything else; if it fails, or ends although it should not, the program ends."""

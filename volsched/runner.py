@@ -19,6 +19,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -48,6 +49,8 @@ from volsched.loop import SchedulingThread, Settings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
 from volsched.model.plan import Tell
+from volsched.plugin_errors import PluginErrors
+from volsched.ports import CycleReport
 from volsched.process import FAILED, Process, run_process
 from volsched.scheduler import Profile
 from volsched.standing_queues import make_standing_queues
@@ -126,12 +129,14 @@ class Program(Process):
             loop_settings(options),
             self._may_schedule,
             lambda: self._executor.backlog,
-            self._metrics.cycle,
+            self._take_in,
             self._crashed,
         )
         self._api: Api
         self._executor: ClusterExecutor
         self._verdicts = Verdicts(self._parse, self._thread.use, self._metrics.config, self._tell)
+        self._plugin_errors = PluginErrors(partial(self._call_from_thread, self._verdicts.warn_of_plugin))
+        self._metrics.add_plugin_errors(self._plugin_errors.numbers)
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -289,6 +294,11 @@ class Program(Process):
             _log.warning("some bindings were not finished; the next leader will look at their pods")
 
     # -- changes --------------------------------------------------------------------------------------------------
+
+    def _take_in(self, report: CycleReport) -> None:
+        """Take in what a session did; called on the scheduling thread."""
+        self._metrics.cycle(report)
+        self._plugin_errors.cycle(report)
 
     def _report(self, change: Change) -> None:
         self._inbox.put((change,), wake=not isinstance(change, Bound))

@@ -15,6 +15,7 @@ from volsched.kube.pulse import Pulse
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
 from volsched.model.bounded import Tables
+from volsched.plugin_errors import PluginErrors
 from volsched.ports import CycleReport
 
 KUBECONFIG = """
@@ -43,6 +44,7 @@ async def scheduler_page(folder: Path, mirror: Mirror, report: CycleReport) -> s
         fence=fence,
         silence=lambda: 0.0,
     )
+    metrics.add_plugin_errors(PluginErrors(print).numbers)
     add_loop(metrics, Pulse(), Tables())
     metrics.cycle(report)
     page = metrics.render().decode()

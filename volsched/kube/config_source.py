@@ -96,6 +96,10 @@ class Verdicts(Generic[T]):
         _log.error("configuration refused" + kept, source=state.source, error=str(error))
         self._say("Warning", "ConfigurationRefused", f"{error}{kept}")
 
+    def warn_of_plugin(self, message: str) -> None:
+        """Tell that a plugin of the configuration in force fails."""
+        self._say("Warning", "PluginFailing", message)
+
     def _say(self, kind: str, reason: str, message: str) -> None:
         if self.target is not None:
             meta = self.target.metadata
