@@ -1,4 +1,4 @@
-"""What plugins failed with: counted, logged, and told on the configuration where a plugin fails in every session.
+"""What plugins failed with: counted, logged, and told on the configuration where a plugin fails again and again.
 
 A pod group over which a plugin fails says so itself (``framework.boundary``). That a plugin is broken is for whoever
 configured it.
@@ -17,8 +17,10 @@ from volsched.model.errors import shortened
 from volsched.model.series import Numbers
 from volsched.ports import CycleReport
 
-SESSIONS_IN_A_ROW: Final = 3
-"""A plugin that failed in so many is told on the configuration, once until it has done without."""
+OFTEN: Final = 3
+LATELY: Final = 10
+"""A plugin that failed in so many of the last so many sessions is told on the configuration, once until it has done
+without for as long. Not in every session there is something to ask it about."""
 
 OURSELVES: Final = "volsched"
 """Stands for the scheduler itself, where no plugin is to blame."""
@@ -38,21 +40,31 @@ class PluginErrors:
         self._warn = warn
         self._counts: Counter[str] = Counter()
         self._configured: tuple[str, ...] = ()
-        self._in_a_row: dict[str, int] = {}
+        self._session = 0
+        self._failed_in: dict[str, list[int]] = {}
+        self._told: set[str] = set()
         self._logged: Bounded[tuple[str, str], None] = Bounded(_MOST_LOGGED)
 
     def cycle(self, report: CycleReport) -> None:
         """Take in what a session failed with."""
-        last = {plugin or OURSELVES: error for plugin, error in report.faults}
+        self._session += 1
         self._configured = *report.plugins, OURSELVES
         for plugin, error in report.faults:
             self._counts[plugin or OURSELVES] += 1
             self._log_once(plugin or OURSELVES, error)
-        self._in_a_row = {plugin: self._in_a_row.get(plugin, 0) + 1 for plugin in last}
-        for plugin, sessions in self._in_a_row.items():
-            if sessions == SESSIONS_IN_A_ROW:
-                cause = shortened(f"{type(last[plugin]).__name__}: {last[plugin]}", _LONGEST_CAUSE)
-                self._warn(f'plugin "{plugin}" failed in {sessions} sessions in a row, last with {cause}')
+        for plugin, error in {plugin or OURSELVES: error for plugin, error in report.faults}.items():
+            self._note(plugin, error)
+
+    def _note(self, plugin: str, error: BaseException) -> None:
+        """Take note that a plugin failed in this session."""
+        before = [number for number in self._failed_in.get(plugin, []) if self._session - number < LATELY]
+        self._failed_in[plugin] = [*before, self._session][-OFTEN:]
+        if not before:
+            self._told.discard(plugin)
+        if len(before) + 1 >= OFTEN and plugin not in self._told:
+            self._told.add(plugin)
+            cause = shortened(f"{type(error).__name__}: {error}", _LONGEST_CAUSE)
+            self._warn(f'plugin "{plugin}" failed in {OFTEN} of the last {LATELY} sessions, now with {cause}')
 
     def numbers(self) -> Numbers:
         """Return how often each configured plugin failed, and the scheduler itself."""
