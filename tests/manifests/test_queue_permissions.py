@@ -26,7 +26,10 @@ ALICE, BOB = ("--as=alice",), ("--as=bob",)
 """Alice may use queue `vision` in her namespace team-a, by the page's own example; Bob may use none. Both may edit."""
 
 CONTROLLERS = (f"--as=system:serviceaccount:{SYSTEM}:volsched-controllers",)
-KUBERNETES = ("--as=system:serviceaccount:kube-system:replicaset-controller", "--as-group=system:serviceaccounts:kube-system")  # fmt: skip
+KUBERNETES = (
+    "--as=system:serviceaccount:kube-system:replicaset-controller",
+    "--as-group=system:serviceaccounts:kube-system",
+)
 
 
 def a_group(queue: str | None, name: str = "g") -> Json:
