@@ -60,7 +60,7 @@ def promote_all(session: Session) -> None:
     queues = session.cluster.queues
     for job in sorted(session.cluster.unadmitted.values(), key=lambda job: job.key):
         queue = queues.get(job.queue)
-        if job.has_group and not job.barred and queue is not None and queue.is_open:
+        if job.has_group and queue is not None and queue.is_open:
             session.promote(job)
 
 

@@ -123,9 +123,7 @@ def note_conditions(session: Session) -> None:
 
 
 def _nobody_looked_at(session: Session, job: JobInfo) -> bool:
-    """Whether a job may not use its queue, or that is not there, or not yet, which is told after a moment."""
-    if job.barred and is_kept_out(job):
-        return True
+    """Whether a job's queue is not there, or not yet: that is told after a moment, and no less of it before."""
     return job.queue not in session.cluster.queues and job.refusal is None
 
 

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.actions.rigs import GANG, conf, cycle, events
+from actions.parking import Parking
+from tests.actions.rigs import GANG, conf, cycle, events, rig
 from volsched.cache.mirror import MirrorSettings
+from volsched.framework.callbacks import PERMIT
 from volsched.framework.configuration import PluginOption
 from volsched.framework.demand import Demand, QueueDemand
 from volsched.framework.engine import Engine, FastEngine
@@ -120,6 +122,18 @@ def test_a_podgroup_without_pods_is_not_admitted_and_reserves_nothing() -> None:
 
     assert cycle(on).bindings == {"vision/mine-0": "n1"}
     assert job_of(on, "other/hoard").refusal.message == VISION_ONLY
+
+
+def test_no_plugin_is_asked_about_it() -> None:
+    asked: list[str] = []
+    cluster = work(work(scene(), "theirs", "other", pods=0, minimum=1), "mine", "vision", pods=0, minimum=1)
+
+    def register(session: Session) -> None:
+        session.add_job_enqueueable_fn("test", lambda job: asked.append(job.key) or PERMIT, always=True)
+
+    cycle(rig(cluster, conf(ALL), register))
+
+    assert asked == ["vision/mine"]
 
 
 def test_nobody_is_evicted_for_it() -> None:
@@ -279,7 +293,11 @@ def test_it_is_looked_at_again_when_queue_or_namespace_say_something_else(
         ("PodGroup/j", "QueueNotAllowed"),
         ("Pod/j-2", "QueueNotAllowed"),
     ]
-    assert set(cycle(on, *put(lets_in)).bindings) == {"other/j-2"}
+    assert job.refusal is not None
+    pod = late.changes()[-1].object  # type: ignore[union-attr]
+    cycle(on, Gone("Pod", "other", "j-2", pod.metadata.uid))
+    assert job.refusal is None, "nothing of it waits any more"
+    assert set(cycle(on, Put(pod), *put(lets_in)).bindings) == {"other/j-2"}
 
 
 def test_who_was_admitted_and_loses_the_right_goes_back_and_holds_nothing() -> None:
@@ -367,6 +385,8 @@ def test_a_pod_whose_gate_was_lifted_counts_no_longer_and_none_is_lifted() -> No
     work(cluster, "held", "other", phase="Inqueue", spec={"schedulingGates": [{"name": ADMISSION_GATE}], **nowhere})
     on = a_rig(cluster, conf("allocate, backfill", GANG, "proportion predicates"))
     on.mirror.apply(put(a_queue("q", "vision")))
+    later = work(a_cluster(), "later", "other", phase="Inqueue", spec=nowhere, annotations={UNGATED: "true"})
+    on.mirror.apply(later.changes())
 
     decision = cycle(on)
 
@@ -398,6 +418,21 @@ def test_a_podgroup_that_names_another_queue_is_judged_by_that() -> None:
     moved = work(a_cluster(), "j", "other", queue="r", pods=0, minimum=1).changes()
 
     assert cycle(on, *moved).bindings == {"other/j-0": "n1"}
+    on.cluster.set_job_queue(job_of(on, "other/j"), "q")
+    assert job_of(on, "other/j").barred == VISION_ONLY
+
+
+def test_the_condition_says_why_it_waits_now_and_no_longer_why_it_did() -> None:
+    cluster = work(scene(None, cpu="1"), "j", "other", pods=2)
+    on = a_rig(cluster, conf(ALL))
+    cycle(on)
+    assert [condition.reason for condition in job_of(on, "other/j").conditions] == ["NotEnoughResources"]
+
+    cycle(on, *put(a_queue("q", "vision")))
+    assert [(c.reason, c.message) for c in job_of(on, "other/j").conditions] == [("QueueNotAllowed", VISION_ONLY)]
+
+    cycle(on, *put(a_queue("q")))
+    assert [condition.reason for condition in job_of(on, "other/j").conditions] == ["NotEnoughResources"]
 
 
 # -- what it costs ----------------------------------------------------------------------------------------------------
@@ -418,6 +453,9 @@ def test_cost_follows_changes(jobs: int) -> None:
     on = crowd(jobs, "team=ml")
     judged = on.cluster.permissions.judged
 
+    session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
+                      on.recorder.execute)  # fmt: skip
+    assert Parking.of(session).worth_a_look(session) == []
     cycle(on, *put(a_namespace("away", team="ml"), a_queue("q", "team=ml", weight=2)))
     cycle(on, *a_cluster().node("n2").changes())
     cycle(on, *put(a_namespace("other", team="none")))

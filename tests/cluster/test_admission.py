@@ -467,9 +467,7 @@ def test_whoever_may_not_use_a_queue_is_told_at_once(asked: Admitting, namespace
     meta = {"name": "train", "namespace": namespace}
     job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta}
     job["spec"] = {"schedulerName": name, "queue": queue, "tasks": tasks}
-    words = (
-        f'namespace "{namespace}" may not use queue "{queue}": its annotation volsched.io/allowed-namespaces lets'
-    )
+    words = f'namespace "{namespace}" may not use queue "{queue}": its annotation volsched.io/allowed-namespaces lets'
     work = (a_group(namespace, queue=queue), job, pod)
 
     api.create(f"{GROUPS}/queues", permitting)

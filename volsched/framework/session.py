@@ -773,8 +773,7 @@ class Session:
     def _keep_promise(self, task: TaskInfo) -> bool:
         """Hold the room that was made for a task, if it still is to be had."""
         node = self.cluster.nodes.get(task.nominated)
-        is_barred = task.job is not None and bool(task.job.barred)
-        if node is None or is_barred or not self.will_admit(task, node):
+        if node is None or not self.will_admit(task, node):
             return False
         statement = self.statement()
         if statement.pipeline(task, node) is not None:
