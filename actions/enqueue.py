@@ -22,8 +22,14 @@ class EnqueueAction:
     name: ClassVar[str] = "enqueue"
 
     def execute(self, session: Session) -> None:
-        """Take the best job of the best queue until all were asked once."""
-        turns = Turns.of(session, _unadmitted(session))
+        """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""
+        jobs, turn = _unadmitted(session), session.bounds.admissions.turn
+        self._take_turns(session, [job for job in jobs if not turn(job)])
+        for job in sorted((job for job in jobs if turn(job)), key=turn):
+            self._take_turns(session, [job])
+
+    def _take_turns(self, session: Session, unadmitted: list[JobInfo]) -> None:
+        turns = Turns.of(session, unadmitted)
         while turns.queues:
             queue = turns.queues.pop()
             jobs = turns.jobs[queue.name]
@@ -56,5 +62,5 @@ def _unadmitted(session: Session) -> list[JobInfo]:
         and job.has_group
         and job.queue in cluster.queues
         and not job.barred
-        and not session.bounds.set_aside.holds(job, session.now)
+        and not session.bounds.leaves_alone(job, session.now)
     ]

@@ -327,10 +327,8 @@ def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
 
 
 def _standing(task: TaskInfo) -> str:
-    job = task.job
-    if job is None:
-        return f"priority {task.priority}"
-    return f'queue "{job.queue}", priority {job.priority}'
+    priority = f"priority {task.eviction_priority}"
+    return priority if task.job is None else f'queue "{task.job.queue}", {priority}'
 
 
 def _waits_on_leavers(session: Session, task: TaskInfo) -> bool:
@@ -338,7 +336,8 @@ def _waits_on_leavers(session: Session, task: TaskInfo) -> bool:
     node = session.cluster.nodes.get(task.nominated) if task.nominated else None
     if node is None:
         return False
-    return any(t.status is TaskStatus.RELEASING and t.priority < task.priority for t in node.tasks.values())
+    leaving = (other for other in node.tasks.values() if other.status is TaskStatus.RELEASING)
+    return any(other.eviction_priority < task.eviction_priority for other in leaving)
 
 
 def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _: False) -> list[JobInfo]:

@@ -63,9 +63,9 @@ def harm_of(victims: Sequence[TaskInfo]) -> Harm:
     """
     if not victims:
         return NONE
-    highest = max(victim.priority for victim in victims)
-    total = sum(victim.priority + _LOWEST_PRIORITY for victim in victims)
-    oldest = min(victim.created for victim in victims if victim.priority == highest)
+    highest = max(victim.pod_priority for victim in victims)
+    total = sum(victim.pod_priority + _LOWEST_PRIORITY for victim in victims)
+    oldest = min(victim.created for victim in victims if victim.pod_priority == highest)
     return highest, total, len(victims), -oldest
 
 

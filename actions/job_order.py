@@ -60,6 +60,8 @@ def promote_all(session: Session) -> None:
     queues = session.cluster.queues
     for job in sorted(session.cluster.unadmitted.values(), key=lambda job: job.key):
         queue = queues.get(job.queue)
+        if session.bounds.leaves_alone(job, session.now):
+            continue
         if job.has_group and queue is not None and queue.is_open:
             session.promote(job)
 

@@ -59,7 +59,7 @@ def promised(session: Session, node: NodeInfo) -> list[TaskInfo]:
 
 def weaker(session: Session, task: TaskInfo, node: NodeInfo) -> list[TaskInfo]:
     """Those of them that are less important than a task."""
-    return [other for other in promised(session, node) if other.priority < task.priority]
+    return [other for other in promised(session, node) if other.eviction_priority < task.eviction_priority]
 
 
 def _goes_first(session: Session, statement: Statement, task: TaskInfo, node: NodeInfo) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -17,7 +17,9 @@ from volsched.kube.fence import Fence
 from volsched.kube.inbox import Inbox
 from volsched.kube.informer import Informer
 from volsched.kube.metrics import Metrics, Read
+from volsched.kube.pulse import Pulse
 from volsched.kube.scheduler_metrics import SchedulerMetrics
+from volsched.model.bounded import Size, Tables
 from volsched.model.cluster import Cluster
 from volsched.model.columns import NONZERO_CPU, NONZERO_MEMORY, OFFERED_NOWHERE
 from volsched.model.quantity import UNLIMITED, in_base_units
@@ -36,7 +38,7 @@ def add_gauges(
     metrics: SchedulerMetrics,
     *,
     mirror: Mirror,
-    api: Api,
+    apis: Callable[[], Sequence[Api]],
     executor: ClusterExecutor,
     informers: Sequence[Informer],
     inbox: Inbox,
@@ -45,11 +47,10 @@ def add_gauges(
 ) -> None:
     """Let `metrics` read all of these; `silence` is the age of the scheduling thread's heartbeat in seconds."""
     cluster = mirror.cluster
-    add_requests(metrics, api)
+    add_requests(metrics, apis)
     add_watches(metrics, informers)
     add_lease(metrics, fence)
     add_quarantine(metrics, mirror.quarantine)
-    cluster = mirror.cluster
     _add_writing(metrics, executor, inbox)
     _add_binding(metrics, executor, cluster)
     _add_preemption(metrics, cluster)
@@ -63,26 +64,45 @@ def add_gauges(
 # -- parts that every process has -----------------------------------------------------------------------------------
 
 
-def add_requests(metrics: Metrics, api: Api) -> None:
-    """What the API server is asked for."""
+def add_loop(metrics: Metrics, pulse: Pulse, tables: Tables) -> None:
+    """How the process itself is: whether its event loop turns, and what it keeps."""
+    metrics.add_histograms(
+        "volsched_loop_stall_seconds",
+        "For how long the event loop stood still, looked at twenty times a second",
+        (),
+        lambda: {(): pulse.stalls},
+    )
+    metrics.add("volsched_memory_objects", "Entries of each table that is kept", ("table",), tables.sizes)
+
+
+def tables_of(informers: Sequence[Informer], apis: Callable[[], Sequence[Api]]) -> Mapping[str, Size]:
+    """Return the sizes of what is kept to follow the API server."""
+    return {
+        "informers.objects": lambda: sum(informer.count for informer in informers),
+        "requests.series": lambda: sum(len(api.requests) + len(api.durations) for api in apis()),
+    }
+
+
+def add_requests(metrics: Metrics, apis: Callable[[], Sequence[Api]]) -> None:
+    """What the API server is asked for; the Lease is renewed with an `Api` of its own."""
     metrics.add(
         "volsched_api_requests",
         "Requests to the API server",
         ("verb", "resource", "code"),
-        lambda: api.requests,
+        lambda: _summed(item for api in apis() for item in dict(api.requests).items()),
         counts=True,
     )
     metrics.add_histograms(
         "volsched_api_request_duration_seconds",
         "From sending a request to the last byte of its answer",
         ("verb", "resource"),
-        lambda: api.durations,
+        lambda: {labels: found for api in reversed(apis()) for labels, found in dict(api.durations).items()},
     )
     metrics.add(
         "volsched_api_throttled_seconds",
         "What requests waited for our own limit, all together",
         (),
-        lambda: {(): api.throttled_seconds},
+        lambda: {(): sum(api.throttled_seconds for api in apis())},
         counts=True,
     )
 

@@ -2,19 +2,42 @@
 
 Keys are stable: `event` is the sentence, everything else has a name of its own (`pod`, `node`, `queue`, `job`, `error`,
 `duration_ms`). The level can be changed while running; a line below it costs a comparison.
+
+What users write comes into lines by way of names and messages, and may be large or meant to deceive. So every text in a
+line has a limit; an exception is shown by where it was raised and what it says, never by the values of variables, which
+may be whole objects or tokens.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import Any, Final, TextIO
+import traceback
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Final, TextIO, TypeAlias
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
+
+from volsched.model.errors import shortened
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS: Final = ("auto", "json", "console")
+
+LONGEST_TEXT: Final = 4096
+"""Characters of one text in a line."""
+
+MOST_FRAMES: Final = 24
+"""Of an exception, the last ones; a recursion without end has a thousand."""
+
+MOST_CAUSES: Final = 4
+"""Exceptions that led to one another."""
+
+LONGEST_MESSAGE: Final = 1000
+"""Characters of what an exception says."""
+
+_ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 
 _NOISY: Final = ("asyncio", "aiohttp.access", "kubernetes_asyncio")
 """Libraries of which only warnings are of interest, unless everything is wanted."""
@@ -83,6 +106,53 @@ def _shared_processors() -> list[Processor]:
 
 
 def _renderers(*, as_json: bool, colours: bool) -> list[Any]:
+    common = [structlog.processors.ExceptionRenderer(described), _bounded]
     if as_json:
-        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(sort_keys=False)]
-    return [structlog.dev.ConsoleRenderer(colors=colours, timestamp_key="time")]
+        return [*common, structlog.processors.JSONRenderer(sort_keys=False)]
+    return [*common, structlog.dev.ConsoleRenderer(colors=colours, timestamp_key="time")]
+
+
+def described(exc_info: _ExcInfo) -> str:
+    """Return an exception as text: its causes, the last frames of each, what it says; bounded, and without values."""
+    chain = list(_chain(exc_info[1]))
+    return "\n\n".join(_one(error) for error in reversed(chain))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, what caused it, and so on."""
+    found: BaseException | None = error
+    for _ in range(MOST_CAUSES):
+        if found is None:
+            return
+        yield found
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+
+
+def _one(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__, limit=-MOST_FRAMES)
+    places = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}' for frame in frames]
+    return "\n".join((*places, f"{type(error).__qualname__}: {shortened(_said(error), LONGEST_MESSAGE)}"))
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "it cannot say what is wrong"
+
+
+def _bounded(_: Any, __: str, event: EventDict) -> EventDict:
+    """Shorten what is too long for a line; `exception` has limits of its own."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            if len(value) > LONGEST_TEXT and key != "exception":
+                event[key] = shortened(value, LONGEST_TEXT)
+        elif not isinstance(value, int | float | None):
+            event[key] = _bounded_value(value)
+    return event
+
+
+def _bounded_value(value: Any) -> Any:
+    """Return a value that is no text as it is when it is short in a line."""
+    text = repr(value)
+    return value if len(text) <= LONGEST_TEXT else shortened(text, LONGEST_TEXT)

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,9 +41,6 @@ server would need for them, within a limit."""
 ORPHAN_GRACE_SECONDS: Final = 2.0
 """A pod may be without its PodGroup this long before that is told: a controller may be about to make it."""
 
-SESSION_BUDGET_SECONDS: Final = 5.0
-"""CPU that a session may take; the rest comes in the next one."""
-
 GC_THRESHOLDS: Final = (50_000, 50, 100)
 """Once everything is listed and out of the collector's sight: sessions make little that stays."""
 
@@ -53,7 +51,10 @@ _log = structlog.get_logger(__name__)
 
 
 class SystemClock:
-    """The time of this machine."""
+    """The time of this machine; `beat` is called when somebody asks for CPU time, as a session does at every job."""
+
+    def __init__(self, beat: Callable[[], None] = lambda: None) -> None:
+        self._beat = beat
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -65,38 +66,44 @@ class SystemClock:
 
     def cpu(self) -> float:
         """Return seconds of CPU that the calling thread has used."""
+        self._beat()
         return time.thread_time()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How sessions are held: the longest time between two looks in seconds, and what `Scheduler` is told."""
+
+    period: float
+    bounds: Bounds
+    always_unschedulable: bool = False
 
 
 class SchedulingThread:
     """Owns mirror and scheduler: takes changes in, runs a session when something changed and writing is allowed.
 
     `may_schedule` is asked before each session; `on_crash` is told what ended the thread, should that happen.
-    `always_unschedulable`: see `Reporter`.
     """
 
     def __init__(
         self,
         mirror: Mirror,
         inbox: Inbox,
-        period: float,
+        settings: Settings,
         may_schedule: Callable[[], bool],
         backlog: Callable[[], int],
         on_cycle: Callable[[CycleReport], None],
         on_crash: Callable[[BaseException], None],
-        *,
-        always_unschedulable: bool = False,
     ) -> None:
         self.mirror = mirror
         self.heartbeat = time.monotonic()
         self.cycles = 0
         self._inbox = inbox
-        self._period = period
+        self._settings = settings
         self._may_schedule = may_schedule
         self._backlog = backlog
         self._on_cycle = on_cycle
         self._on_crash = on_crash
-        self._always_unschedulable = always_unschedulable
         self._scheduler: Scheduler | None = None
         self._profile: Profile | None = None
         self._executor: Executor | None = None
@@ -158,7 +165,7 @@ class SchedulingThread:
 
     def _turn(self) -> None:
         self._inbox.wait(self._wait_seconds())
-        self.heartbeat = time.monotonic()
+        self._beat()
         allowed = self._may_schedule()  # asked first: what it promises to be there is in the inbox by now
         changes = self._inbox.take()
         self.mirror.apply(changes)
@@ -174,6 +181,9 @@ class SchedulingThread:
         self._freeze_once()
         if self._is_session_due():
             self._run_session(self._scheduler)
+
+    def _beat(self) -> None:
+        self.heartbeat = time.monotonic()
 
     def _log_quarantine(self) -> None:
         for found in self.mirror.quarantine.take_errors():
@@ -191,8 +201,8 @@ class SchedulingThread:
             self._stopping.wait(min(LONGEST_PAUSE_SECONDS, backlog / BINDINGS_PER_SECOND))
         due = self._due_at()
         if due is None:
-            return self._period
-        return max(0.0, min(self._period, due - time.time()))
+            return self._settings.period
+        return max(0.0, min(self._settings.period, due - time.time()))
 
     def _due_at(self) -> float | None:
         """When a back-off or a grace ends (seconds since the epoch); None when nothing is due at a known time."""
@@ -207,10 +217,10 @@ class SchedulingThread:
                 self.mirror,
                 profile,
                 self._executor,
-                SystemClock(),
+                SystemClock(self._beat),
                 orphan_grace=ORPHAN_GRACE_SECONDS,
-                always_unschedulable=self._always_unschedulable,
-                bounds=Bounds(SESSION_BUDGET_SECONDS, contains_faults=True),
+                always_unschedulable=self._settings.always_unschedulable,
+                bounds=self._settings.bounds,
             )
         else:
             self._scheduler.reconfigure(profile)
@@ -226,7 +236,9 @@ class SchedulingThread:
         report = scheduler.cycle()
         self.cycles += 1
         self._session_at = time.monotonic()
-        self._is_due = report.steps > 0  # what was done may let more be done
+        self._is_due = report.steps > 0 or bool(report.over)  # what was done may let more be done
+        if report.over:
+            _log.warning("a session ended before it was through", reason=report.over)
         self._on_cycle(report)
 
     def _freeze_once(self) -> None:

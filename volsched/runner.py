@@ -14,45 +14,49 @@ How it ends:
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from volsched import __version__, logs, registry
 from volsched.cache.mirror import Mirror, MirrorSettings
+from volsched.framework.admissions import Admissions
+from volsched.framework.boundary import Bounds
 from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, Loaded, find_in_data
-from volsched.gauges import add_gauges
+from volsched.gauges import add_gauges, add_loop, tables_of
 from volsched.kube import leases
 from volsched.kube.client import Api
 from volsched.kube.config_source import ConfigMapSource, FileSource, Verdicts
 from volsched.kube.credentials import Source
-from volsched.kube.elector import Elector, LeaseSettings
+from volsched.kube.elector import LeaseSettings
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.http import Pages, Server
 from volsched.kube.inbox import Inbox
-from volsched.kube.informer import SILENCE_SECONDS, Informer
+from volsched.kube.informer import SILENCE_SECONDS, Informer, unheard, unlisted
 from volsched.kube.node_selection import NodeSelection
+from volsched.kube.pulse import STUCK_SECONDS
 from volsched.kube.resources import watched
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.schemas import follow_queue_schema
 from volsched.kube.views import Views
-from volsched.loop import SchedulingThread
+from volsched.loop import SchedulingThread, Settings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
 from volsched.model.plan import Tell
+from volsched.plugin_errors import PluginErrors
+from volsched.ports import CycleReport
 from volsched.process import FAILED, Process, run_process
 from volsched.scheduler import Profile
 from volsched.standing_queues import make_standing_queues
 
-DRAIN_SECONDS: Final = 10.0
-"""How long the bindings that were decided may take to be written after SIGTERM."""
-
-HEARTBEAT_SECONDS: Final = 60.0
-"""A scheduling thread that was not seen for longer than this is stuck: `/livez` fails."""
+SESSION_SECONDS: Final = 8.0
+"""How long the session that runs may take after SIGTERM; the writes that were decided have what is left of the time."""
 
 SWITCH_SECONDS: Final = 0.001
 """How long a thread keeps the interpreter while the other one wants it; a session must not hold up the I/O loop."""
@@ -73,6 +77,8 @@ class Options:
     node_selector: tuple[tuple[str, str], ...] = ()
     plain_pods: str = ""
     always_unschedulable: bool = False
+    session_budget: float = 5.0
+    admission_timeout: float = 600.0
     leader_elect: bool = True
     lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("kube-system", "volsched"))
     source: Source = field(default_factory=Source)
@@ -95,6 +101,13 @@ class Options:
         return "volcano" in self.scheduler_names
 
 
+def loop_settings(options: Options) -> Settings:
+    """Return how sessions are held."""
+    admissions = Admissions(options.admission_timeout or math.inf)
+    bounds = Bounds(options.session_budget, contains_faults=True, admissions=admissions)
+    return Settings(options.schedule_period, bounds, options.always_unschedulable)
+
+
 class Program(Process):
     """One run of the scheduler against one cluster: `await Program(options).run()` gives the exit status."""
 
@@ -113,16 +126,17 @@ class Program(Process):
         self._thread = SchedulingThread(
             Mirror(settings),
             self._inbox,
-            options.schedule_period,
+            loop_settings(options),
             self._may_schedule,
             lambda: self._executor.backlog,
-            self._metrics.cycle,
+            self._take_in,
             self._crashed,
-            always_unschedulable=options.always_unschedulable,
         )
         self._api: Api
         self._executor: ClusterExecutor
         self._verdicts = Verdicts(self._parse, self._thread.use, self._metrics.config, self._tell)
+        self._plugin_errors = PluginErrors(partial(self._call_from_thread, self._verdicts.warn_of_plugin))
+        self._metrics.add_plugin_errors(self._plugin_errors.numbers)
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -138,7 +152,7 @@ class Program(Process):
         self._api = await Api.connect(options.source, qps=options.qps, burst=options.burst)
         self._cleanup.push_async_callback(self._api.close)
         _log.info("API server", server=self._api.server, credentials=self._api.origin)
-        views = Views(on_gone=self._forget, on_queue=self._queue_shown)
+        views = Views(on_gone=self._forget, on_queue=self._queue_shown, on_placed=self._placed)
         self._executor = ClusterExecutor(
             self._api,
             self._fence,
@@ -146,8 +160,12 @@ class Program(Process):
             self._report,
             in_flight=options.binds_in_flight,
         )
+        following = tables_of(self._informers, lambda: self._apis(self._api))
+        for part in (self._executor, views, self._inbox, self._thread.mirror):
+            self._tables.add(part.tables())
+        self._tables.add(following)
         await self._serve()
-        for step in (self._release, self._cancel_tasks, self._stop_executor, self._stop_thread):
+        for step in (self._end_lease, self._cancel_tasks, self._stop_executor, self._stop_thread):
             self._cleanup.push_async_callback(step)  # the last one is done first
         self._start_informers(views)
         self._thread.start(self._executor)
@@ -155,7 +173,7 @@ class Program(Process):
         if self._end.done():
             return
         if options.leader_elect:
-            self._spawn(self._lead(self._api, options.lease, self._follow_up))
+            self._lead(options.source, options.lease, self._follow_up)
         else:
             self._begin_leading()
 
@@ -166,13 +184,14 @@ class Program(Process):
         add_gauges(
             self._metrics,
             mirror=self._thread.mirror,
-            api=self._api,
+            apis=lambda: self._apis(self._api),
             executor=self._executor,
             informers=self._informers,
             inbox=self._inbox,
             fence=self._fence,
             silence=lambda: self._thread.silence,
         )
+        add_loop(self._metrics, self._pulse, self._tables)
         addresses = tuple(a for a in (self._options.listen_address, self._options.healthz_address) if a)
         await server.start(addresses)
 
@@ -194,9 +213,9 @@ class Program(Process):
                 is_full=lambda: self._inbox.is_full,
             )
             self._informers.append(informer)
-            self._spawn(informer.run())
+            self._spawn(informer.run(), f"informer of {resource.plural}")
         self._mind_history_of(self._informers)
-        self._spawn(follow_queue_schema(self._api, self._report))
+        self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
     def _on_listed(self) -> None:
         if self._all_listed:
@@ -218,7 +237,7 @@ class Program(Process):
             verdicts.offer(_built_in(options))
             return
         await source.first()
-        self._spawn(source.follow())
+        self._spawn(source.follow(), "configuration")
 
     def _parse(self, text: str) -> tuple[Profile, list[str]]:
         loaded: Loaded = registry.load_configuration(text)
@@ -230,24 +249,20 @@ class Program(Process):
         options, state = self._options, self._metrics.config
         return leases.metadata_of(options.scheduler_names, options.default_queue, state.source, state.hash)
 
-    async def _follow_up(self, elector: Elector) -> None:
-        """Begin to lead, once what the leader before has done was seen."""
-        if elector.previous_holder:
-            self._spawn(self._catch_up())
-        else:
-            self._begin_leading()
-
-    async def _catch_up(self) -> None:
-        """See everything that the leader before has written before the first session of this term."""
-        await asyncio.gather(*(i.catch_up() for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup")))
-        _log.info("caught up with the leader before")
+    async def _follow_up(self, previous_holder: str) -> None:
+        """Begin to lead, once everything that the leader before has written was seen."""
+        if previous_holder:
+            needed = [i for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup")]
+            await asyncio.gather(*(informer.catch_up() for informer in needed))
+            _log.info("caught up with the leader before")
         self._begin_leading()
 
     def _begin_leading(self) -> None:
         self._leading = True
         self._thread.kick()
         if self._options.makes_standing_queues:
-            self._spawn(make_standing_queues(self._api, self._fence, self._options.default_queue))
+            work = make_standing_queues(self._api, self._fence, self._options.default_queue)
+            self._spawn(work, "standing queues", ends=True)
 
     def _may_schedule(self) -> bool:
         return self._leading and self._fence.is_open and self._all_listed
@@ -269,15 +284,21 @@ class Program(Process):
 
     async def _stop_thread(self) -> None:
         """Wait for the session that runs, unless the program has to end at once."""
-        await asyncio.to_thread(self._thread.stop, 0.0 if self._is_hasty_end else DRAIN_SECONDS)
+        wait = 0.0 if self._is_hasty_end else SESSION_SECONDS
+        await asyncio.to_thread(self._thread.stop, wait)
 
     async def _stop_executor(self) -> None:
         if not self._is_clean_end:
             await self._executor.stop()
-        elif not await self._executor.drain(DRAIN_SECONDS):
+        elif not await self._executor.drain(self._time_left):
             _log.warning("some bindings were not finished; the next leader will look at their pods")
 
     # -- changes --------------------------------------------------------------------------------------------------
+
+    def _take_in(self, report: CycleReport) -> None:
+        """Take in what a session did; called on the scheduling thread."""
+        self._metrics.cycle(report)
+        self._plugin_errors.cycle(report)
 
     def _report(self, change: Change) -> None:
         self._inbox.put((change,), wake=not isinstance(change, Bound))
@@ -291,19 +312,20 @@ class Program(Process):
     def _forget(self, uid: str) -> None:
         self._executor.forget(uid)
 
+    def _placed(self, uid: str) -> None:
+        self._executor.placed(uid)
+
     # -- what is shown --------------------------------------------------------------------------------------------
 
     def _live_problem(self) -> str:
         silence = self._thread.silence
-        if self._thread.is_running and silence > HEARTBEAT_SECONDS:
+        if self._thread.is_running and silence > STUCK_SECONDS:
             return f"the scheduling thread was not seen for {silence:.0f}s"
         return ""
 
     def _ready_problem(self) -> str:
-        missing = [informer.resource.plural for informer in self._informers if not informer.listed]
-        if missing or not self._informers:
-            return f"not listed yet: {', '.join(missing) or 'anything'}"
-        return "" if self._metrics.config.hash else "no configuration yet"
+        problem = unlisted(self._informers) or unheard(self._informers)
+        return problem or ("" if self._metrics.config.hash else "no configuration yet")
 
     def _configz(self) -> dict[str, Any]:
         config = self._metrics.config

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from volsched.backlog import Backlog
 from volsched.cache.mirror import Mirror, Problem
 from volsched.framework import groups, reporter
+from volsched.framework.admissions import admission_expired
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, FastEngine
@@ -21,7 +22,7 @@ from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
 from volsched.model import api, dra
 from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
+from volsched.model.job import PENDING, JobInfo
 from volsched.model.plan import Bind, Evict, Executor, Step, Tell, WritePodCondition
 from volsched.model.series import Numbers, Series
 from volsched.model.task import TaskInfo
@@ -152,6 +153,7 @@ class Scheduler:
         with self._bounded(session):
             self._open(session, plugins)
             session.keep_promises()
+            self._end_admissions(session)
         opened = self._clock.elapsed()
         if not session.over:
             with self._bounded(session):
@@ -167,7 +169,7 @@ class Scheduler:
         with self._bounded(session):
             series = session.series()
         self.engine = session.engine
-        self._bounds.set_aside.keep(self.mirror.cluster.jobs)
+        self._bounds.keep(self.mirror.cluster.jobs)
         if session.faults or self.mirror.cluster.lost:
             self._mend()
         return CycleReport(
@@ -244,9 +246,16 @@ class Scheduler:
     def wake_at(self) -> float | None:
         """When a cycle is due even if nothing changes (seconds since the epoch); None: not before something does."""
         due = [since + self._orphan_grace for since in self._orphans.values()]
-        times = (self.mirror.next_retry(), self._plugins_due, self._bounds.set_aside.wake_at(self._clock.now()))
+        times = (self.mirror.next_retry(), self._plugins_due, self._bounds.wake_at(self._clock.now()))
         due += [time for time in times if time is not None]
         return min(due, default=None)
+
+    def _end_admissions(self, session: Session) -> None:
+        """Keep nothing any more for PodGroups that were admitted long ago and lack pods."""
+        admissions, cluster = self._bounds.admissions, session.cluster
+        for job in admissions.take_expired(cluster.jobs, session.now):
+            cluster.set_phase(job, PENDING)
+            session.refuse_job(job, admission_expired(job, admissions.timeout))
 
     def _explain_orphans(self, session: Session) -> None:
         """Say of jobs that cannot be looked at at all what they lack, once they have lacked it for a while."""
@@ -290,6 +299,7 @@ class Scheduler:
             cluster.set_phase(job, status.phase)
             statuses.append((job, status))
             self._backlog.count(job)
+        self._bounds.admissions.follow(jobs, session.now)
         steps.extend(groups.writes(statuses))
         told = [step for job in jobs for step in self._reporter.about_job(job)]
         steps.extend(told)

@@ -65,11 +65,10 @@ async def _missing(api: Api, names: Iterable[str]) -> list[str]:
 
 
 async def _make(api: Api, fence: Fence, name: str) -> None:
-    fence.check()
     body = msgspec.json.encode(standing_queue(name).body)
     try:
         await api.request(
-            "POST", _PATH, "queues", body=body, content_type=JSON, within=fence.limit(WRITE_TIMEOUT_SECONDS)
+            "POST", _PATH, "queues", body=body, content_type=JSON, within=WRITE_TIMEOUT_SECONDS, fence=fence
         )
     except ApiError as error:
         if error.status != 409:

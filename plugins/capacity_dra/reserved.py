@@ -14,6 +14,7 @@ from fractions import Fraction
 from plugins.capacity_dra.demands import Demands, Sources
 from plugins.capacity_dra.ledger import Ledger
 from volsched.framework.dra.amounts import Amount, Amounts
+from volsched.framework.dra.extended import made_for
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.node import NodeInfo
@@ -93,7 +94,7 @@ class Reservations(Observer):
         """Have those jobs counted anew whose minimum has a claim in it, or will: the one that was made for a pod."""
         self._changed.update(self._by_claim.get(key, {}))
         claim = self._cluster.devices.claims.get(key)
-        owner = self._cluster.tasks.get(claim.owner) if claim is not None else None
+        owner = made_for(claim, self._cluster.tasks) if claim is not None else None
         if owner is not None and owner.job is not None:
             self.job_changed(owner.job, gone=False)
 

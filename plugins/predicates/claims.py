@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from plugins.predicates.verdicts import pod_refusal
 from volsched.model import api
+from volsched.model.owners import controller_of
 from volsched.model.quantity import amount_of
 from volsched.model.storage import Storage
 from volsched.model.task import TaskInfo
@@ -79,7 +80,7 @@ def _fault(storage: Storage, task: TaskInfo, name: str, claim: api.PersistentVol
         return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
     if meta.deletion_timestamp is not None:
         return f'persistentvolumeclaim "{name}" is being deleted'
-    if name in task.template.ephemeral_claims and (meta.controller is None or meta.controller.uid != task.uid):
+    if name in task.template.ephemeral_claims and controller_of(meta) != task.as_owner:
         return f'persistentvolumeclaim "{name}" was not created for pod "{task.key}" (pod is not owner)'
     if is_bound(claim) and volume not in storage.volumes:
         return f'persistentvolume "{volume}" of persistentvolumeclaim "{name}" not found'

@@ -302,14 +302,14 @@ class DeviceRules(Observer):
             for claim, selector in needs.given:
                 rules_out = selector is not None and any(not selects(selector, n) for n in session.cluster.rows)
                 if (rules_out or claim.uid in needs.given_up) and can_be_released(claim, task.uid, self._devices):
-                    session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.uid)])
+                    session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.as_owner)])
                     break
 
     def _release_left_over(self, session: Session, task: TaskInfo) -> None:
         """Have the claim deleted that an attempt made which came to nothing: the next one makes its own."""
         claim = left_over(task, self._devices)
         if claim is not None and not claim.deleting and task.status is TaskStatus.PENDING:
-            session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.uid, delete=True)])
+            session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.as_owner, delete=True)])
 
 
 def _wanted(needs: Needs, task: TaskInfo, node: NodeInfo) -> list[Claim]:

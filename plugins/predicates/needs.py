@@ -100,8 +100,8 @@ class KnownNeeds:
         """Forget what is known of all pods that have to do with these claims."""
         for key in claims:
             claim = self._devices.claims.get(key)
-            if claim is not None and claim.owner:
-                self._known.pop(claim.owner, None)
+            if claim is not None and claim.owner is not None:
+                self._known.pop(claim.owner.uid, None)
             for uid in self._users.pop(key, ()):
                 self._known.pop(uid, None)
 

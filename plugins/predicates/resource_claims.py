@@ -120,7 +120,9 @@ def _shown_as(claim: Claim | str, devices: Devices) -> ConditionReason:
 
 def left_over(task: TaskInfo, devices: Devices) -> Claim | None:
     """Return the claim that was made for a waiting pod's extended resources in an attempt that came to nothing."""
-    return devices.extended_claim_of(task.uid) if task.template.container_amounts else None
+    if not task.template.container_amounts or not devices.has_extended_claims:
+        return None
+    return devices.extended_claim_of(task.as_owner)
 
 
 def _extended_fault(task: TaskInfo, needs: Needs, devices: Devices) -> str:
@@ -164,7 +166,7 @@ def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
         if claim is None:
             yield f'waiting for resourceclaim "{name}": it does not exist'
             return
-        if use.template and not use.claim and claim.owner != task.uid:
+        if use.template and not use.claim and claim.owner != task.as_owner:
             yield f'resourceclaim "{name}" was not created for pod "{task.key}" (pod is not owner)'
             return
         yield claim

@@ -43,8 +43,4 @@ def less_important(task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskI
 def _is_less(victim: TaskInfo, task: TaskInfo) -> bool:
     if victim.job is task.job:
         return victim.priority < task.priority
-    return _value(victim) < _value(task)
-
-
-def _value(task: TaskInfo) -> int:
-    return task.job.priority if task.job is not None else task.priority
+    return victim.eviction_priority < task.eviction_priority

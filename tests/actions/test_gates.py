@@ -58,10 +58,11 @@ def gated(cluster: ClusterBuilder, *names: str, queue: str = "q", spec: Any = No
     return cluster
 
 
-def opened(name: str, *, spec: Any = None, annotations: Any = None, **requests: Any) -> Put:
-    """The pod as it is once its gate was lifted."""
-    noted = {UNGATED: "true"} if annotations is None else annotations
-    pod = a_cluster().pod(name, name, spec=spec, annotations=noted, **{"cpu": "1", **requests})
+def opened(name: str, *, spec: Any = None, annotations: Any = None, is_told: bool = True, **requests: Any) -> Put:
+    """The pod as it is once its gate was lifted; by somebody else if nothing tells so."""
+    pod = a_cluster().pod(name, name, spec=spec, annotations=annotations, **{"cpu": "1", **requests})
+    if is_told:
+        pod.objects[0]["status"]["conditions"] = [{"type": UNGATED, "status": "True"}]
     pod.objects[0]["metadata"]["resourceVersion"] = "2"
     return Put(decode(pod.objects[0]))
 
@@ -117,9 +118,10 @@ def test_who_follows_counts_those_that_another_let_in() -> None:
     assert world.lifted == ["b"]
 
 
-def test_a_pod_whose_gate_others_took_away_counts_for_nothing_until_it_has_a_node() -> None:
+@pytest.mark.parametrize("annotations", [{}, {"volsched.io/ungated": "true", UNGATED: "True"}])
+def test_a_pod_whose_gate_others_took_away_counts_for_nothing_until_it_has_a_node(annotations: dict[str, str]) -> None:
     world = World(gated(a_queue(1), "b").group("a", "q"))
-    world.rig.mirror.apply([opened("a", spec=NOWHERE, annotations={})])
+    world.rig.mirror.apply([opened("a", spec=NOWHERE, annotations=annotations, is_told=False)])
 
     world.cycle()
 
@@ -196,7 +198,7 @@ def test_cards_are_counted_too_each_of_a_list_as_long_as_its_quota_lasts(hierarc
     world.cycle()
     assert world.lifted == ["a", "b"]
 
-    card = {"volcano.sh/card.name": f"{A}|{H}", UNGATED: "true"}
+    card = {"volcano.sh/card.name": f"{A}|{H}"}
     decision = world.cycle(*(opened(name, annotations=card, **{"nvidia.com/gpu": 1}) for name in "ab"))
     assert sorted(decision.bindings) == ["a", "b"]
     assert world.lifted == []

@@ -68,7 +68,7 @@ def a_task(name: str, priority: int, created: float = 0.0, cpu: int = 1) -> Task
     world = World()
     world.pod(name, cpu=cpu)
     (task,) = rig(world, PREEMPT).cluster.tasks.values()
-    task.priority, task.created = priority, created
+    task.pod_priority, task.created = priority, created
     return task
 
 

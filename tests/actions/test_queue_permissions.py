@@ -52,9 +52,10 @@ def put(*manifests: dict[str, Any]) -> list[Change]:
 
 def work(
     cluster: ClusterBuilder, name: str, namespace: str, *, queue: str = "q", pods: int = 1, minimum: int | None = None,
-    phase: str = "Pending", at: str | None = None, group: dict[str, Any] | None = None, **pod: Any,
+    phase: str = "Pending", at: str | None = None, group: dict[str, Any] | None = None, ungated: bool = False,
+    **pod: Any,
 ) -> ClusterBuilder:  # fmt: skip
-    """A PodGroup and its pods ``name-0`` and so on in a namespace."""
+    """A PodGroup and its pods ``name-0`` and so on in a namespace; ``ungated``: the gate of these was lifted."""
     given = len(cluster.objects)
     cluster.group(name, queue, pods if minimum is None else minimum, phase, **(group or {}))
     for number in range(pods):
@@ -62,6 +63,8 @@ def work(
     for added in cluster.objects[given:]:
         added["metadata"]["namespace"] = namespace
         added["metadata"]["uid"] = f"{namespace}/{added['metadata']['uid']}"
+        if ungated and added["kind"] == "Pod":
+            added["status"]["conditions"] = [{"type": UNGATED, "status": "True", "reason": "QueueAllocated"}]
     return cluster
 
 
@@ -381,11 +384,11 @@ def test_what_asks_for_nothing_of_a_queue_is_not_refused() -> None:
 def test_a_pod_whose_gate_was_lifted_counts_no_longer_and_none_is_lifted() -> None:
     cluster = scene("other", cpu="2").add(a_namespace("other"))
     nowhere = {"nodeSelector": {"zone": "nowhere"}}
-    work(cluster, "late", "other", phase="Inqueue", spec=nowhere, annotations={UNGATED: "true"})
+    work(cluster, "late", "other", phase="Inqueue", spec=nowhere, ungated=True)
     work(cluster, "held", "other", phase="Inqueue", spec={"schedulingGates": [{"name": ADMISSION_GATE}], **nowhere})
     on = a_rig(cluster, conf("allocate, backfill", GANG, "proportion predicates"))
     on.mirror.apply(put(a_queue("q", "vision")))
-    later = work(a_cluster(), "later", "other", phase="Inqueue", spec=nowhere, annotations={UNGATED: "true"})
+    later = work(a_cluster(), "later", "other", phase="Inqueue", spec=nowhere, ungated=True)
     on.mirror.apply(later.changes())
 
     decision = cycle(on)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cache.objects import Believer, gone, group, node, pod, queue
+from volsched.cache.mirror import MOST_PROBLEMS
 from volsched.cache.quarantine import DECODING, MIRROR
 from volsched.model import api
 from volsched.model.changes import Change, Put, Unreadable
@@ -127,3 +129,36 @@ def test_a_node_is_closed_exactly_as_long_as_a_pod_on_it_is_not_understood(steps
                 believer.apply(node("n1", cpu=4))
         closed = believer.mirror.cluster.nodes["n1"].quarantined
         assert closed == (not understood and not counts)
+
+
+def test_a_follower_that_tells_nobody_keeps_one_entry_for_each_object_and_nothing_of_those_that_are_gone() -> None:
+    believer = Believer()
+    for number in range(100):
+        odd = unreadable("PodGroup", "g")
+        believer.apply(replace(odd, message=f"is nested {number} deep"), unreadable("PodGroup", f"gone-{number}"))
+        believer.apply(gone("PodGroup", f"gone-{number}"))
+
+    [news] = believer.mirror.quarantine.take_news()
+    assert news.message == "spec: is nested 99 deep"
+
+
+def test_what_was_raised_is_kept_no_longer_than_until_it_was_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A traceback holds on to all that was known where it was raised, as a list of twenty thousand changes."""
+    believer = Believer()
+    break_reading_of(monkeypatch, believer, "odd")
+    believer.apply(pod("odd", cpu=1))
+    assert believer.mirror.quarantine.take_errors()[0].error is not None
+
+    assert all(found.error is None for found in believer.mirror.quarantine._objects.values())
+    assert [found.error for found in believer.mirror.quarantine.take_news()] == [None]
+
+
+def test_fields_that_cannot_be_read_are_told_each_once_and_wait_in_a_bounded_number() -> None:
+    believer = Believer()
+    for number in range(3):
+        believer.apply(node("n1", cpu="odd", labels={"turn": str(number)}))
+    assert len(believer.mirror.take_problems()) == 2, "of capacity and allocatable"
+
+    for number in range(MOST_PROBLEMS + 10):
+        believer.apply(node(f"n{number}", cpu="odd"))
+    assert len(believer.mirror.problems) == MOST_PROBLEMS

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.scheduling import GROUPS, PATIENCE, SYSTEM, Installed, Json, VolschedProcess
-from volsched.testing.controlplane import ControlPlane
+from tests.cluster.scheduling import GROUPS, PATIENCE, SYSTEM, Installed, Json, VolschedProcess, eventually
+from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import FaultProxy
 
 ACCOUNT = "volsched-controllers"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/volsched-controllers"
-VOLCANO_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases"
+VOLCANO = "volcano-system"
 JOBS = "/apis/batch.volcano.sh/v1alpha1"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 AT_WORK = "at work"
@@ -140,16 +140,31 @@ def phase_of(job: Json) -> str:
     return str(job.get("status", {}).get("state", {}).get("phase", ""))
 
 
+def volcano_leases(namespace: str = VOLCANO) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def make_volcano_pod(installed: Installed, namespace: str, node: str, account: str = "volcano-controllers") -> None:
+    """Create a pod as the Deployment of Volcano's chart makes it, and wait until it is ready."""
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    if installed.api.find(f"{accounts}/{account}") is None:
+        installed.api.create(accounts, {"metadata": {"name": account}})
+    spec = {"nodeName": node, "serviceAccountName": account}
+    name, labels = "volcano-controllers-0", {"app": "volcano-controller"}
+    installed.make_pods(namespace, [a_pod(name, labels=labels, spec=spec)])
+    eventually(lambda: installed.condition(namespace, name, "Ready").get("status") == "True")
+
+
 @contextlib.contextmanager
-def volcano_at_work(installed: Installed, holder: str = "vc-0") -> Iterator[None]:
+def volcano_at_work(installed: Installed, holder: str = "vc-0", namespace: str = VOLCANO) -> Iterator[None]:
     """Have Volcano's controllers hold their Lease, and renew it all the time, within a ``with`` block."""
     is_over = threading.Event()
 
     def renew() -> None:
         while not is_over.wait(0.5):
-            _renew_volcano_lease(installed, holder)
+            _renew_volcano_lease(installed, holder, namespace)
 
-    _renew_volcano_lease(installed, holder)
+    _renew_volcano_lease(installed, holder, namespace)
     renewing = threading.Thread(target=renew)
     renewing.start()
     try:
@@ -159,10 +174,10 @@ def volcano_at_work(installed: Installed, holder: str = "vc-0") -> Iterator[None
         renewing.join()
 
 
-def _renew_volcano_lease(installed: Installed, holder: str) -> None:
+def _renew_volcano_lease(installed: Installed, holder: str, namespace: str) -> None:
     spec = {"holderIdentity": holder, "renewTime": time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())}
-    path = f"{VOLCANO_LEASES}/vc-controller-manager"
+    path = f"{volcano_leases(namespace)}/vc-controller-manager"
     if installed.api.find(path) is None:
-        installed.api.create(VOLCANO_LEASES, {"metadata": {"name": "vc-controller-manager"}, "spec": spec})
+        installed.api.create(volcano_leases(namespace), {"metadata": {"name": "vc-controller-manager"}, "spec": spec})
     else:
         installed.api.patch(path, {"spec": spec})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -261,6 +262,46 @@ def test_workloads_and_volcano_jobs_are_refused_where_their_pods_would_be(asked:
     assert "[MGPU103]" in refused.text
     assert "spec.minAvailable: 2 is more than the 1 replicas of all tasks" in also.text
     assert "[MGPU103]" in also.text
+
+
+def a_job_of(asked: Admitting, namespace: str, **container: Any) -> Json:
+    """A Volcano Job whose template may say anything, as the CRD lets it."""
+    template = {"spec": {"containers": [{"name": "c", "image": "i", **container}]}}
+    spec = {"schedulerName": asked.controlled.name, "tasks": [{"name": "w", "replicas": 1, "template": template}]}
+    metadata = {"name": f"job-{uuid.uuid4().hex[:6]}", "namespace": namespace}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def test_a_volcano_job_of_which_no_pods_can_be_made_is_refused(asked: Admitting, namespace: str) -> None:
+    for spoilt in ("env", "volumeMounts"):
+        said = asked.apply(a_job_of(asked, namespace, **{spoilt: 5}))
+
+        assert said.is_refusal
+        assert f"template.spec.containers[0].{spoilt}: Expected `array`, got `int` [WrongType]" in said.text
+    assert not asked.apply(a_job_of(asked, namespace, env=[{"name": "A", "value": "b"}])).is_refusal
+
+
+def test_of_8000_bad_tolerations_the_first_are_named(asked: Admitting, namespace: str) -> None:
+    job = a_job_of(asked, namespace)
+    bad = [{"key": "a", "operator": "Odd", "effect": f"Effect{number}"} for number in range(8000)]
+    job["spec"]["tasks"][0]["template"]["spec"]["tolerations"] = bad
+
+    said = asked.apply(job)
+
+    assert said.is_refusal
+    assert "spec.tasks[0].template.spec.tolerations[0].operator" in said.text
+    assert re.search(r": \d{4,} more$", said.text.strip())
+
+
+def test_what_is_too_large_to_be_read_is_let_in(asked: Admitting, namespace: str) -> None:
+    large = a_job_of(asked, namespace, env=[{"name": f"N{number}", "value": "x" * 1000} for number in range(1100)])
+
+    assert not asked.apply(large).is_refusal
+
+    [process] = asked.ports.values()
+    answered = 'volsched_admission_reviews_total{answer="too_large",operation="",resource=""}'
+    assert process.metric(answered) == 1
+    assert asked.apply(a_job_of(asked, namespace, env=5)).is_refusal
 
 
 def test_a_misspelt_field_of_a_pod_in_a_volcano_job_is_shown_or_refused(admitting: Admitting, namespace: str) -> None:

@@ -79,7 +79,8 @@ def test_of_pods_that_find_no_node_as_many_are_let_in_as_the_queue_has_room_for(
     make_gated(installed, namespace, queue, "lost", cpu="1", spec={"nodeSelector": {"zone": "nowhere"}})
     path = f"/api/v1/namespaces/{namespace}/pods/lost"
     installed.api.wait_for(path, lambda pod: not pod["spec"].get("schedulingGates"))
-    assert installed.api.get(path)["metadata"]["annotations"]["volsched.io/ungated"] == "true"
+    conditions = installed.api.get(path)["status"]["conditions"]
+    assert [c["reason"] for c in conditions if c["type"] == "volsched.io/Ungated"] == ["QueueAllocated"]
     make_gated(installed, namespace, queue, "next", cpu="1")
     still(lambda: gates(installed, namespace, "next") == [GATE], 2.0)
 

@@ -6,7 +6,15 @@ import time
 from typing import Any
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.controlling import AT_WORK, GROUP_NAME, LEASE, Controlled, volcano_at_work
+from tests.cluster.controlling import (
+    AT_WORK,
+    GROUP_NAME,
+    LEASE,
+    VOLCANO,
+    Controlled,
+    make_volcano_pod,
+    volcano_at_work,
+)
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, SYSTEM, Json, eventually, still
 from volsched.testing.controlplane import a_pod
 from volsched.testing.controlplane.faults import FaultProxy, Respond, conflict
@@ -416,7 +424,8 @@ def test_refused_writes_are_tried_again(
     assert process.metric('volsched_controllers_reconcile_errors_total{kind="Pod"}') == 2
     controlled.wait_queue(queue, running=3, allocated={"cpu": "3", "memory": "0", "pods": "3"})
     # the scheduler writes the same status, so that there may be conflicts beside the one that is made here
-    conflicts = fault_proxy.counts.count("patch", "/queues/*/status", status=409, forwarded=None)
+    kinds = fault_proxy.counts.all().items()
+    conflicts = sum(number for kind, number in kinds if "/queues/" in kind.shape and kind.status == 409)
     assert process.metric('volsched_controllers_reconcile_errors_total{kind="Queue"}') == conflicts >= 1
     controlled.api.delete(f"{GROUPS}/queues/{queue}")
 
@@ -466,15 +475,42 @@ def test_it_stands_aside_while_a_pod_of_volcanos_controllers_is_ready(
     controlled: Controlled, namespace: str, make_nodes: MakeNodes
 ) -> None:
     [node] = make_nodes(1, cpu="8")
-    theirs = a_pod("volcano-controllers-0", labels={"app": "volcano-controller"}, spec={"nodeName": node})
-    controlled.make_pods(namespace, [theirs])
-    eventually(lambda: controlled.condition(namespace, "volcano-controllers-0", "Ready").get("status") == "True")
-    process = controlled.control("--volcano-grace", "1s")
+    make_volcano_pod(controlled, VOLCANO, node)
+    told_not_to_look = controlled.control("--stand-aside", "never")
+    assert "is not asked" in told_not_to_look.wait_for(AT_WORK)["event"]
+    assert told_not_to_look.terminate() == 0
 
+    process = controlled.control("--volcano-grace", "1s")
     assert "volcano-controllers-0" in process.wait_for("standing aside")["event"]
 
-    controlled.api.delete(f"/api/v1/namespaces/{namespace}/pods/volcano-controllers-0", grace_seconds=0)
+    controlled.api.delete(f"/api/v1/namespaces/{VOLCANO}/pods/volcano-controllers-0", grace_seconds=0)
     process.wait_for("taking over")
+
+
+def test_what_tenants_make_is_no_sign_of_volcanos_controllers(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes
+) -> None:
+    [node] = make_nodes(1, cpu="8")
+    make_volcano_pod(controlled, namespace, node)
+    make_volcano_pod(controlled, VOLCANO, node, account="default")  # not of Volcano's controllers, whatever its label
+
+    with volcano_at_work(controlled, "forged", namespace):
+        process = controlled.both()
+        controlled.make_pods(namespace, [controlled.pod("placed", cpu="1")])
+        eventually(lambda: "nodeName" in controlled.pods(namespace)["placed"]["spec"])
+
+    assert not process.said("standing aside")
+    assert process.metric("volsched_controllers_standing_aside") == 0
+    controlled.api.delete(f"/api/v1/namespaces/{VOLCANO}/pods/volcano-controllers-0", grace_seconds=0)
+
+
+def test_it_stands_aside_for_ever_when_it_is_told_to(controlled: Controlled, namespace: str) -> None:
+    process = controlled.control("--stand-aside", "always")
+
+    assert process.wait_for("standing aside")["event"] == "--stand-aside=always: standing aside"
+    controlled.make_pods(namespace, [controlled.pod("waits", cpu="1")])
+    still(lambda: not controlled.groups(namespace), 2.0)
+    assert process.metric("volsched_controllers_active") == 0
 
 
 def test_a_wrong_flag_ends_with_status_two(controlled: Controlled) -> None:

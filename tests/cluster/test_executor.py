@@ -24,7 +24,7 @@ from volsched.kube.fence import Fence
 from volsched.kube.informer import Informer
 from volsched.kube.resources import watched
 from volsched.kube.views import Views
-from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
+from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone
 from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, VolumeWrite, WritePodCondition
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import (
@@ -201,6 +201,93 @@ async def test_a_refused_pod_comes_back_later_each_time_and_others_do_not_wait(
     assert await harness.do(refused) == [Bound(refused.uid, node)]
 
 
+async def test_one_binding_that_is_put_off_for_long_stops_no_other(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    """As by a webhook that a tenant has made; the others are there before it is tried again."""
+    rule = fault_proxy.inject(too_many_requests(3000), method="POST", path="/pods/refused/binding$")
+    harness.executor.execute([harness.bind(harness.make("refused"), node)])
+    await asyncio.to_thread(rule.wait, 1)
+    others = [harness.bind(harness.make(f"p{number}"), node) for number in range(40)]
+
+    changes = await harness.do(*others, changes=40)
+
+    assert {change.uid for change in changes if isinstance(change, Bound)} == {step.uid for step in others}
+    await harness.until(lambda: harness.executor.binder.backlog == 1)
+    assert rule.hits == 1
+
+
+async def test_an_eviction_that_is_put_off_stops_no_binding(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    victims = [harness.make(f"victim-{number}", spec={"nodeName": node}) for number in range(50)]
+    rule = fault_proxy.inject(too_many_requests(3000), method="DELETE", path="/victim-")
+    evictions = [
+        Evict(victim["metadata"]["uid"], harness.namespace, victim["metadata"]["name"], "preempt", "p", "")
+        for victim in victims
+    ]
+    harness.executor.execute(evictions)
+    await asyncio.to_thread(rule.wait, 50)
+    pod = harness.make("one")
+
+    assert await harness.do(harness.bind(pod, node)) == [Bound(pod["metadata"]["uid"], node)]
+    assert rule.hits == 50
+
+
+async def test_a_write_that_is_put_off_again_and_again_is_given_up(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    """Else it would hold its room for as long as a tenant's webhook likes."""
+    fault_proxy.inject(too_many_requests(1), method="POST", path="/pods/refused/binding$")
+    pod = harness.make("refused")
+
+    [change] = await harness.do(harness.bind(pod, node))
+
+    assert isinstance(change, BindFailed)
+    assert change.retry_at is not None
+
+
+async def test_a_server_that_has_too_much_to_do_is_given_a_pause_that_ends(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    """API priority and fairness answers before it looks at what is asked, in plain words; here it asks for an hour."""
+    text = "Too many requests, please try again later."
+    busy = Respond(429, text, content_type="text/plain", retry_after=3000)
+    rule = fault_proxy.inject(busy, method="POST", path="/binding$", times=1)
+    steps = [harness.bind(harness.make(f"p{number}"), node) for number in range(5)]
+    harness.executor.execute(steps[:1])
+    await asyncio.to_thread(rule.wait, 1)
+    await harness.until(lambda: harness.executor.binder._brake.pause)
+
+    harness.changes.clear()
+    harness.executor.execute(steps[1:])
+    await asyncio.sleep(1.0)
+    assert harness.changes == []
+
+    await harness.until(lambda: len(harness.changes) == 5)
+    assert {change.uid for change in harness.changes if isinstance(change, Bound)} == {step.uid for step in steps}
+
+
+async def test_what_fails_over_one_write_takes_no_other_with_it(
+    harness: Harness, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one worker that there is dies over the first pod, twice: also when it tells that it failed."""
+    binder = harness.executor.binder
+    monkeypatch.setattr(binder, "_limit", 1)
+    odd, *others = [harness.bind(harness.make(f"p{number}"), node) for number in range(4)]
+
+    def report(change: Change) -> None:
+        if isinstance(change, Bound | BindFailed) and change.uid == odd.uid:
+            raise ZeroDivisionError
+        harness.changes.append(change)
+
+    monkeypatch.setattr(binder, "_report", report)
+
+    changes = await harness.do(odd, *others, changes=3)
+
+    assert {change.uid for change in changes if isinstance(change, Bound)} == {step.uid for step in others}
+
+
 async def test_no_binding_is_sent_to_a_node_that_is_gone_or_another_one(
     harness: Harness, node: str, fault_proxy: FaultProxy
 ) -> None:
@@ -210,6 +297,25 @@ async def test_no_binding_is_sent_to_a_node_that_is_gone_or_another_one(
     second = await harness.do(harness.bind(pod, node, node_uid="of-an-earlier-one"))
 
     assert [type(change) for change in first + second] == [BindFailed, BindFailed]
+    assert fault_proxy.counts.count("create", BINDING, forwarded=None) == 0
+
+
+async def test_a_node_that_goes_while_a_binding_waits_is_not_bound_to(
+    harness: Harness, node: str, fault_proxy: FaultProxy
+) -> None:
+    """It waits for the nomination of its pod, which is being written."""
+    pod = harness.make("one")
+    uid = pod["metadata"]["uid"]
+    slow = fault_proxy.inject(Latency(1.0), method="PATCH", path="/pods/one/status$")
+    harness.executor.execute([WritePodCondition(uid, harness.namespace, "one", "Unschedulable", "x", nominated=node)])
+    await asyncio.to_thread(slow.wait, 1)
+
+    harness.executor.execute([harness.bind(pod, node)])
+    await asyncio.sleep(0.2)
+    harness.views.observe([Gone("Node", "", node, harness.views.nodes[node])])
+    await harness.until(lambda: harness.changes)
+
+    assert [type(change) for change in harness.changes] == [BindFailed]
     assert fault_proxy.counts.count("create", BINDING, forwarded=None) == 0
 
 

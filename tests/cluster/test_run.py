@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import CONFIGMAP, CONFIGURATION, GROUPS, LEASE, Installed, eventually, moment, still
-from volsched.runner import DRAIN_SECONDS
+from volsched.process import END_SECONDS
 from volsched.testing.controlplane import a_node
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
@@ -187,7 +187,7 @@ def test_sigterm_gives_the_lease_back_and_sigusr2_dumps_the_mirror(
 
     assert scheduler.terminate() == 0
     [stopped], [released] = scheduler.said("stopped by SIGTERM"), scheduler.said("released the lease")
-    assert moment(stopped) < moment(released) < moment(stopped) + timedelta(seconds=DRAIN_SECONDS)
+    assert moment(stopped) < moment(released) < moment(stopped) + timedelta(seconds=END_SECONDS)
     lease = installed.api.get(LEASE)["spec"]
     assert lease["holderIdentity"] == ""
     assert len(lease["renewTime"].split(".")[1]) == 7  # six digits and Z

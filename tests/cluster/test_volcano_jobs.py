@@ -6,7 +6,7 @@ import time
 
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, GROUP_NAME, JOBS, Controlled, phase_of
-from tests.cluster.scheduling import GROUPS, Json, eventually, still
+from tests.cluster.scheduling import GROUPS, SYSTEM, Json, eventually, still
 from volsched.operator.engine import JOB_LOOKS
 from volsched.testing.controlplane.faults import FaultProxy
 from volsched.testing.controlplane.stages import FAIL_AFTER, RUN_FOR, START_AFTER
@@ -223,6 +223,31 @@ def test_a_pod_that_is_refused_is_told_about_and_made_when_it_may(
     controlled.wait_job(namespace, "train", "Running")
 
 
+def test_a_large_job_is_made_in_slices_and_stops_nobody_and_one_that_is_too_large_says_so(
+    controlled: Controlled, namespace: str, make_nodes: MakeNodes
+) -> None:
+    make_nodes(1, cpu="4")
+    process = controlled.control("--job-pods-at-once", "20", "--job-bytes", "20000")
+    process.wait_for(AT_WORK)
+    controlled.start().wait_leading()
+    hosts = [controlled.task("ps", 1), controlled.task("worker", 149)]
+    controlled.job(namespace, "large", hosts, minAvailable=1, plugins={"tensorflow": []})
+    controlled.job(namespace, "small", [controlled.task("worker", 1)])
+    controlled.job(namespace, "hosts", [controlled.task("worker", 100_000)], minAvailable=0, plugins={"svc": []})
+    wordy = controlled.task("worker", 1)
+    wordy["template"]["metadata"]["annotations"]["words"] = "x" * 20_000
+    controlled.job(namespace, "wordy", [wordy])
+
+    assert "plugin svc would make" in controlled.wait_event(namespace, "hosts", "JobTooLarge")["message"]
+    assert "--job-bytes=" in controlled.wait_event(namespace, "wordy", "JobTooLarge")["message"]
+    eventually(lambda: len(controlled.pods(namespace)) == 151)
+    config = controlled.pods(namespace)["large-worker-148"]["spec"]["containers"][0]["env"]
+    assert [found["name"] for found in config if found["name"] == "TF_CONFIG"] == ["TF_CONFIG"]
+    controlled.api.delete(job_path(namespace, "large"))
+    eventually(lambda: len(controlled.pods(namespace)) == 1)
+    assert process.process.poll() is None
+
+
 def test_commands_work_where_their_kind_exists(controlled: Controlled, namespace: str, make_nodes: MakeNodes) -> None:
     make_nodes(1, cpu="4")
     controlled.control_plane.kubectl("apply", "-f", "-", stdin=COMMANDS)
@@ -232,7 +257,7 @@ def test_commands_work_where_their_kind_exists(controlled: Controlled, namespace
     controlled.wait_job(namespace, "train", "Running")
     controlled.wait_queue(queue, state="Open")
 
-    def command(name: str, action: str, kind: str, target: str, uid: str = "") -> None:
+    def command(name: str, action: str, kind: str, target: str, uid: str = "", where: str = namespace) -> None:
         body = {
             "apiVersion": "bus.volcano.sh/v1alpha1",
             "kind": "Command",
@@ -240,16 +265,27 @@ def test_commands_work_where_their_kind_exists(controlled: Controlled, namespace
             "action": action,
             "target": {"kind": kind, "name": target, "uid": uid},
         }
-        controlled.api.create(f"/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands", body)
+        controlled.api.create(f"/apis/bus.volcano.sh/v1alpha1/namespaces/{where}/commands", body)
 
     command("stop", "AbortJob", "Job", "train", made["metadata"]["uid"])
     controlled.wait_job(namespace, "train", "Aborted")
     command("go", "ResumeJob", "Job", "train")
     controlled.wait_job(namespace, "train", "Running")
-    command("close", "CloseQueue", "Queue", queue)
+    command("close", "CloseQueue", "Queue", queue, where=SYSTEM)
     controlled.wait_queue(queue, state="Closed")
-    command("open", "OpenQueue", "Queue", queue)
+    command("open", "OpenQueue", "Queue", queue, where=SYSTEM)
     controlled.wait_queue(queue, state="Open")
+
+    command("rob", "CloseQueue", "Queue", queue)  # whoever may edit a namespace may make Commands there
+    refused = controlled.wait_event(namespace, "rob", "CommandRefused")["message"]
+    assert "taken from the namespace volsched-system only" in refused
+    other = controlled.control_plane.create_namespace("other")
+    command("reach", "AbortJob", "Job", "train", made["metadata"]["uid"], where=other)
+    assert "there is no Job 'train'" in controlled.wait_event(other, "reach", "CommandRefused")["message"]
+    command("stale", "AbortJob", "Job", "train", "another")
+    assert "of uid another" in controlled.wait_event(namespace, "stale", "CommandRefused")["message"]
+    still(lambda: controlled.api.get(f"{GROUPS}/queues/{queue}")["status"]["state"] == "Open", 1.0)
+    assert phase_of(controlled.api.get(job_path(namespace))) == "Running"
     assert controlled.api.items(f"/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands") == []
     controlled.api.delete(f"{GROUPS}/queues/{queue}")
     controlled.api.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/commands.bus.volcano.sh")

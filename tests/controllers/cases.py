@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from volsched.controllers.lifecycle import Member
-from volsched.controllers.objects import Workload
+from volsched.controllers.objects import ReplicaSet, Workload
 from volsched.controllers.store import Key, Store
 from volsched.model import api
 from volsched.operator.reading import job_view
@@ -55,7 +55,7 @@ def a_pod(
 
 def a_workload(name: str, replicas: int | None = 1, annotations: Mapping[str, str] | None = None) -> Workload:
     raw = {"metadata": metadata(name, annotations=dict(annotations or {})), "spec": {"replicas": replicas}}
-    return api.decode_as(Workload, raw)
+    return api.decode_as(ReplicaSet, raw)
 
 
 def a_group(name: str, *, queue: str = "default", phase: str = "Pending", **spec: Any) -> api.PodGroup:

@@ -132,7 +132,7 @@ def test_a_pod_is_annotated_once_its_podgroup_is_there() -> None:
     cluster = Cluster().put(a_pod("alone"))
     assert list(reconcile_pod(cluster.store, "uid-alone")) == []
 
-    cluster.put(a_group("podgroup-uid-alone"))
+    cluster.put(owned(a_group("podgroup-uid-alone"), reference("Pod", "alone", "v1")))
 
     assert cluster.keys[-1] == Key("Pod", "uid-alone")
     [patch] = reconcile_pod(cluster.store, "uid-alone")
@@ -241,10 +241,10 @@ def test_a_pod_that_changes_its_owner_belongs_to_the_new_one_alone() -> None:
 
     cluster.put(a_pod("web-0"))
 
-    assert cluster.store.family(KEY) == []
+    assert list(cluster.store.family(KEY)) == []
     assert len(cluster.store.family("ns/podgroup-uid-web-0")) == 1
     cluster.store.gone(Gone("Pod", "ns", "web-0", "uid-web-0"))
-    assert cluster.store.family("ns/podgroup-uid-web-0") == []
+    assert list(cluster.store.family("ns/podgroup-uid-web-0")) == []
 
 
 def test_equal_pods_share_what_is_kept_of_them() -> None:

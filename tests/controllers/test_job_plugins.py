@@ -343,6 +343,16 @@ def test_the_port_of_ssh_is_the_one_that_is_said_for_it() -> None:
     }
 
 
+def test_pods_that_are_to_find_each_other_have_names_that_hosts_can_have() -> None:
+    name = "w" * 56  # train-<name>-9 has 64 characters
+    assert a_job(a_task(name, 10)).problem == ""
+    assert a_job(with_pod(a_task(name, 10), hostname="own"), plugins={"svc": []}).problem == ""
+
+    view = a_job(a_task(name, 10), plugins={"svc": []})
+
+    assert "names of 64 characters, and as host names, which the plugin svc makes of them, 63 at most" in view.problem
+
+
 # --- growth ---------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -11,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controllers.cases import NOW, Cluster, Json, a_group, a_job, a_member, a_pod, a_task, reference
-from volsched.controllers import job_controller, lifecycle
+from volsched.controllers import job_controller, policies
 from volsched.controllers.job_controller import JobView, Outcome, Surroundings, reconcile
 from volsched.controllers.lifecycle import Loss, Member, Phase
-from volsched.controllers.writes import Create, Delete, Patch
+from volsched.controllers.roster import Roster
+from volsched.controllers.writes import Condemn, Create, Delete, Patch
 from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.operator.reading import job_view
@@ -191,7 +193,7 @@ def test_volumes_of_the_job_are_claimed_once_and_mounted_in_every_pod() -> None:
     ]
     mounts = pod.body["spec"]["containers"][0]["volumeMounts"]
     assert mounts == [{"name": "volume-0", "mountPath": "/data"}, {"name": "volume-1", "mountPath": "/in"}]
-    view.prepared = outcome.prepared or ()
+    view.prepared = outcome.prepared or b""
     assert made(look(view), "PersistentVolumeClaim") == []
 
 
@@ -215,12 +217,13 @@ def a_waiting_group(view: JobView, message: str = SEED, phase: str = "Pending", 
 
 def after(view: JobView, outcome: Outcome) -> JobView:
     """The Job once the API server has what was written."""
-    status = json.loads(json.dumps(view.raw.get("status") or {}))
+    status = dict(view.status)
     for field, value in status_of(outcome).items():
         known = status.get(field)
         merged = {**known, **value} if field == "state" and isinstance(known, dict) else value
         status[field] = {k: v for k, v in merged.items() if v is not None} if isinstance(merged, dict) else merged
-    return job_view({**view.raw, "status": status}, ("volsched",), "default")
+    job = msgspec.structs.replace(view.job, status=api.convert(status, api.JobStatus))
+    return dataclasses.replace(view, job=job, status=status)
 
 
 def told_of(outcome: Outcome) -> list[tuple[str, str, str]]:
@@ -230,14 +233,14 @@ def told_of(outcome: Outcome) -> list[tuple[str, str, str]]:
 def test_a_job_says_why_its_podgroup_waits_once_for_each_change_and_no_longer_when_it_is_over() -> None:
     new = a_job(a_task("worker", 5))
     view = after(new, reconcile(new, a_waiting_group(new, ""), NOW))
-    assert [c["status"] for c in view.raw["status"]["conditions"]] == ["Pending"]
+    assert [c["status"] for c in view.status["conditions"]] == ["Pending"]
 
     first = reconcile(view, a_waiting_group(view), NOW)
     assert told_of(first) == [("Warning", "PodGroupPending", SAYS)]
     view = after(view, first)
-    state = view.raw["status"]["state"]
+    state = view.status["state"]
     assert (state["phase"], state["reason"], state["message"]) == ("Pending", "NotAdmitted", SAYS)
-    assert [c["status"] for c in view.raw["status"]["conditions"]] == ["Pending", "PodGroupPending"]
+    assert [c["status"] for c in view.status["conditions"]] == ["Pending", "PodGroupPending"]
 
     again = reconcile(view, a_waiting_group(view), NOW + 60)
     assert (again.tells, status_of(again)) == ([], {})
@@ -245,21 +248,21 @@ def test_a_job_says_why_its_podgroup_waits_once_for_each_change_and_no_longer_wh
     other = reconcile(view, a_waiting_group(view, "queue is closed"), NOW + 90)
     assert told_of(other) == [("Warning", "PodGroupPending", f'PodGroup "ns/{GROUP}" waits: queue is closed')]
     before, view = view, after(view, other)
-    assert view.raw["status"]["conditions"] == before.raw["status"]["conditions"]
+    assert view.status["conditions"] == before.status["conditions"]
 
     over = reconcile(view, a_waiting_group(view, "", phase="Inqueue"), NOW + 120)
     assert told_of(over) == []
     view = after(view, over)
-    assert view.raw["status"]["state"].keys() == {"phase", "lastTransitionTime"}
-    assert [c["status"] for c in view.raw["status"]["conditions"]] == ["Pending"]
+    assert view.status["state"].keys() == {"phase", "lastTransitionTime"}
+    assert [c["status"] for c in view.status["conditions"]] == ["Pending"]
 
 
 def test_a_job_whose_status_lost_all_but_the_fields_of_volcanos_schema_is_not_told_again() -> None:
     new = a_job(a_task("worker", 5))
     view = after(new, reconcile(new, a_waiting_group(new), NOW))
-    kept = [{key: c[key] for key in ("status", "lastTransitionTime")} for c in view.raw["status"]["conditions"]]
+    kept = [{key: c[key] for key in ("status", "lastTransitionTime")} for c in view.status["conditions"]]
 
-    assert kept == view.raw["status"]["conditions"]
+    assert kept == view.status["conditions"]
     assert reconcile(view, a_waiting_group(view), NOW + 1).tells == []
 
 
@@ -396,7 +399,7 @@ def test_status_is_written_when_it_says_something_new_and_only_then() -> None:
     assert (status["running"], status["pending"]) == (1, 1)
     assert status["taskStatusCount"] == {"worker": {"phase": {"Running": 1, "Pending": 1}}}
 
-    again = job_view(view.raw | {"status": view.raw["status"] | status}, ("volsched",), "default")
+    again = dataclasses.replace(view, status=view.status | status)
     assert status_of(look(again, a_member("worker", 0), a_member("worker", 1, "Pending"))) == {}
     next_ = status_of(look(again, a_member("worker", 0), a_member("worker", 1)))
     assert next_["taskStatusCount"] == {"worker": {"phase": {"Pending": None, "Running": 2}}}
@@ -487,7 +490,7 @@ FAILED = a_member("worker", 1, "Failed", exit_code=137)
 def test_a_policy_is_about_its_events(policy: Json, pod: Member, action: str) -> None:
     view = a_job(a_task("worker", 2), phase="Running", policies=[policy])
 
-    decision = lifecycle.decide(view.job, [a_member("worker", 0, "Succeeded"), pod], [], "Running", NOW)
+    decision = policies.decide(view.job, [a_member("worker", 0, "Succeeded"), pod], [], "Running", NOW)
 
     assert (decision.action.name if decision.action else "") == action
 
@@ -496,7 +499,7 @@ def test_policies_of_a_task_come_before_those_of_the_job() -> None:
     worker = a_task("worker", 2, policies=[{"event": "PodFailed", "action": "RestartTask"}])
     view = a_job(a_task("ps"), worker, phase="Running", policies=[{"event": "PodFailed", "action": "AbortJob"}])
 
-    decision = lifecycle.decide(view.job, [FAILED], [], "Running", NOW)
+    decision = policies.decide(view.job, [FAILED], [], "Running", NOW)
 
     assert decision.action is not None
     assert (decision.action.name, decision.action.task) == ("RestartTask", "worker")
@@ -538,7 +541,8 @@ def test_restarting_a_pod_deletes_that_one_and_counts_and_gives_up_in_the_end() 
     outcome = look(view, a_member("worker", 0), FAILED)
     assert deleted(outcome) == ["train-worker-1"]
     assert (status_of(outcome)["retryCount"], phase_after(outcome, "Running")) == (1, "Running")
-    assert outcome.killed == {"worker-1"}
+    condemned = outcome.writes.index(Condemn(frozenset({"worker-1"})))
+    assert [type(write) for write in outcome.writes[condemned - 1 : condemned + 2]] == [Patch, Condemn, Delete]
 
     tired = a_job(a_task("worker", 2), phase="Running", policies=policies, status={"retryCount": 2})
     assert phase_after(look(tired, a_member("worker", 0), FAILED), "") == "Failed"
@@ -566,12 +570,14 @@ def test_a_policy_with_a_timeout_waits_for_it() -> None:
 
 def test_a_pod_that_vanished_is_an_eviction_once() -> None:
     view = a_job(a_task("worker", 1), phase="Running", policies=[{"event": "PodEvicted", "action": "RestartJob"}])
-    view.losses = [Loss("train-worker-0", "worker", 0, 0, NOW)]
+    view.losses = {"train-worker-0": Loss("train-worker-0", "worker", 0, 0, NOW)}
     assert phase_after(look(view), "") == "Restarting"
 
-    view.losses = [Loss("train-worker-0", "worker", 0, 7, NOW)]
+    view.losses = {"train-worker-0": Loss("train-worker-0", "worker", 0, 7, NOW)}
     assert not look(view).acted
-    view.losses = [Loss("train-worker-1", "worker", 1, 0, NOW)]  # no longer wanted: the Job was scaled
+    view.losses = {
+        "train-worker-1": Loss("train-worker-1", "worker", 1, 0, NOW)
+    }  # no longer wanted: the Job was scaled
     assert not look(view).acted
 
 
@@ -597,23 +603,22 @@ def test_a_pod_that_goes_is_lost_unless_it_had_ended_or_was_done_away_with(
         pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **stamp))
     cluster.put(pod)
     if killed:
-        cluster.store.killed.add("uid-train-worker-0")
+        (cluster.store.roster_of("uid-train-worker-0") or Roster("")).kill("uid-train-worker-0")
 
     cluster.store.gone(Gone("Pod", "ns", "train-worker-0", "uid-train-worker-0"))
 
-    assert [loss.name for loss in cluster.store.jobs["ns/train"].losses] == (["train-worker-0"] if lost else [])
-    cluster.put(a_pod("train-worker-0", owner=owner, phase="Running"))
-    assert cluster.store.killed == set()
+    assert list(cluster.store.jobs["ns/train"].losses) == (["train-worker-0"] if lost else [])
+    assert cluster.store._rosters == {}
 
 
 def test_a_lost_pod_that_runs_again_is_forgotten() -> None:
     cluster, view = Cluster(), a_job(a_task("worker", 1), phase="Running")
-    view.losses = [Loss("train-worker-0", "worker", 0, 0, NOW)]
+    view.losses = {"train-worker-0": Loss("train-worker-0", "worker", 0, 0, NOW)}
     cluster.store.put_job("ns/train", view)
 
     cluster.put(a_pod("train-worker-0", owner=reference("Job", "train", "batch.volcano.sh/v1alpha1"), phase="Running"))
 
-    assert cluster.store.jobs["ns/train"].losses == []
+    assert cluster.store.jobs["ns/train"].losses == {}
 
 
 @pytest.mark.parametrize(

@@ -233,3 +233,16 @@ def test_a_queue_that_is_gone_is_looked_at_and_forgotten() -> None:
 
     assert cluster.keys == [Key("Queue", "below")]
     assert "below" not in cluster.store.queues
+
+
+def test_names_that_podgroups_made_up_are_forgotten_with_them() -> None:
+    cluster = Cluster()
+    for number in range(20):
+        cluster.put(a_group("g", queue=f"q{number}"))
+    cluster.put(a_queue("a", parent="b"), a_queue("a", parent="c"))
+    assert len(cluster.store.books._phases) == 1
+
+    cluster.store.gone(Gone("PodGroup", "ns", "g", "uid-g"))
+    cluster.store.gone(Gone("Queue", "", "a", "uid-a"))
+
+    assert (cluster.store.books._phases, cluster.store._tree._parents, cluster.store._tree._below) == ({}, {}, {})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.controllers.cases import metadata
 from volsched.controllers.objects import Lease
 from volsched.model import api
 from volsched.model.changes import Gone, Put
-from volsched.operator.volcano import LEASE_NAME, VolcanoWatch
+from volsched.operator.volcano import LEASE_NAME, Mode, Signs, VolcanoWatch
 
 
 class Watched:
@@ -66,3 +68,22 @@ def test_a_deleted_pod_counts_for_the_grace() -> None:
     watched.watch.observe((Gone("Pod", "ns", "vc", "uid-vc"),))
 
     assert [watched.at(59), watched.at(60)] == [True, False]
+
+
+def test_signs_are_looked_for_in_namespaces_of_volcano_alone() -> None:
+    signs = Signs(namespaces=("volcano-system", "batch"), service_account="release-controllers")
+
+    assert [resource.query() for resource in signs.resources()] == [
+        f"{path}?fieldSelector={selector}"
+        for namespace in ("volcano-system", "batch")
+        for path, selector in (
+            (f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", "metadata.name%3Dvc-controller-manager"),
+            (f"/api/v1/namespaces/{namespace}/pods", "spec.serviceAccountName%3Drelease-controllers"),
+        )
+    ]
+
+
+@pytest.mark.parametrize(("mode", "sign"), [("never", ""), ("always", "--stand-aside=always")])
+def test_who_is_told_what_to_do_does_not_look(mode: Mode, sign: str) -> None:
+    assert Signs(mode).resources() == ()
+    assert VolcanoWatch(60.0, lambda: 0.0, mode).sign() == sign

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -171,3 +172,55 @@ async def test_a_fault_over_one_key_ends_with_that_key() -> None:
 
     assert rig.seen == [A, B, A]
     assert (rig.queue.errors["PodGroup"], rig.queue.done["PodGroup"]) == (1, 2)
+
+
+async def test_what_is_forgotten_waits_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    rig.failures = [ApiError(500, "", "")]
+    async with rig.workers():
+        rig.queue.add(A)
+        await rig.until(1)
+        rig.queue.add_later(A, 2**40)
+    assert rig.queue._timers.keys() == rig.queue._backoffs.keys() == {A}
+
+    rig.queue.add(A)
+    rig.queue.forget(A)
+
+    assert (rig.queue._timers, rig.queue._backoffs, sum(rig.queue.depth().values())) == ({}, {}, 0)
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), 1e300, 2.0**63])
+async def test_nothing_waits_for_longer_than_a_day(seconds: float) -> None:
+    rig = Rig()
+
+    rig.queue.add_later(A, seconds)
+
+    assert rig.queue._timers[A].when() <= asyncio.get_running_loop().time() + 24 * 3600
+    rig.queue.clear()
+
+
+async def test_a_fault_ends_the_pauses_that_failures_began() -> None:
+    rig = Rig()
+    rig.failures = [ApiError(500, "", ""), ZeroDivisionError("ours")]
+    async with rig.workers():
+        rig.queue.add(A)
+        await rig.until(1)
+        rig.queue.add(A)
+        await rig.until(2)
+
+    assert rig.queue._backoffs == {}
+    rig.queue.clear()
+
+
+async def test_work_that_waits_for_nothing_lets_others_have_their_turn() -> None:
+    rig = Rig()
+    for number in range(100):
+        rig.queue.add(Key("PodGroup", f"ns/{number}"))
+    done = []
+
+    async with rig.workers(2):
+        while len(rig.seen) < 100:
+            await asyncio.sleep(0)
+            done.append(len(rig.seen))
+
+    assert max(after - before for before, after in pairwise(done)) <= 2

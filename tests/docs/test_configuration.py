@@ -127,7 +127,7 @@ def default_shown(option: click.Option) -> str | None:
     default: Any = option.default
     if isinstance(option.show_default, str) or option.opts[0] == "--cache-dump-dir":
         return None
-    if default in ("", None):
+    if default in ("", None, ()):
         return "none"
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"

@@ -15,6 +15,7 @@ from volsched.framework.arguments import Argument, ArgumentProblem, CheckFn, Sch
 from volsched.framework.configuration import SWITCHES
 from volsched.framework.loading import (
     DEFAULT_CONFIGURATION,
+    LONGEST_TEXT,
     MOST_PROBLEMS,
     ConfigurationError,
     Loaded,
@@ -235,6 +236,13 @@ WRONG = [
 def test_what_is_wrong_is_said_with_line_and_key(text: str, line: int, key: str, said: str) -> None:
     found = problems(text)
     assert any((at, path) == (line, key) and said in message for at, path, message in found), found
+
+
+def test_a_text_that_would_take_long_to_read_is_not_read() -> None:
+    long = f"actions: allocate\n{'#' * LONGEST_TEXT}"
+
+    assert problems(long) == [(0, "", f"is longer than {LONGEST_TEXT} characters")]
+    assert find_in_data({"any": long}) is None
 
 
 def test_all_problems_are_reported_in_the_order_of_their_lines() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from volsched.cache.mirror import Mirror
-from volsched.gauges import add_gauges
+from volsched.gauges import add_gauges, add_loop
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.fence import Fence
 from volsched.kube.inbox import Inbox
+from volsched.kube.pulse import Pulse
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.views import Views
+from volsched.model.bounded import Tables
+from volsched.plugin_errors import PluginErrors
 from volsched.ports import CycleReport
 
 KUBECONFIG = """
@@ -34,13 +37,15 @@ async def scheduler_page(folder: Path, mirror: Mirror, report: CycleReport) -> s
     add_gauges(
         metrics,
         mirror=mirror,
-        api=api,
+        apis=lambda: [api],
         executor=executor,
         informers=[],
         inbox=Inbox(),
         fence=fence,
         silence=lambda: 0.0,
     )
+    metrics.add_plugin_errors(PluginErrors(print).numbers)
+    add_loop(metrics, Pulse(), Tables())
     metrics.cycle(report)
     page = metrics.render().decode()
     await executor.stop()

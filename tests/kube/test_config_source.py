@@ -27,6 +27,8 @@ class Used:
 
     @staticmethod
     def _parse(text: str) -> tuple[str, list[str]]:
+        if text.startswith("mad"):
+            raise RecursionError("too deep")
         if text.startswith("bad"):
             raise ConfigError("tiers[0]", f"{text} does not hold")
         return text.upper(), [word for word in text.split() if word.startswith("odd")]
@@ -56,6 +58,17 @@ def test_the_last_good_one_stays_and_everybody_can_see_it(used: Used) -> None:
         "ConfigurationLoaded",
     ]
     assert text_hash("one") in used.told[1].message
+
+
+def test_a_text_over_which_we_fail_is_refused_and_the_next_one_is_taken(used: Used) -> None:
+    assert used.verdicts.offer("one") is None
+
+    error = used.verdicts.offer("mad")
+
+    assert "it could not be judged: RecursionError: too deep" in str(error)
+    assert (used.state.valid, used.state.hash) == (False, text_hash("one"))
+    assert used.verdicts.offer("two") is None
+    assert used.used == ["ONE", "TWO"]
 
 
 def test_what_is_doubtful_is_in_force_and_told(used: Used) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -163,3 +163,80 @@ def test_a_terminal_gets_text(stream: io.StringIO) -> None:
 
     assert "pod bound" in stream.getvalue()
     assert not stream.getvalue().startswith("{")
+
+
+def raised(make: Callable[[], None]) -> BaseException:
+    try:
+        make()
+    except BaseException as error:
+        return error
+    raise AssertionError
+
+
+def deep(levels: int) -> None:
+    secret = "t0p-s3cret"  # noqa: S105 - what must not be shown
+    if not levels:
+        raise ValueError("x" * 100_000 + secret[:0])
+    deeper(levels)
+
+
+def deeper(levels: int) -> None:
+    deep(levels - 1)
+
+
+@pytest.mark.parametrize("format_", ["json", "console"])
+def test_an_exception_is_shown_without_values_and_within_bounds(stream: io.StringIO, format_: str) -> None:
+    """The console form of structlog shows the values of all variables where rich is installed, as it is here."""
+    logs.setup("info", format_, stream)
+    error = raised(lambda: deep(400))
+
+    structlog.get_logger("volsched.test").error("it failed", exc_info=error)
+    try:
+        raise error
+    except ValueError:
+        structlog.get_logger("volsched.test").exception("it failed again")
+        logging.getLogger("aiohttp.server").exception("theirs")
+
+    text = stream.getvalue()
+    assert "t0p-s3cret" not in text
+    assert text.count("ValueError: xxx") == 3
+    assert "in deeper" in text
+    assert len(text) < 20_000
+
+
+@pytest.mark.parametrize("format_", ["json", "console"])
+def test_causes_are_told_the_first_one_first_and_not_without_end(stream: io.StringIO, format_: str) -> None:
+    logs.setup("info", format_, stream)
+    error: BaseException = KeyError("the root")
+    for number in range(50):
+        later = ValueError(f"number {number}")
+        later.__cause__, error = error, later
+
+    structlog.get_logger("volsched.test").error("it failed", exc_info=error)
+
+    text = stream.getvalue()
+    assert text.index("number 48") < text.index("number 49")
+    assert "number 40" not in text
+
+
+def test_what_users_write_does_not_fill_the_log(stream: io.StringIO) -> None:
+    logs.setup("info", "json", stream)
+
+    structlog.get_logger("volsched.test").info("m" * 100_000, pod="p" * 100_000, names=["n" * 100_000], number=1)
+
+    [line] = lines(stream)
+    assert len(json.dumps(line)) < 4 * logs.LONGEST_TEXT
+    assert line["number"] == 1
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_exception_that_cannot_say_what_is_wrong_is_logged_all_the_same(stream: io.StringIO) -> None:
+    logs.setup("info", "json", stream)
+
+    structlog.get_logger("volsched.test").error("it failed", exc_info=MuteError())
+
+    assert "MuteError" in lines(stream)[0]["exception"]

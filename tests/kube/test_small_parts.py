@@ -11,7 +11,7 @@ import pytest
 
 from volsched.kube import client
 from volsched.kube.backoff import Backoff
-from volsched.kube.binder import binding_body, disruption_body, gate_body
+from volsched.kube.brake import Brake
 from volsched.kube.client import RateLimiter, parsed
 from volsched.kube.elector import LeaseSettings
 from volsched.kube.errors import ApiError, FenceError, KubeSetupError
@@ -19,9 +19,11 @@ from volsched.kube.events import _event_name
 from volsched.kube.fence import Fence
 from volsched.kube.http import parse_address
 from volsched.kube.inbox import Inbox
+from volsched.kube.pod_bodies import binding_body, disruption_body, gate_body, ungated_body
 from volsched.kube.resources import Resource, keep_pod, watched
 from volsched.kube.statuses import condition_body, merged_conditions
 from volsched.kube.views import Refusal, Views
+from volsched.kube.wire import Answer
 from volsched.model import api
 from volsched.model.changes import Bound, Gone, Put
 from volsched.model.job import Condition
@@ -116,6 +118,38 @@ def test_an_answer_that_is_no_json_is_an_error_of_ours() -> None:
         parsed(b"<html>")
 
 
+def answered(status: int, body: str, **headers: str) -> ApiError:
+    return client._refusal(Answer(status, "Too Many Requests", headers, body.encode()))
+
+
+BEFORE_LOOKING = "Too many requests, please try again later.\n"
+"""What the API server says before it has looked at what is asked for (API priority and fairness)."""
+
+BUDGET = '{"kind":"Status","reason":"TooManyRequests","details":{"retryAfterSeconds":10},"message":"disruption budget"}'
+
+
+@pytest.mark.parametrize(
+    ("error", "overload", "wait", "pause"),
+    [
+        (answered(429, BEFORE_LOOKING, **{"retry-after": "1"}), True, 1, 1),
+        (answered(429, BEFORE_LOOKING), True, 1, 1),
+        (answered(429, BEFORE_LOOKING, **{"retry-after": "3600"}), True, 5, 5),
+        (answered(429, BUDGET), False, 10, 0),
+        (answered(429, BUDGET, **{"retry-after": "1e9"}), False, 30, 0),
+        (answered(429, BUDGET, **{"retry-after": "-5"}), False, 10, 0),
+        (answered(429, BUDGET, **{"retry-after": "nan"}), False, 10, 0),
+    ],
+)
+def test_only_an_overloaded_server_slows_a_lane_and_never_for_long(
+    error: ApiError, overload: bool, wait: float, pause: float
+) -> None:
+    brake = Brake()
+
+    assert error.is_overload == overload
+    assert brake.refused(error) == wait
+    assert pause - 1 < brake.pause <= pause
+
+
 # --- the fence ------------------------------------------------------------------------------------------------------
 
 
@@ -133,20 +167,21 @@ def test_a_fence_is_open_until_its_time_is_over() -> None:
     assert not fence.is_open
     fence.prolong(110.0, 115.0)
     fence.check()
-    assert fence.limit(30.0) == 15.0
-    assert fence.limit(2.0) == 2.0
+    assert fence.admit(30.0) == 15.0
+    assert fence.admit(2.0) == 2.0
+    clock.now = 109.0
+    assert fence.admit(30.0) == 6.0
     clock.now = 110.0
     with pytest.raises(FenceError):
         fence.check()
-    assert fence.limit(30.0) == 5.0
-    clock.now = 120.0
-    assert fence.limit(30.0) == 0.0
+    with pytest.raises(FenceError):
+        fence.admit(30.0)
 
 
 def test_a_closed_fence_stays_closed() -> None:
     fence = Fence.always_open()
     assert fence.is_open
-    assert fence.limit(30.0) == 30.0
+    assert fence.admit(30.0) == 30.0
     fence.close()
     fence.prolong(math.inf, math.inf)
     assert not fence.is_open
@@ -313,7 +348,9 @@ def test_patches_name_the_uid_so_that_a_namesake_is_safe() -> None:
     gate = decoded(gate_body(LiftGate("u", "ns", "p", "g")))
     condition = decoded(condition_body(WritePodCondition("u", "ns", "p", "R", "m"), Refusal()))
 
-    assert {evict["metadata"]["uid"], gate["metadata"]["uid"], condition["metadata"]["uid"]} == {"u"}
+    ungated = decoded(ungated_body(LiftGate("u", "ns", "p", "g")))
+
+    assert {body["metadata"]["uid"] for body in (evict, gate, condition, ungated)} == {"u"}
     assert gate["spec"] == {"schedulingGates": [{"$patch": "delete", "name": "g"}]}
     assert "nominatedNodeName" not in condition["status"]
     assert "lastTransitionTime" in condition["status"]["conditions"][0]

@@ -173,6 +173,18 @@ def test_templates_that_nobody_has_are_forgotten_and_their_ids_not_used_again() 
     assert table.sweep({item.id for item in table}) == []
 
 
+def test_what_is_remembered_of_pods_does_not_outlive_a_sweep() -> None:
+    """Users decide how many annotations and terms there are, although all these pods are alike."""
+    table = TemplateTable()
+    for number in range(100):
+        table.intern(pod(ONE_CPU, annotations={f"note-{number}": "x"}))
+    assert (len(table), table.remembered >= 100) == (1, True)
+
+    assert table.sweep({0}) == []
+
+    assert (len(table), table.remembered) == (1, 0)
+
+
 # --- requests ---------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from volsched.model.changes import Gone, Put
 from volsched.operator import admission
 from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.webhook_server import Listening
-from volsched.validation.admission import CREATE, Request
+from volsched.validation.admission import CREATE, DELETE, Judgement, Request, World, judge
 
 
 def a_node(name: str, *, cards: int = 8, heartbeat: str = "") -> api.Node:
@@ -96,6 +97,33 @@ def test_what_rules_read_is_seen_when_it_changes() -> None:
     del queues["q"]
     neighbours.queue_changed("q")
     assert seen() == ([], [])
+
+
+async def test_reviews_are_judged_on_threads_beside_what_is_known_when_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged_on: list[str] = []
+
+    def noted(request: Request, world: World) -> Judgement:
+        judged_on.append(threading.current_thread().name)
+        return judge(request, world)
+
+    monkeypatch.setattr(admission, "judge", noted)
+    queues = {"team": a_queue("team")}
+    groups: list[str] = []
+    there = Admission(
+        Source(),
+        Listening("", "", ""),
+        Neighbourhood(queues),
+        lambda name: groups.append(name) or 3,  # type: ignore[func-returns-value]
+        lambda _: None,
+    )
+    version = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+
+    judgement = await there._judge("queues", Request(DELETE, None, {**version, "metadata": {"name": "team"}}))
+
+    assert (groups, judged_on) == (["team"], ["review_0"])
+    assert "3 PodGroups" in judgement.message
 
 
 async def test_a_rule_that_fails_lets_in_with_a_warning_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

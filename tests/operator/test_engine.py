@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from tests.controllers.cases import a_pod, reference
 from volsched.controllers import job_controller
 from volsched.controllers.job_controller import JobView, Outcome
-from volsched.controllers.writes import JOB, QUEUE, Patch, Write
+from volsched.controllers.writes import COMMAND, JOB, POD, QUEUE, Create, Delete, Patch, Write
+from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
+from volsched.model import api
+from volsched.model.changes import Gone
 from volsched.model.plan import Tell
-from volsched.operator.engine import Engine
+from volsched.operator.engine import KEYS_AT_ONCE, Engine
 from volsched.operator.options import Options
 from volsched.operator.reading import job_view
 from volsched.operator.writer import Writer
@@ -25,10 +30,13 @@ class Taken(Writer):
         super().__init__(None, Fence())  # type: ignore[arg-type]  # no API server is asked
         self.writes: list[Write] = []
         self.gone: set[str] = set()
+        self.refused: set[str] = set()
 
-    async def write(self, write: Write) -> bytes | None:
+    async def write(self, write: Create | Patch | Delete) -> bytes | None:
         self.writes.append(write)
-        return None if isinstance(write, Patch) and write.name in self.gone else b""
+        if write.name in self.refused:
+            raise ApiError(403, "Forbidden", "exceeded quota")
+        return None if isinstance(write, Patch | Delete) and write.name in self.gone else b""
 
 
 def queue(name: str) -> dict[str, Any]:
@@ -53,7 +61,7 @@ def test_a_queue_that_is_gone_leaves_nothing_behind() -> None:
     async def story() -> None:
         writer = Taken()
         engine = Engine(Options(), writer, lambda _: None)
-        engine.begin()
+        await engine.begin()
         engine.see(QUEUE, True, queue("a"))
         await settled(engine)
         assert any(isinstance(write, Patch) and write.name == "a" for write in writer.writes)
@@ -69,16 +77,43 @@ def test_a_queue_that_is_gone_leaves_nothing_behind() -> None:
 def test_nor_does_one_that_went_while_nothing_was_written() -> None:
     async def story() -> None:
         engine = Engine(Options(), Taken(), lambda _: None)
-        engine.begin()
+        await engine.begin()
         engine.see(QUEUE, True, queue("a"))
         await settled(engine)
         engine.pause()
         engine.see(QUEUE, False, queue("a"))
-        engine.begin()
+        await engine.begin()
         await settled(engine)
         assert "a" not in engine._written_at
 
     asyncio.run(story())
+
+
+def test_what_is_known_is_looked_at_some_at_a_time_so_that_others_have_their_turn() -> None:
+    """A process that begins to write finds all pods of the cluster, and goes on hearing of changes meanwhile."""
+    pods = 3 * KEYS_AT_ONCE
+
+    async def story() -> tuple[list[int], set[str]]:
+        engine = Engine(Options(), Taken(), lambda _: None)
+        for number in range(pods):
+            engine.store.put(a_pod(f"p{number}", owner=reference("ReplicaSet", "web")))
+        seen = []
+
+        async def watch() -> None:
+            while True:
+                seen.append(engine.queue.depth().total())
+                engine.store.gone(Gone("Pod", "ns", f"p{pods - len(seen)}", f"uid-p{pods - len(seen)}"))
+                await asyncio.sleep(0)
+
+        watching = asyncio.create_task(watch())
+        await engine.begin()
+        watching.cancel()
+        return [*seen, engine.queue.depth().total()], {key.name for key in engine.queue._waiting["Pod"]}
+
+    depths, known = asyncio.run(story())
+
+    assert max(after - before for before, after in pairwise(depths)) <= KEYS_AT_ONCE + 1
+    assert {f"uid-p{number}" for number in range(pods - len(depths))} <= known
 
 
 def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
@@ -86,7 +121,7 @@ def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
         writer = Taken()
         told: list[Tell] = []
         engine = Engine(Options(), writer, told.append)
-        engine.begin()
+        await engine.begin()
         engine.see(JOB, True, job("j", "1", unheard_of=[]))
         await settled(engine)
         assert [tell.name for tell in told] == ["j"]
@@ -111,7 +146,7 @@ def test_a_job_over_which_a_controller_fails_is_set_aside_and_told(monkeypatch: 
     async def story() -> None:
         writer, told = Taken(), []
         engine = Engine(Options(), writer, told.append)
-        engine.begin()
+        await engine.begin()
         worker = asyncio.create_task(engine.queue.worker())
         for name in ("odd", "even"):
             engine.see(JOB, True, job(name, "1"))
@@ -153,3 +188,166 @@ def test_a_template_of_another_shape_is_told_on_its_job(container: dict[str, Any
     view = job_view(raw, ("volsched",), "default")
 
     assert "spec.tasks[0].template.spec.containers[0]" in view.problem
+
+
+# --- Jobs in slices -------------------------------------------------------------------------------------------------
+
+
+def admitted(engine: Engine, name: str) -> None:
+    """The PodGroup of a Job, as it is once the scheduler has admitted it."""
+    owner = {"kind": "Job", "name": name, "uid": f"uid-{name}", "apiVersion": JOB.group_version, "controller": True}
+    meta = {"name": f"{name}-uid-{name}", "namespace": "default", "uid": f"g-{name}", "ownerReferences": [owner]}
+    raw = {"metadata": meta | {"resourceVersion": "1"}, "spec": {"minMember": 1}, "status": {"phase": "Inqueue"}}
+    engine.store.put(api.decode_as(api.PodGroup, raw))
+
+
+def large_job(name: str, replicas: int) -> dict[str, Any]:
+    raw = job(name, "1")
+    raw["spec"]["tasks"][0]["replicas"] = replicas
+    return raw
+
+
+async def job_looked_at(engine: Engine) -> None:
+    """Look at what waits until it was the turn of a Job."""
+    while (key := engine.queue._next()) is not None:
+        await engine._work(key)
+        if key.kind == JOB.name:
+            return
+
+
+def pods_of(writer: Taken) -> list[str]:
+    return [write.name for write in writer.writes if isinstance(write, Create) and write.kind is POD]
+
+
+def test_others_have_their_turn_between_the_slices_of_a_large_job() -> None:
+    async def story() -> None:
+        writer = Taken()
+        engine = Engine(Options(job_pods_at_once=10), writer, lambda _: None)
+        await engine.begin()
+        for raw in (large_job("large", 25), large_job("small", 2)):
+            engine.see(JOB, True, raw)
+            admitted(engine, raw["metadata"]["name"])
+
+        await job_looked_at(engine)
+        await job_looked_at(engine)
+
+        made = pods_of(writer)
+        assert (len(made), made[-2:]) == (12, ["small-w-0", "small-w-1"])
+        assert engine.queue.depth()["Job"] == 1  # the large one comes back by itself
+        engine.queue.clear()
+
+    asyncio.run(story())
+
+
+def test_the_first_pod_that_is_refused_stops_the_slice() -> None:
+    async def story() -> None:
+        writer = Taken()
+        writer.refused = {f"large-w-{number}" for number in range(500)}
+        engine = Engine(Options(workers=4), writer, lambda _: None)
+        await engine.begin()
+        engine.see(JOB, True, large_job("large", 500))
+        admitted(engine, "large")
+
+        with pytest.raises(ApiError):
+            await job_looked_at(engine)
+
+        assert len(pods_of(writer)) <= 4
+
+    asyncio.run(story())
+
+
+def test_a_job_that_is_to_stay_for_ever_leaves_no_timer_when_it_is_gone() -> None:
+    async def story() -> None:
+        engine = Engine(Options(), Taken(), lambda _: None)
+        await engine.begin()
+        raw = job("j", "1")
+        raw["spec"]["ttlSecondsAfterFinished"] = 2**31 - 1
+        raw["status"] = {"state": {"phase": "Completed", "lastTransitionTime": "2099-01-01T00:00:00Z"}}
+        engine.see(JOB, True, raw)
+        await settled(engine)
+        assert len(engine.queue._timers) == 1
+
+        engine.see(JOB, False, raw)
+
+        assert (engine.queue._timers, engine.queue._backoffs, engine._told, engine.store.jobs) == ({}, {}, {}, {})
+
+    asyncio.run(story())
+
+
+# --- Commands -------------------------------------------------------------------------------------------------------
+
+
+def command(action: str, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
+    meta = {"name": "c", "namespace": namespace, "uid": "uid-c"}
+    return {"metadata": meta, "action": action, "target": {"kind": kind, "name": name}}
+
+
+def carried_out(*commands: dict[str, Any], gone: bool = False) -> tuple[list[Write], list[Tell]]:
+    """What is written and told when these Commands are seen."""
+    told: list[Tell] = []
+
+    async def story() -> list[Write]:
+        writer = Taken()
+        engine = Engine(Options(queue_command_namespaces=("ops",)), writer, told.append)
+        await engine.begin()
+        engine.see(QUEUE, True, queue("q"))
+        engine.see(JOB, True, job("j", "1"))
+        await settled(engine)
+        writer.writes.clear()
+        writer.gone = {"c"} if gone else set()
+        for raw in commands:
+            engine.see(COMMAND, True, raw)
+            await settled(engine)
+        assert engine._commands == {}
+        return [write for write in writer.writes if isinstance(write, Delete | Patch)]
+
+    return asyncio.run(story()), told
+
+
+@pytest.mark.parametrize("namespace", ["volsched-system", "ops"])
+def test_a_command_to_a_queue_is_carried_out_from_the_namespaces_of_administrators(namespace: str) -> None:
+    deleted, closed = carried_out(command("CloseQueue", "Queue", "q", namespace))[0]
+
+    assert isinstance(deleted, Delete)
+    assert isinstance(closed, Patch)
+    assert closed.body["status"]["state"] == "Closing"
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (command("CloseQueue", "Queue", "q"), "taken from the namespaces ops, volsched-system only"),
+        (command("AbortJob", "Job", "j", "elsewhere"), "there is no Job 'j' in namespace elsewhere"),
+        (command("AbortJob", "Pod", "j"), "'Pod' is neither a Job of batch.volcano.sh nor a Queue"),
+        (command("Destroy", "Job", "j"), "'Destroy' means nothing to a Job"),
+    ],
+)
+def test_a_command_that_is_not_carried_out_says_why(raw: dict[str, Any], said: str) -> None:
+    [deleted], [told] = carried_out(raw)
+
+    assert isinstance(deleted, Delete)
+    assert (told.kind, told.type, told.reason) == ("Command", "Warning", "CommandRefused")
+    assert said in told.message
+
+
+def test_a_command_that_somebody_else_has_taken_is_not_carried_out_again() -> None:
+    assert [type(write) for write in carried_out(command("AbortJob", "Job", "j"), gone=True)[0]] == [Delete]
+    assert len(carried_out(command("AbortJob", "Job", "j"))[0]) > 1
+
+
+def test_a_pod_whose_podgroup_is_refused_says_so() -> None:
+    async def story() -> None:
+        writer, told = Taken(), list[Tell]()
+        writer.refused = {"podgroup-uid-p"}
+        engine = Engine(Options(), writer, told.append)
+        await engine.begin()
+        meta = {"name": "p", "namespace": "ns", "uid": "uid-p", "resourceVersion": "1"}
+        engine.store.put(api.decode_as(api.Pod, {"metadata": meta}))
+
+        with pytest.raises(ApiError):
+            await settled(engine)
+
+        assert [(tell.kind, tell.name, tell.reason) for tell in told] == [("Pod", "p", "FailedCreate")]
+        assert "exceeded quota" in told[0].message
+
+    asyncio.run(story())

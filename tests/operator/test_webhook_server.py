@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,9 +20,19 @@ from hypothesis import strategies as st
 
 from volsched.kube.certificates import Pair
 from volsched.operator import webhook_server
-from volsched.operator.webhook_server import LARGEST_REVIEW_BYTES, PATH, Listening, WebhookServer, _without_identity
+from volsched.operator.reviewers import WAITING_FOR_EACH
+from volsched.operator.webhook_server import (
+    LARGEST_REVIEW_BYTES,
+    PATH,
+    UNDER_REVIEW,
+    Listening,
+    WebhookServer,
+    read_review,
+)
+from volsched.validation.admission import Request
 
-REVIEW = {"request": {"uid": "1", "object": {"metadata": {"name": "x", "uid": "u"}}, "oldObject": None}}
+OBJECT = {"metadata": {"name": "x", "uid": "u"}}
+REVIEW: Any = {"request": {"uid": "1", "operation": "CREATE", "object": OBJECT, "oldObject": None}}
 
 
 def a_pair() -> Pair:
@@ -36,8 +47,13 @@ class Rig:
             one.bind(("127.0.0.1", 0))
             self.port = one.getsockname()[1]
         self.certificate, self.key = folder / "tls.crt", folder / "tls.key"
-        self.server = WebhookServer(Listening(f"127.0.0.1:{self.port}", str(self.certificate), str(self.key)))
+        self.turned_away: list[str] = []
+        listening = Listening(f"127.0.0.1:{self.port}", str(self.certificate), str(self.key), reviews=1)
+        self.server = WebhookServer(listening, self.turned_away.append)
         self.asked: list[Any] = []
+        self.under_review: list[Request] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
         self.trusted = b""
 
     def give(self, pair: Pair) -> None:
@@ -47,6 +63,8 @@ class Rig:
 
     async def review(self, asked: Any) -> Any:
         self.asked.append(asked)
+        self.under_review.append(UNDER_REVIEW.get())
+        await self.gate.wait()
         if asked["request"].get("fail"):
             raise LookupError("no such kind")
         return {"answered": asked["request"]["uid"]}
@@ -121,10 +139,12 @@ async def test_certificates_that_disappear_or_are_none_change_nothing(rig: Rig) 
 async def test_large_reviews_are_read_and_what_is_none_is_said(rig: Rig) -> None:
     rig.give(a_pair())
     await rig.until(lambda: not rig.server.problem)
-    large = {"request": {**REVIEW["request"], "note": "x" * (3 << 20)}}
+    large = json.dumps({"request": {**REVIEW["request"], "note": "x" * (LARGEST_REVIEW_BYTES - 200)}})
 
-    assert (await rig.post(json.dumps(large).encode()))[0] == 200
-    assert (await rig.post(b"x" * (LARGEST_REVIEW_BYTES + 1)))[0] == 413
+    assert (await rig.post(large.encode()))[0] == 200
+    status, text = await rig.post(b"x" * (LARGEST_REVIEW_BYTES + 1))
+    assert (status, text) == (413, "a review of more than 1048576 bytes is not read (--webhook-bytes)\n")
+    assert rig.turned_away == ["too_large"]
     for odd in (b"", b"[]", b"{}", b'{"request": []}', b'{"request": 1}', b"\xff\xfe"):
         status, text = await rig.post(odd)
         assert (status, text.partition(":")[0]) == (400, "no admission review"), odd
@@ -132,12 +152,57 @@ async def test_large_reviews_are_read_and_what_is_none_is_said(rig: Rig) -> None
     assert (status, text) == (500, "LookupError: no such kind\n")
 
 
-async def test_kopf_is_not_told_who_objects_are_since_it_would_remember_them_for_good(rig: Rig) -> None:
+async def test_kopf_is_not_shown_the_objects_since_it_would_compare_and_remember_them(rig: Rig) -> None:
     rig.give(a_pair())
     await rig.until(lambda: not rig.server.problem)
     await rig.post(json.dumps(REVIEW).encode())
 
-    assert rig.asked == [{"request": {"uid": "1", "object": {"metadata": {"name": "x"}}, "oldObject": None}}]
+    assert rig.asked == [{"request": {"uid": "1", "operation": "CREATE", "object": {}, "oldObject": None}}]
+    assert rig.under_review == [Request("CREATE", OBJECT, None)]
+
+
+async def test_who_comes_when_all_places_are_taken_is_told_to_come_again(rig: Rig) -> None:
+    rig.give(a_pair())
+    await rig.until(lambda: not rig.server.problem)
+    rig.gate.clear()
+    places = 1 + WAITING_FOR_EACH
+    body = json.dumps(REVIEW).encode()
+    inside = [asyncio.create_task(rig.post(body)) for _ in range(places)]
+    await rig.until(lambda: len(rig.asked) == places)
+
+    assert await rig.post(body) == (429, "too many reviews at a time; come again\n")
+    assert rig.turned_away == ["busy"]
+    rig.gate.set()
+    assert {status for status, _ in await asyncio.gather(*inside)} == {200}
+    assert (await rig.post(body))[0] == 200
+
+
+async def test_a_review_that_does_not_come_takes_no_place_for_long(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook_server, "BODY_SECONDS", 0.1)
+    rig.give(a_pair())
+    await rig.until(lambda: not rig.server.problem)
+    context = ssl.create_default_context(cadata=rig.trusted.decode())
+    reader, writer = await asyncio.open_connection("localhost", rig.port, ssl=context)
+    writer.write(f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{{".encode())
+
+    assert (await reader.readline()).split()[1] == b"408"
+    writer.close()
+    assert rig.turned_away == ["slow"]
+
+
+async def test_reviews_are_read_on_threads_of_their_own(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_on: list[str] = []
+
+    def noted(body: bytes) -> Any:
+        read_on.append(threading.current_thread().name)
+        return read_review(body)
+
+    monkeypatch.setattr(webhook_server, "read_review", noted)
+    rig.give(a_pair())
+    await rig.until(lambda: not rig.server.problem)
+    await rig.post(json.dumps(REVIEW).encode())
+
+    assert read_on == ["review_0"]
 
 
 anything = st.recursive(
@@ -146,10 +211,19 @@ anything = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["object", "oldObject"]), anything))
-def test_whatever_objects_are_their_uids_are_gone(request: dict[str, Any]) -> None:
-    found = _without_identity({"request": request})["request"]
+@given(st.dictionaries(st.sampled_from(["object", "oldObject", "operation", "uid"]), anything))
+def test_whatever_objects_are_kopf_sees_that_there_are_some_and_no_more(request: dict[str, Any]) -> None:
+    asked, under_review = read_review(json.dumps({"request": request}).encode())
 
-    for raw in found.values():
-        if isinstance(raw, dict) and isinstance(raw.get("metadata"), dict):
-            assert "uid" not in raw["metadata"]
+    for name, given_ in (("object", under_review.new), ("oldObject", under_review.old)):
+        assert given_ == request.get(name)
+        assert asked["request"].get(name) == (None if request.get(name) is None else {})
+
+
+@pytest.mark.parametrize("levels", [100, 1_000, 100_000])
+def test_however_deep_a_review_is_nested_it_is_read(levels: int) -> None:
+    deep = (
+        b'{"request": {"operation": "CREATE", "object": {"spec": ' + b'{"a":' * levels + b"1" + b"}" * levels + b"}}}"
+    )
+
+    assert read_review(deep)[1].operation == "CREATE"

@@ -495,7 +495,7 @@ class World:
                     continue
                 case LiftGate():
                     del item["spec"]["schedulingGates"]
-                    item["metadata"]["annotations"][UNGATED] = "true"
+                    item["status"].setdefault("conditions", []).append({"type": UNGATED, "status": "True"})
                 case Evict():
                     item["metadata"]["deletionTimestamp"] = stamp(0)
                 case WriteGroupStatus():

@@ -19,7 +19,7 @@ from volsched.model.job import INQUEUE
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Bind, Evict, LiftGate, Step
 from volsched.model.status import TaskStatus
-from volsched.model.task import ADMISSION_GATE, UNGATED, TaskInfo
+from volsched.model.task import ADMISSION_GATE, TaskInfo
 from volsched.testing.builders import Rig, a_cluster, a_rig
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
@@ -84,7 +84,7 @@ def works() -> st.SearchStrategy[Work]:
             "at": st.sampled_from([None, None, "n0"]),
             "cpu": st.sampled_from(["0", "1", "2"]),
             "group": st.sampled_from([{}, {"minResources": {"cpu": "2"}}, {"priorityClassName": "high"}]),
-            "annotations": st.sampled_from([{}, {}, {UNGATED: "true"}]),
+            "ungated": st.booleans(),
             "spec": st.sampled_from([{}, {}, {"schedulingGates": [{"name": ADMISSION_GATE}]}]),
         }
     )

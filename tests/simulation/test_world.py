@@ -131,6 +131,18 @@ def test_pods_of_the_input_count_for_the_workload_that_owns_them() -> None:
     assert names(world(workload("ReplicaSet", "rs", 2), known, leaving)) == ["rs-0", "rs-abc", "rs-old"]
 
 
+@pytest.mark.parametrize("other", [{"namespace": "theirs"}, {"kind": "StatefulSet"}, {"name": "rs2"}, {"uid": "u9"}])
+def test_pods_that_name_the_uid_of_a_workload_and_are_not_its_own_do_not_count_for_it(other: dict[str, str]) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u1", "controller": True}
+    namespace = other.get("namespace", "default")
+    reference = owner | {key: value for key, value in other.items() if key != "namespace"}
+    forged = pod("forged", on="n1", namespace=namespace, metadata={"ownerReferences": [reference]})
+
+    found = world(workload("ReplicaSet", "rs", 2, metadata={"uid": "u1"}), forged)
+
+    assert names(found) == ["forged", "rs-0", "rs-1"]
+
+
 def test_a_replica_set_of_the_input_stands_for_its_deployment() -> None:
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "", "controller": True}
     found = world(
@@ -314,7 +326,10 @@ def test_conditions_and_nominations_are_written_and_gates_lifted() -> None:
     )
     status = found.pods["default/p"].status
     assert status.nominated_node_name == "n9"
-    assert [(c.type, c.status, c.message) for c in status.conditions] == [("PodScheduled", "False", "no room")]
+    assert [(c.type, c.status, c.message) for c in status.conditions] == [
+        ("PodScheduled", "False", "no room"),
+        ("volsched.io/Ungated", "True", ""),
+    ]
     assert [gate.name for gate in found.pods["default/p"].spec.scheduling_gates] == ["b"]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -83,6 +86,71 @@ def test_where_it_is_asked_for_an_unknown_field_refuses_but_not_one_that_was_the
     assert [error.partition(": ")[2] for error in update(job, worse, STRICT).errors] == [
         "spec.prioritClassName: unknown field; did you mean priorityClassName? [UnknownField]"
     ]
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "said"),
+    [
+        ({"env": 5}, "containers[0].env: Expected `array`, got `int` [WrongType]"),
+        ({"volumeMounts": 5}, "containers[0].volumeMounts: Expected `array`, got `int` [WrongType]"),
+        ({"volumeMounts": [5]}, "containers[0].volumeMounts[0]: Expected `object`, got `int` [WrongType]"),
+        ({"env": [{"name": 5}]}, "containers[0].env[0].name: Expected `str`, got `int` [WrongType]"),
+    ],
+)
+def test_a_volcano_job_whose_template_has_another_shape_than_a_pod_is_refused(spoilt: Json, said: str) -> None:
+    job = seeds_job()
+    good = {**job["spec"]["tasks"][0]["template"]["spec"], "containers": [{"name": "c", "image": "i", **spoilt}]}
+    task = {**job["spec"]["tasks"][0], "template": {"spec": good}}
+    bad = {**job, "spec": {**job["spec"], "tasks": [task]}}
+
+    assert create(bad).errors == (f"Job/training-job: spec.tasks[0].template.spec.{said}",)
+    assert update(bad, {**bad, "spec": {**bad["spec"], "minAvailable": 2}}).allowed
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many functions are called meanwhile."""
+    calls = itertools.count()
+    sys.setprofile(lambda *_: next(calls) and None)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return next(calls)
+
+
+HOSTILE: dict[str, Callable[[int], Json]] = {
+    "tolerations": lambda n: {"tolerations": [{"operator": "Odd", "effect": f"e{i}"} for i in range(n)]},
+    "containers": lambda n: {"containers": [{"name": "c", "resources": {"limits": {"cpu": "x"}}}] * n},
+    "resources": lambda n: {"containers": [{"name": "c", "resources": {"limits": {f"a{i}": "x" for i in range(n)}}}]},
+    "spreading": lambda n: {"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": f"z{i}"} for i in range(n)]},
+    "claims": lambda n: {"resourceClaims": [{"name": "x"}] * n},
+    "nothing known": lambda n: {f"odd{i}": 1 for i in range(n)},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_work_grows_with_what_was_sent_and_not_with_its_square(name: str) -> None:
+    def calls(faults: int) -> int:
+        task = {"name": "w", "replicas": 1, "template": {"spec": {"containers": [], **HOSTILE[name](faults)}}}
+        job = {**seeds_job(), "spec": {"tasks": [task]}}
+        return calls_of(lambda: (create(job), update(job, job)))
+
+    calls(10)
+    assert calls(1600) < 6 * calls(400)
+
+
+def test_of_8000_bad_tolerations_the_first_are_named_and_the_rest_are_counted() -> None:
+    containers = [{"name": "c", "image": "i"}]
+    task = {
+        "name": "w",
+        "replicas": 1,
+        "template": {"spec": {"containers": containers, **HOSTILE["tolerations"](8000)}},
+    }
+    said = create({**seeds_job(), "spec": {"tasks": [task]}})
+
+    assert len(said.errors) == MOST_SAID + 1
+    assert "spec.tasks[0].template.spec.tolerations[0].operator" in said.errors[0]
+    assert said.errors[-1].endswith(f": {8_000 - MOST_SAID} more")
 
 
 def test_an_answer_is_short_whatever_was_sent() -> None:
@@ -253,8 +321,8 @@ def test_an_answer_does_not_grow_without_end() -> None:
 
     judgement = create(raw)
 
-    assert len(judgement.errors) == 11
-    assert judgement.errors[-1] == "PodGroup/team/x: 40 more"
+    assert len(judgement.errors) == MOST_SAID + 1
+    assert judgement.errors[-1] == f"PodGroup/team/x: {50 - MOST_SAID} more"
 
 
 def test_a_name_that_is_to_be_made_is_shown_as_such() -> None:

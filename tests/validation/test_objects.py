@@ -11,12 +11,18 @@ import pytest
 from tests.simulation.clusters import Manifest, group, namespace, node, pod, queue, stock, volcano_job, workload
 from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.model.allowed_namespaces import FIELD as ALLOWED_FIELD
+from volsched.model.errors import ObjectError
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import completed, decode, subject_of, take_stock
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
+
+
+def test_a_template_of_another_shape_than_a_pod_is_no_object() -> None:
+    with pytest.raises(ObjectError, match=r"containers\[0\].env: Expected `array`, got `int`"):
+        decode(changed(JOB, *CONTAINER, "env", to=5))
 
 
 def problems(*manifests: Manifest) -> list[Problem]:
@@ -350,6 +356,33 @@ def test_a_minimum_of_a_workload_that_means_nothing_is_a_warning(bad: str) -> No
 def test_a_task_of_a_job_has_a_name_that_pods_can_have(name: str) -> None:
     (found,) = problems(changed(JOB, "spec", "tasks", 0, "name", to=name))
     assert (found.field, found.severity) == ("spec.tasks[0].name", "error")
+
+
+A_TASK = JOB["spec"]["tasks"][0]
+A_POLICY = {"action": "RestartJob", "event": "PodFailed"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "said"),
+    [
+        (("spec", "tasks"), [{**A_TASK, "name": f"t{n}"} for n in range(257)], "spec.tasks", "257 are more than 256"),
+        (("spec", "policies"), [A_POLICY] * 65, "spec.policies", "65 are more than 64"),
+        (("spec", "tasks", 0, "policies"), [A_POLICY] * 65, "spec.tasks[0].policies", "65 are more than 64"),
+        (
+            ("spec", "volumes"),
+            [{"mountPath": "/a", "volumeClaimName": "c"}] * 65,
+            "spec.volumes",
+            "65 are more than 64",
+        ),
+        (("spec", "tasks", 0, "replicas"), 2**31 - 1, "spec.tasks", "are more than 150000"),
+        (("metadata", "name"), "x" * 64, "metadata.name", "has 64 characters; pods have it as a label, which has 63"),
+        (("spec", "plugins"), {"svc": ["--x"] * 65}, "spec.plugins[svc]", "there are 65 arguments; no more than 64"),
+    ],
+)
+def test_a_job_has_too_much_of_something(path: tuple[Any, ...], value: Any, field: str, said: str) -> None:
+    first = problems(changed(JOB, *path, to=value))[0]
+    assert (first.field, first.severity) == (field, "error")
+    assert said in first.message
 
 
 def test_minima_of_roles_that_do_not_count_are_a_warning() -> None:

@@ -19,6 +19,7 @@ from volsched.cache.online import OnlineAccounts
 from volsched.cache.quarantine import Identity, Quarantine, SetAside, identity_of, stopped_by, unreadable
 from volsched.model import api
 from volsched.model.allowed_namespaces import FIELD as ALLOWED_FIELD
+from volsched.model.bounded import Bounded, Size
 from volsched.model.budget import Budget
 from volsched.model.changes import (
     BindFailed,
@@ -44,6 +45,9 @@ from volsched.model.verdict import BINDER, ConditionReason, Scope, Step, Verdict
 
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
 FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+MOST_PROBLEMS: Final = 4096
+"""Fields that could not be read and that nobody was told of yet; a follower tells nobody for as long as it follows."""
+
 _SWEEP_EVERY: Final = 4096
 
 
@@ -107,7 +111,7 @@ class Mirror:
         self.cluster = Cluster()
         self.online = OnlineAccounts(self.cluster)
         self.cluster.observe(self.online)
-        self.problems: list[Problem] = []
+        self.problems: Bounded[Problem, None] = Bounded(MOST_PROBLEMS)
         self.quarantine = Quarantine()
         self.templates = TemplateTable()
         self._kept_annotations: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
@@ -139,6 +143,23 @@ class Mirror:
         self.cluster.ignore(self.online)
         self.online = OnlineAccounts(self.cluster)
         self.cluster.observe(self.online)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here and in the cluster; they may be read on any thread."""
+        cluster = self.cluster
+        return {
+            "mirror.pods": lambda: len(cluster.tasks),
+            "mirror.jobs": lambda: len(cluster.jobs),
+            "mirror.nodes": lambda: len(cluster.nodes),
+            "mirror.queues": lambda: len(cluster.queues),
+            "mirror.namespaces": lambda: len(cluster.namespaces),
+            "mirror.columns": lambda: len(cluster.columns),
+            "mirror.templates": lambda: len(self.templates),
+            "mirror.remembered": lambda: self.templates.remembered,
+            "mirror.retries": lambda: len(self._pods.retries),
+            "mirror.problems": lambda: len(self.problems),
+            "mirror.quarantine": lambda: len(self.quarantine),
+        }
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
@@ -245,7 +266,8 @@ class Mirror:
 
     def take_problems(self) -> list[Problem]:
         """The problems found since this was last called."""
-        found, self.problems = self.problems, []
+        found = list(self.problems)
+        self.problems.clear()
         return found
 
     # -- nodes --------------------------------------------------------------------------------------------------------
@@ -383,7 +405,10 @@ class Mirror:
         task.containers = reading.container_names(pod) if task.template.container_amounts else ()
         task.scheduler = intern(spec.scheduler_name)
         task.ours = spec.scheduler_name in self.settings.scheduler_names
-        task.priority = reading.pod_priority(pod, self.cluster.priority_classes)
+        task.pod_priority = self._class_value(spec.priority_class_name) if spec.priority is None else spec.priority
+        task.priority = reading.task_priority(pod, self.cluster.priority_classes)
+        if task.job is not None:
+            task.job.highest = None
         task.priority_class = intern(spec.priority_class_name)
         task.preemptable = reading.is_preemptable(pod)
         task.preempts = spec.preemption_policy != "Never"
@@ -516,7 +541,7 @@ class Mirror:
         job.uid = task.uid
         job.queue = self.settings.default_queue
         job.created = task.created
-        job.priority = task.priority
+        job.priority = task.pod_priority
         job.implicit = self.settings.plain_pods
         self.cluster.put_job(job)
         return job
@@ -716,7 +741,7 @@ class Mirror:
         meta = found.metadata
 
         def report(path: str, message: str) -> None:
-            self.problems.append(Problem(kind, meta.namespace, meta.name, meta.uid, path, message, outcome))
+            self.problems[Problem(kind, meta.namespace, meta.name, meta.uid, path, message, outcome)] = None
 
         return report
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from volsched.model import api, dra
@@ -93,54 +93,67 @@ def said_of(error: Exception) -> str:
 
 
 class Quarantine:
-    """What is set aside now. Lives on the scheduling thread; `counts` may be read on any."""
+    """What is set aside now. Lives on the scheduling thread; `counts` and its length may be read on any.
+
+    Of each object there is one entry, also among the news, until it can be read, or is gone. What was raised is kept
+    only until it was logged: it holds on to everything that was known where it was raised.
+    """
 
     def __init__(self) -> None:
         self._objects: dict[Identity, SetAside] = {}
-        self._news: list[SetAside] = []
-        self._errors: list[SetAside] = []
+        self._news: dict[Identity, SetAside] = {}
+        self._errors: dict[Identity, SetAside] = {}
+        self._nodes: Counter[str] = Counter()
         self.counts: dict[tuple[str, ...], float] = {}
         """How many objects of each kind are set aside, and where they were stopped."""
 
-    def __bool__(self) -> bool:
-        return bool(self._objects)
+    def __len__(self) -> int:
+        return len(self._objects)
 
     def add(self, found: SetAside) -> SetAside | None:
         """Set an object aside; return what was known of it before."""
         identity = (found.kind, found.namespace, found.name)
         before = self._objects.get(identity)
-        self._objects[identity] = found
         if before != found:
-            self._news.append(found)
+            self._count(before, -1)
+            self._objects[identity] = self._news[identity] = replace(found, error=None)
+            self._count(found, 1)
             if found.error is not None:
-                self._errors.append(found)
-        self._count()
+                self._errors[identity] = found
         return before
 
     def drop(self, identity: Identity) -> SetAside | None:
         """Take an object back in; return what was known of it."""
         found = self._objects.pop(identity, None)
-        if found is not None:
-            self._count()
+        self._count(found, -1)
+        self._news.pop(identity, None)
         return found
 
     def closed_nodes(self) -> Collection[str]:
         """Return the nodes that take nothing new."""
-        return {found.node for found in self._objects.values() if found.node}
+        return self._nodes.keys()
 
     def take_news(self) -> list[SetAside]:
         """Return what was set aside since this was last called."""
-        news, self._news = self._news, []
-        return news
+        news, self._news = self._news, {}
+        return list(news.values())
 
     def take_errors(self) -> list[SetAside]:
         """Return those of them that were stopped by an exception, since this was last called."""
-        errors, self._errors = self._errors, []
-        return errors
+        errors, self._errors = self._errors, {}
+        return list(errors.values())
 
-    def _count(self) -> None:
-        counted = Counter((found.kind, found.where) for found in self._objects.values())
-        self.counts = {key: float(number) for key, number in counted.items()}
+    def _count(self, found: SetAside | None, by: int) -> None:
+        """Count an object in or out."""
+        if found is None:
+            return
+        key = (found.kind, found.where)
+        counted = {**self.counts, key: self.counts.get(key, 0.0) + by}
+        self.counts = {key: number for key, number in counted.items() if number}
+        if found.node:
+            self._nodes[found.node] += by
+            if not self._nodes[found.node]:
+                del self._nodes[found.node]
 
 
 def identity_of(change: Change) -> Identity | None:

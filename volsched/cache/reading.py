@@ -113,8 +113,8 @@ def pod_status(pod: api.Pod) -> TaskStatus:
     return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
 
 
-def pod_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
-    """A task's priority: the annotation, else the pod's own number, else its class's, else 1 (Volcano's default)."""
+def task_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
+    """A task's priority within its job: the annotation, else the pod's number, else its class's, else 1, as Volcano."""
     annotated = task_priority_in(pod.metadata.annotations.get(TASK_PRIORITY, ""))
     if annotated is not None:
         return annotated
@@ -163,7 +163,8 @@ def gates_of(pod: api.Pod) -> tuple[str, ...]:
 
 def was_ungated(pod: api.Pod) -> bool:
     """Whether we have taken Volcano's gate off a pod: its queue took it on."""
-    return pod.metadata.annotations.get(UNGATED) == "true" and not has_admission_gate(pod)
+    is_told = any(condition.type == UNGATED and condition.status == "True" for condition in pod.status.conditions)
+    return is_told and not has_admission_gate(pod)
 
 
 def has_admission_gate(pod: api.Pod) -> bool:

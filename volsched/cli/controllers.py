@@ -46,10 +46,52 @@ from volsched.cli.volcano_flags import (
 )
 @click.option("--workers", type=click.IntRange(1, 256), default=32, help="Objects that are worked on at once.")
 @click.option(
+    "--job-pods-at-once",
+    type=click.IntRange(1, 10_000),
+    default=500,
+    help="Pods that are made or deleted for one Volcano Job before others have their turn.",
+)
+@click.option(
+    "--job-bytes",
+    type=click.IntRange(1024, 1_572_864),
+    default=262_144,
+    help="A Volcano Job whose spec is larger (as JSON) is not run, and says so.",
+)
+@click.option(
+    "--queue-command-namespace",
+    "queue_command_namespaces",
+    multiple=True,
+    default=(),
+    metavar="NAME",
+    help="Carry out Commands to Queues from this namespace, too, beside volsched's own; may be repeated. Whoever may "
+    "make Commands there may open and close every Queue.",
+)
+@click.option(
     "--volcano-grace",
     type=Duration(),
     default="60s",
     help="Take over once Volcano's own controllers were not seen for this long.",
+)
+@click.option(
+    "--stand-aside",
+    type=click.Choice(["auto", "never", "always"]),
+    default="auto",
+    help="Write nothing while Volcano's own controllers run (auto), do not ask whether they do (never), or write "
+    "nothing at all (always).",
+)
+@click.option(
+    "--volcano-namespace",
+    "volcano_namespaces",
+    multiple=True,
+    default=("volcano-system",),
+    metavar="NAME",
+    help="Look for Volcano's own controllers here and nowhere else; may be repeated.",
+)
+@click.option(
+    "--volcano-service-account",
+    default="volcano-controllers",
+    metavar="NAME",
+    help="The ServiceAccount by which their pods are known there.",
 )
 @click.option(
     "--webhook-address",
@@ -68,6 +110,18 @@ from volsched.cli.volcano_flags import (
     default="/etc/volsched/webhooks/tls.key",
     metavar="FILE",
     help="Its private key, followed as well.",
+)
+@click.option(
+    "--webhook-reviews",
+    type=click.IntRange(1, 64),
+    default=4,
+    help="Reviews that are judged at once; eight wait for each of them, and others are told to come again (429).",
+)
+@click.option(
+    "--webhook-bytes",
+    type=click.IntRange(65_536, 8_388_608),
+    default=1_048_576,
+    help="A review that is larger is not read (413): the API server lets its object in, and the scheduler looks at it.",
 )
 @click.option(
     "--webhook-strict",
@@ -103,13 +157,16 @@ def options_from(flags: dict[str, Any]) -> Any:
     """Return the flags as `volsched.operator.options.Options`; raises click.UsageError for contradictions."""
     from volsched.kube.credentials import Source, namespace_of_service_account  # noqa: PLC0415
     from volsched.operator.options import Options  # noqa: PLC0415
+    from volsched.operator.volcano import Signs  # noqa: PLC0415
     from volsched.operator.webhook_server import Listening  # noqa: PLC0415
 
     if flags["volcano_grace"] <= 0:
         raise click.UsageError("--volcano-grace must be positive")
     webhooks = None
     if flags["webhook_address"]:
-        webhooks = Listening(flags["webhook_address"], flags["webhook_certificate"], flags["webhook_key"])
+        files = flags["webhook_certificate"], flags["webhook_key"]
+        limits = flags["webhook_reviews"], flags["webhook_bytes"]
+        webhooks = Listening(flags["webhook_address"], *files, *limits)
         if webhooks.problem():
             raise click.UsageError(f"--webhook-address: {webhooks.problem()}")
     return Options(
@@ -117,8 +174,14 @@ def options_from(flags: dict[str, Any]) -> Any:
         default_queue=flags["default_queue"],
         inherit_owner_annotations=flags["inherit_owner_annotations"],
         workers=flags["workers"],
+        job_pods_at_once=flags["job_pods_at_once"],
+        job_bytes=flags["job_bytes"],
+        queue_command_namespaces=flags["queue_command_namespaces"],
         controllers=_controllers(flags["words"]),
         volcano_grace=flags["volcano_grace"],
+        volcano=Signs(
+            flags["stand_aside"], tuple(dict.fromkeys(flags["volcano_namespaces"])), flags["volcano_service_account"]
+        ),
         leader_elect=flags["leader_elect"],
         lease=lease_from(flags, "volsched-controllers", namespace_of_service_account() or "volsched-system"),
         source=Source(flags["kubeconfig"], flags["kube_context"], flags["master"]),

@@ -88,6 +88,22 @@ class Labels(click.ParamType[tuple[tuple[str, str], ...]]):
     help="How long a change waits for others to join it before a session, at most 5s: jobs that are made together then "
     "share what there is, whoever's pods come first. 0: until a burst is over, 3 to 25 ms.",
 )
+@click.option(
+    "--session-budget",
+    type=Duration(),
+    default="5s",
+    show_default=True,
+    help="CPU time after which a session ends: what was decided stands, the rest comes in the next one, and what took "
+    "most of it waits for a while.",
+)
+@click.option(
+    "--admission-timeout",
+    type=Duration(),
+    default="10m",
+    show_default=True,
+    help="A PodGroup that was admitted and has fewer pods than it starts with for so long is Pending again, and no "
+    "room is kept for it. 0: never.",
+)
 @click.option("--default-queue", default="default", metavar="NAME", help="The queue of what names none.")
 @click.option(
     "--node-selector",
@@ -155,6 +171,8 @@ def options_from(flags: dict[str, Any]) -> Any:
     check_configmap(flags)
     if flags["schedule_period"] <= 0:
         raise click.UsageError("--schedule-period must be positive")
+    if flags["session_budget"] <= 0:
+        raise click.UsageError("--session-budget must be positive")
     if flags["settle"] is not None and not 0 <= flags["settle"] <= LONGEST_SETTLE_SECONDS:
         raise click.UsageError(f"--settle must be 0 to {LONGEST_SETTLE_SECONDS:g}s")
     names = tuple(dict.fromkeys(flags["scheduler_names"]))
@@ -170,6 +188,8 @@ def options_from(flags: dict[str, Any]) -> Any:
         node_selector=tuple(label for labels in flags["node_selectors"] for label in labels),
         plain_pods=flags["plain_pods"] or ("direct" if DEFAULT_SCHEDULER in names else "podgroup"),
         always_unschedulable=flags["pod_condition_reason"] == "unschedulable",
+        session_budget=flags["session_budget"],
+        admission_timeout=flags["admission_timeout"],
         leader_elect=flags["leader_elect"],
         lease=lease,
         source=Source(flags["kubeconfig"], flags["kube_context"], flags["master"]),

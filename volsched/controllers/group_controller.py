@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 import msgspec
 
 from volsched.cache.reading import GROUP_NAME
 from volsched.controllers import grouping
 from volsched.controllers.job_controller import group_body
-from volsched.controllers.store import WORKLOADS, OwnerView, PodView, Store
+from volsched.controllers.objects import WORKLOADS
+from volsched.controllers.store import OwnerView, PodView, Store
 from volsched.controllers.writes import GROUP, POD, Create, Delete, Patch, Write
 from volsched.model import api
+from volsched.model.owners import Owner, controller_of
+from volsched.model.plan import Tell
 
 
 def reconcile_group(store: Store, key: str) -> Iterator[Write]:
@@ -20,51 +24,77 @@ def reconcile_group(store: Store, key: str) -> Iterator[Write]:
 
     One whose owner is scaled to zero goes: left behind, such PodGroups of old ReplicaSets have blocked roll-outs
     (Volcano #2143). So does one whose owner was seen going, since garbage collection may take its time; that an owner
-    is not known proves nothing, it may be a pod of a scheduler that others look after.
+    is not known proves nothing, it may be a pod of a scheduler that others look after. What somebody else made under
+    that name is left alone.
     """
-    group = store.groups.get(key)
-    owner = store.owners.get(_owner_uid(key))
-    if store.is_gone(_owner_uid(key)) or (owner is not None and owner.is_scaled_to_zero):
-        if group is not None and _is_plain(group):
+    group, whose = store.groups.get(key), None
+    if group is not None:
+        whose = _plain_owner(group)
+        if whose is None:
+            return
+        if _needs_no_group(store, whose):
             meta = group.metadata
             yield Delete(GROUP, meta.namespace, meta.name, meta.uid)
+            return
+    first = next((pod for pod in _alive(store, key) if _counts(store, pod, whose)), None)
+    if first is None:
         return
-    pods = [pod for pod in store.family(key) if pod.is_alive]
-    if not pods:
-        return
-    first = min(pods, key=lambda pod: (pod.seen, pod.name))
-    if owner is None and _waits_for_owner(first):
-        return
-    wanted = _wanted(store, first, owner)
-    if group is None:
-        yield Create(GROUP, wanted.metadata.namespace, wanted.metadata.name, group_body(wanted))
-    elif _is_plain(group):
+    wanted = _wanted(store, first, store.owners.get(first.whose))
+    if group is not None:
         yield from _update(group, wanted)
+    elif not _needs_no_group(store, first.whose):
+        yield Create(GROUP, wanted.metadata.namespace, wanted.metadata.name, group_body(wanted))
 
 
 def reconcile_pod(store: Store, uid: str) -> Iterator[Write]:
-    """Yield the annotation that names a pod's PodGroup, once that PodGroup is there."""
+    """Yield the annotation that names a pod's PodGroup, once that PodGroup is there and is of the pod's owner."""
     pod = store.pods.get(uid)
     if pod is None or pod.group or not pod.plain or not pod.is_alive:
         return
-    if f"{pod.namespace}/{pod.plain}" in store.groups:
+    group = store.groups.get(f"{pod.namespace}/{pod.plain}")
+    if group is not None and _plain_owner(group) == pod.whose:
         body = {"metadata": {"uid": uid, "annotations": {GROUP_NAME: pod.plain}}}
         yield Patch(POD, pod.namespace, pod.name, body)
 
 
-def _owner_uid(key: str) -> str:
-    return key.partition("/")[2].removeprefix("podgroup-")
+def failed_group(store: Store, key: str, why: str) -> Iterator[Tell]:
+    """Yield the Event that says, on the first of its pods, why a PodGroup could not be written."""
+    for pod in islice(_alive(store, key), 1):
+        kind, version, message = POD.name, POD.group_version, f"the PodGroup of the pod could not be written: {why}"
+        yield Tell(kind, version, pod.namespace, pod.name, pod.uid, "Warning", "FailedCreate", message, "Reconciling")
 
 
-def _is_plain(group: api.PodGroup) -> bool:
-    """Whether a PodGroup is one that is made for the pods of its owner."""
-    controller = group.metadata.controller
-    return controller is not None and group.metadata.name == f"podgroup-{controller.uid}"
+def _plain_owner(group: api.PodGroup) -> Owner | None:
+    """Return for whose pods a PodGroup was made; None where it is no such PodGroup."""
+    owner = controller_of(group.metadata)
+    return owner if owner is not None and group.metadata.name == f"podgroup-{owner.uid}" else None
 
 
-def _waits_for_owner(pod: PodView) -> bool:
+def _needs_no_group(store: Store, owner: Owner) -> bool:
+    known = store.owners.get(owner)
+    return store.tombstones.has(owner) or (known is not None and known.is_scaled_to_zero)
+
+
+MOST_LOOKED_AT: Final = 100
+"""Pods by which a PodGroup is made: those of one owner are alike, and there may be as many as in the whole cluster."""
+
+
+def _alive(store: Store, key: str) -> Iterator[PodView]:
+    """Yield the first pods of a PodGroup that wait or run."""
+    return islice((pod for pod in store.family(key) if pod.is_alive), MOST_LOOKED_AT)
+
+
+def _counts(store: Store, pod: PodView, whose: Owner | None) -> bool:
+    """Whether a PodGroup may be made for a pod, or, where it is somebody's (`whose`), is for that pod, too."""
+    return (whose is None or pod.whose == whose) and not _waits_for_owner(store, pod)
+
+
+def _waits_for_owner(store: Store, pod: PodView) -> bool:
     """Whether a pod's owner says what its PodGroup inherits, and was not seen yet."""
-    return (pod.owner.api_version, pod.owner.kind) in WORKLOADS
+    return (pod.owner.api_version, pod.owner.kind) in _INHERITED and pod.whose not in store.owners
+
+
+_INHERITED: Final = frozenset(WORKLOADS.values())
 
 
 def _wanted(store: Store, pod: PodView, owner: OwnerView | None) -> api.PodGroup:

@@ -6,24 +6,34 @@ before the pods of the old one are deleted, and what pods need is there before t
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from itertools import filterfalse, islice
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from volsched.cache.reading import seconds
-from volsched.controllers import job_plugins, jobs, lifecycle
-from volsched.controllers.lifecycle import FINISHED, WORKING, Action, Loss, Member, Phase, Tally
-from volsched.controllers.owners import owner_reference
+from volsched.controllers import job_plugins, jobs, lifecycle, policies
+from volsched.controllers.job_parts import NO_PARTS, JobParts
+from volsched.controllers.job_pods import PodMaker
+from volsched.controllers.lifecycle import FINISHED, WORKING, Loss, Member, Phase, Tally
+from volsched.controllers.policies import TARGETED, Action
+from volsched.controllers.roster import Roster
 from volsched.controllers.waiting import NO_WAIT, Wait, about_wait, wait_of, with_wait
-from volsched.controllers.writes import CLAIM, GROUP, JOB, POD, Create, Delete, Patch, Write, merge_patch
+from volsched.controllers.writes import GROUP, JOB, POD, Condemn, Create, Delete, Patch, Write, merge_patch
 from volsched.model import api
+from volsched.model.errors import shortened
 from volsched.model.plan import Tell
 
 Json = dict[str, Any]
+T = TypeVar("T")
+
+PODS_AT_ONCE: Final = 500
+"""Pods that one look at a Job makes or deletes at most, as in Kubernetes' own Job controller: others have their turn in
+between, a request that is refused stops it soon, and no more than that is in memory."""
 
 _MAY_NOT_MAKE_SECRETS: Final = (
     "; the plugin ssh needs a right that volsched has only with the component ssh of its manifests"
@@ -37,25 +47,28 @@ _HISTORY: Final = 20
 class JobView:
     """A Volcano Job as it stands.
 
-    `raw` is the object as the API server has it (pods are made from it, whatever fields their templates have), `job`
-    what is read of it, completed with defaults. `problem` says why it cannot be run, `foreign` which scheduler of
-    somebody else it names; `prepared` is what its plugins and volumes were last given.
+    `job` is what is read of it, completed with defaults; `parts` is what its pods are made from, whatever fields their
+    templates have, and `status` its status as the API server has it. `problem` says why it cannot be run, `too_large`
+    that what it asks for is more than Kubernetes takes, `foreign` which scheduler of somebody else it names. `prepared`
+    is a digest of what its plugins and volumes were last given. Of one that is not run nothing is kept but who it is.
     """
 
-    raw: Json
     job: api.Job
+    parts: JobParts = NO_PARTS
+    status: Json = field(default_factory=dict)
     problem: str = ""
+    too_large: str = ""
     foreign: str = ""
-    prepared: tuple[Create, ...] = ()
-    losses: list[Loss] = field(default_factory=list)
+    prepared: bytes = b""
+    losses: dict[str, Loss] = field(default_factory=dict)
     command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What belongs to a Job: its pods, its PodGroup if there is one, values of PriorityClasses, and its queue."""
+    """What belongs to a Job: its pods (a Roster, where there may be many), its PodGroup, PriorityClasses, its queue."""
 
-    pods: Sequence[Member]
+    pods: Iterable[Member]
     group: api.PodGroup | None
     classes: Mapping[str, int]
     queue: str
@@ -65,42 +78,51 @@ class Surroundings:
 class Outcome:
     """What is to be written, in order, what is to be told, and when to look again (seconds since the epoch).
 
-    `acted` says that an action was carried out, so that what led to it is over; `killed` are the pods that go by it;
-    `prepared` is what the Job's pods have been given once all is written.
+    `acted` says that an action was carried out, so that what led to it is over; `prepared` is a digest of what the
+    Job's pods have been given once all is written; `room` is how many more pods could have been made or deleted: with
+    none left there may be more to do.
     """
 
+    room: int
     writes: list[Write] = field(default_factory=list)
     tells: list[Tell] = field(default_factory=list)
     wake_at: float | None = None
     acted: bool = False
-    killed: set[str] = field(default_factory=set)
-    prepared: tuple[Create, ...] | None = None
+    prepared: bytes | None = None
+
+    def some(self, found: Iterable[T]) -> list[T]:
+        """Return as many as there is room for."""
+        taken = list(islice(found, self.room))
+        self.room -= len(taken)
+        return taken
 
 
-def reconcile(view: JobView, around: Surroundings, now: float) -> Outcome:
-    """Return what is to be written about a Job; `now` is in seconds since the epoch."""
-    job, outcome = view.job, Outcome()
+def reconcile(view: JobView, around: Surroundings, now: float, pods_at_once: int = PODS_AT_ONCE) -> Outcome:
+    """Return what is to be written about a Job next; `now` is in seconds since the epoch."""
+    job, outcome = view.job, Outcome(pods_at_once)
     if job.metadata.deletion_timestamp is not None:
         return outcome
     refusal = _refusal(view)
     if refusal is not None:
         outcome.tells.append(refusal)
         return outcome
-    counted = lifecycle.tally(around.pods)
+    roster = Roster.of(job.metadata.name, around.pods)
+    _delete(outcome, roster.owed())
+    counted = roster.tally()
     phase = lifecycle.phase_of(job)
     if phase in FINISHED:
         _write_status(outcome, view, counted, phase, now)
-        _stop(outcome, around)
+        _stop(outcome, roster, around)
         _expire(outcome, job, now)
         return outcome
-    action = _action(view, around, phase, outcome, now)
+    action = _action(view, roster, around, phase, outcome, now)
     if action is not None:
-        _act(outcome, view, around, counted, action, now)
+        _act(outcome, view, roster, around, counted, action, now)
     elif phase in WORKING:
-        _sync(outcome, view, around, counted, now)
+        _sync(outcome, view, roster, around, counted, now)
     else:
         _write_status(outcome, view, counted, lifecycle.next_phase(job, counted), now)
-        _stop(outcome, around, everything=phase is Phase.RESTARTING)
+        _stop(outcome, roster, around, everything=phase is Phase.RESTARTING)
     return outcome
 
 
@@ -124,10 +146,12 @@ def _refusal(view: JobView) -> Tell | None:
     if missing:
         known = ", ".join(job_plugins.PLAYED)
         message = (
-            f"spec.plugins: {', '.join(missing)}: volsched plays only {known}; take "
+            f"spec.plugins: {shortened(', '.join(missing), 200)}: volsched plays only {known}; take "
             f"{'it' if len(missing) == 1 else 'them'} out, or run Volcano's own controllers"
         )
         return _tell(view.job, "Warning", "UnsupportedPlugin", message)
+    if view.too_large:
+        return _tell(view.job, "Warning", "JobTooLarge", f"{view.too_large}; it is not run as it is")
     return None
 
 
@@ -140,43 +164,56 @@ _COMMANDS_OF: Final[Mapping[Phase, tuple[str, ...]]] = {
 }
 """What a Command may ask for in which phase."""
 
+COMMANDS: Final = tuple(sorted({action for actions in _COMMANDS_OF.values() for action in actions}))
+"""What a Command may ask for at all."""
+
 
 # --- actions --------------------------------------------------------------------------------------------------------
 
 
-def _action(view: JobView, around: Surroundings, phase: Phase, outcome: Outcome, now: float) -> Action | None:
+def _action(
+    view: JobView, roster: Roster, around: Surroundings, phase: Phase, outcome: Outcome, now: float
+) -> Action | None:
     """Return what a command or a policy asks for, if it means anything in this phase."""
     if view.command in _COMMANDS_OF.get(phase, ()):
         return Action(view.command, "CommandIssued")
     if phase not in WORKING:
         return None
     group_phase = around.group.status.phase if around.group is not None else ""
-    decision = lifecycle.decide(view.job, around.pods, view.losses, group_phase, now)
+    decision = policies.decide(view.job, roster, view.losses.values(), group_phase, now)
     outcome.wake_at = decision.wake_at
-    if decision.action is not None and decision.action.name in (*_STARTED, *lifecycle.TARGETED):
+    if decision.action is not None and decision.action.name in (*_STARTED, *TARGETED):
         return decision.action
     return None
 
 
-def _act(outcome: Outcome, view: JobView, around: Surroundings, counted: Tally, action: Action, now: float) -> None:
+def _act(
+    outcome: Outcome,
+    view: JobView,
+    roster: Roster,
+    around: Surroundings,
+    counted: Tally,
+    action: Action,
+    now: float,
+) -> None:
     """Carry out an action: write the new phase first, then do away with pods."""
     job = view.job
     outcome.acted = True
     outcome.tells.append(_tell(job, "Normal", "ExecuteAction", _because(action)))
     retries = job.status.retry_count + 1
-    if action.name in lifecycle.TARGETED:
-        pods = lifecycle.targets(job, action, around.pods)
+    if action.name in TARGETED:
+        pods = [pod for pod in policies.targets(job, action, roster) if not pod.is_leaving]
         gives_up = retries >= (job.spec.max_retry or 0)
         phase = Phase.FAILED if gives_up else lifecycle.phase_of(job)
         _write_status(outcome, view, counted, phase, now, retries=retries)
-        outcome.writes += _deletions(pods)
-        outcome.killed = {pod.uid for pod in pods}
+        outcome.writes.append(Condemn(frozenset(pod.uid for pod in pods)))
+        _delete(outcome, pods)
         return
     restarts = action.name in ("RestartJob", "ResumeJob")
     phase = Phase.RESTARTING if restarts else lifecycle.STOPS_AS[action.name]
     version = job.status.version + 1
     _write_status(outcome, view, counted, phase, now, version=version, retries=retries if restarts else retries - 1)
-    _stop(outcome, around, everything=restarts)
+    _stop(outcome, roster, around, everything=restarts)
 
 
 def _because(action: Action) -> str:
@@ -184,26 +221,25 @@ def _because(action: Action) -> str:
     return f"{action.name} because of {action.event}{about}"
 
 
-def _stop(outcome: Outcome, around: Surroundings, *, everything: bool = False) -> None:
+def _stop(outcome: Outcome, roster: Roster, around: Surroundings, *, everything: bool = False) -> None:
     """Delete the PodGroup and the pods: all of them, or those that have not finished."""
-    outcome.writes += _deletions([pod for pod in around.pods if everything or not pod.is_finished])
+    _delete(outcome, roster.staying(finished=everything))
     if around.group is not None:
         meta = around.group.metadata
         outcome.writes.append(Delete(GROUP, meta.namespace, meta.name, meta.uid))
 
 
-def _deletions(pods: Sequence[Member]) -> Iterator[Delete]:
-    for pod in pods:
-        if not pod.is_leaving:
-            yield Delete(POD, pod.namespace, pod.name, pod.uid)
+def _delete(outcome: Outcome, pods: Iterable[Member]) -> None:
+    outcome.writes += (Delete(POD, pod.namespace, pod.name, pod.uid) for pod in outcome.some(pods))
 
 
 def _expire(outcome: Outcome, job: api.Job, now: float) -> None:
     """Delete a finished Job once its time is over."""
-    after = job.spec.ttl_seconds_after_finished
+    ttl = job.spec.ttl_seconds_after_finished
     finished_at = seconds(job.status.state.last_transition_time)
-    if after is None or finished_at is None:
+    if ttl is None or finished_at is None:
         return
+    after = min(ttl, _FOREVER_SECONDS)
     if finished_at + after <= now:
         meta = job.metadata
         outcome.writes.append(Delete(JOB, meta.namespace, meta.name, meta.uid))
@@ -211,37 +247,40 @@ def _expire(outcome: Outcome, job: api.Job, now: float) -> None:
         outcome.wake_at = finished_at + after
 
 
+_FOREVER_SECONDS: Final = 10**10
+"""Some three hundred years, and still a number of seconds that can be added to a time."""
+
+
 # --- keeping a Job going --------------------------------------------------------------------------------------------
 
 
-def _sync(outcome: Outcome, view: JobView, around: Surroundings, counted: Tally, now: float) -> None:
+def _sync(outcome: Outcome, view: JobView, roster: Roster, around: Surroundings, counted: Tally, now: float) -> None:
     """Bring about what a Job that works needs: its PodGroup, then its pods, then a status that says so."""
-    job, group = view.job, around.group
+    job, group, maker = view.job, around.group, PodMaker(view.job, view.parts)
     phase = lifecycle.next_phase(job, counted)
     _write_status(outcome, view, counted, phase, now, wait=wait_of(group) if phase in WORKING else NO_WAIT)
-    prepared = tuple(_preparations(view))
-    if prepared != view.prepared:
-        outcome.writes += prepared
-        outcome.prepared = prepared
+    _prepare(outcome, view, maker)
     wanted = jobs.job_group(job, around.classes, around.queue)
     if group is None:
-        outcome.writes.append(Create(GROUP, wanted.metadata.namespace, wanted.metadata.name, group_body(wanted)))
+        meta = wanted.metadata
+        outcome.writes.append(Create(GROUP, meta.namespace, meta.name, group_body(wanted), is_own=True))
         return
     outcome.writes += _group_changes(group, wanted)
-    outcome.writes += _pod_changes(view, around, counted, group)
+    _delete(outcome, _surplus(job, roster))
+    if group.status.phase not in ("", "Pending"):
+        missing = outcome.some(_missing(job, roster, lifecycle.startable(job, counted)))
+        outcome.writes += (maker.pod(member, group.metadata.name) for member in missing)
 
 
-def _preparations(view: JobView) -> Iterator[Create]:
-    """Yield what the pods of a Job need: the claims that it brings, and what its plugins make."""
-    job = view.job
-    owner = msgspec.to_builtins(owner_reference(job))
-    for shared in jobs.shared_volumes(job):
-        if shared.is_own:
-            spec = view.raw["spec"]["volumes"][shared.place]["volumeClaim"]
-            meta = {"name": shared.claim, "namespace": job.metadata.namespace, "ownerReferences": [owner]}
-            body = {"apiVersion": CLAIM.group_version, "kind": CLAIM.name, "metadata": meta, "spec": spec}
-            yield Create(CLAIM, job.metadata.namespace, shared.claim, body, is_own=True)
-    yield from job_plugins.companions(job, view.raw)
+def _prepare(outcome: Outcome, view: JobView, maker: PodMaker) -> None:
+    """Make what pods need, unless the Job has it already."""
+    preparations = tuple(maker.preparations())
+    digest = hashlib.sha256()
+    for made in preparations:
+        digest.update(msgspec.json.encode((made.kind, made.body)))
+    if digest.digest() != view.prepared:
+        outcome.writes += preparations
+        outcome.prepared = digest.digest()
 
 
 def group_body(group: api.PodGroup) -> Json:
@@ -270,56 +309,26 @@ def _minima(group: api.PodGroup) -> Json:
     }
 
 
-def _pod_changes(view: JobView, around: Surroundings, counted: Tally, group: api.PodGroup) -> Iterator[Write]:
-    """Yield the deletion of pods that the Job does not want (any more), and the pods that are missing."""
-    job = view.job
-    there = {pod.name: pod for pod in around.pods}
-    wanted = {member.name: member for member in jobs.members(job)}
-    yield from _deletions([pod for name, pod in there.items() if name not in wanted])
-    if group.status.phase in ("", "Pending"):
-        return
-    for member in wanted.values():
-        if member.name not in there and lifecycle.may_start(job, member.task, counted):
-            yield Create(POD, job.metadata.namespace, member.name, pod_body(view, member, group.metadata.name))
+def _surplus(job: api.Job, roster: Roster) -> Iterator[Member]:
+    """Yield the pods that a Job does not want, or not any more."""
+    wanted = {task.name: task.replicas for task in job.spec.tasks}
+    for name in roster.tasks():
+        there, replicas = roster.numbers(name), wanted.get(name, 0)
+        if max(there) >= replicas:
+            yield from (pod for number, pod in there.items() if number >= replicas and not pod.is_leaving)
+    yield from (pod for pod in roster.strays().values() if not pod.is_leaving)
 
 
-def pod_body(view: JobView, member: jobs.Member, group: str) -> Json:
-    """Return a pod of a Job as it is created: its template with all that is in it, and what makes it a member."""
-    job = view.job
-    place = next(number for number, task in enumerate(job.spec.tasks) if task.name == member.task.name)
-    template = copy.deepcopy(view.raw["spec"]["tasks"][place].get("template") or {})
-    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
-    spec["schedulerName"] = spec.get("schedulerName") or job.spec.scheduler_name
-    if job.spec.priority_class_name:
-        spec["priorityClassName"] = spec.get("priorityClassName") or job.spec.priority_class_name
-    if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
-        spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-    _mount(job, spec)
-    job_plugins.equip(job, view.raw, member, spec)
-    return {
-        "apiVersion": POD.group_version,
-        "kind": POD.name,
-        "metadata": {
-            "name": member.name,
-            "namespace": job.metadata.namespace,
-            "labels": {**(meta.get("labels") or {}), **jobs.pod_labels(job, member)},
-            "annotations": {**(meta.get("annotations") or {}), **jobs.pod_annotations(job, member, group)},
-            "ownerReferences": [msgspec.to_builtins(owner_reference(job))],
-        },
-        "spec": spec,
-    }
-
-
-def _mount(job: api.Job, spec: Json) -> None:
-    """Give a pod the volumes that all pods of its Job share."""
-    shared = list(jobs.shared_volumes(job))
-    if not shared:
-        return
-    claims = [{"name": one.volume, "persistentVolumeClaim": {"claimName": one.claim}} for one in shared]
-    spec["volumes"] = [*(spec.get("volumes") or ()), *claims]
-    mounts = [{"name": one.volume, "mountPath": one.mount_path} for one in shared]
-    for container in spec.get("containers") or ():
-        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *mounts]
+def _missing(job: api.Job, roster: Roster, startable: Container[str]) -> Iterator[jobs.Member]:
+    """Yield the pods that a Job wants and that are not there, of tasks that may start."""
+    for task in job.spec.tasks:
+        there = roster.numbers(task.name)
+        if task.name not in startable:
+            continue
+        for number in filterfalse(there.__contains__, range(task.replicas)):
+            member = jobs.Member(task, number, jobs.pod_name(job, task, number))
+            if member.name not in roster.strays():
+                yield member
 
 
 # --- status ---------------------------------------------------------------------------------------------------------
@@ -337,7 +346,7 @@ def _write_status(
     wait: Wait = NO_WAIT,
 ) -> None:
     """Write a Job's status if it says something new, and tell why it waits when that is new."""
-    job, known = view.job, view.raw.get("status") or {}
+    job, known = view.job, view.status
     status: Json = {
         "minAvailable": job.spec.min_available or 0,
         "pending": counted.pending,

@@ -1,24 +1,16 @@
-"""The life of a Volcano Job: which phase comes next, and what its policies ask for.
+"""The life of a Volcano Job: which phase comes next, and which of its tasks may start.
 
-Phases, events and actions are those of Volcano's pkg/controllers/job and docs/user-guide/how_to_use_job_policy.md.
-
-A Job is judged by how things stand, not by what was heard on the way, so that a restart of the controllers loses
-nothing: a failed pod of the Job's current version has a policy that applies to it, or has none. Whatever a policy
-starts either ends the phase in which policies count or does away with the pods that it was about, so none applies
-twice. Only a pod that vanished at once leaves no trace; that comes as a `Loss`.
+Phases are those of Volcano's pkg/controllers/job.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from volsched.controllers.jobs import MAX_RETRY
 from volsched.model import api
-from volsched.model.duration import seconds_of
 
 
 class Phase(StrEnum):
@@ -53,11 +45,6 @@ STOPS_AS: Final = {
     "TerminateJob": Phase.TERMINATING,
 }
 """Actions that stop the pods which are not finished, and the phase that they begin."""
-
-TARGETED: Final = ("RestartTask", "RestartPod", "RestartPartition")
-
-WITHOUT_NAME: Final = frozenset({"PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "TaskFailed"})
-"""Events that a policy for `*` is about: what goes wrong or ends, and not that pods wait and run."""
 
 
 class Member(NamedTuple):
@@ -100,122 +87,6 @@ class Loss(NamedTuple):
     since: float
 
 
-class Happening(NamedTuple):
-    """Something that a policy may be about: the event, whose, and since when."""
-
-    event: str
-    task: str = ""
-    pod: str = ""
-    exit_code: int = 0
-    since: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What to do with a Job, why, and about which task or pod."""
-
-    name: str
-    event: str = ""
-    task: str = ""
-    pod: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What a Job's policies say: an action, or when to look again (seconds since the epoch), or neither."""
-
-    action: Action | None = None
-    wake_at: float | None = None
-
-
-# --- policies -------------------------------------------------------------------------------------------------------
-
-
-def decide(job: api.Job, pods: Sequence[Member], losses: Iterable[Loss], group_phase: str, now: float) -> Decision:
-    """Return what the policies of a completed Job say about how things stand."""
-    wake_at: float | None = None
-    for happening in _happenings(job, pods, losses, group_phase, now):
-        policy = _policy_for(job, happening)
-        if policy is None:
-            continue
-        due = happening.since + (seconds_of(policy.timeout or "") or 0.0)
-        if due <= now:
-            return Decision(Action(policy.action, happening.event, happening.task, happening.pod))
-        wake_at = due if wake_at is None else min(wake_at, due)
-    return Decision(wake_at=wake_at)
-
-
-def _happenings(
-    job: api.Job, pods: Sequence[Member], losses: Iterable[Loss], group_phase: str, now: float
-) -> Iterator[Happening]:
-    current = [pod for pod in pods if pod.version == job.status.version]
-    replicas = {task.name: task.replicas for task in job.spec.tasks}
-    for pod in sorted(current, key=lambda pod: (pod.task, pod.number)):
-        if pod.number < replicas.get(pod.task, 0):
-            yield from _of_pod(pod)
-    for loss in losses:
-        if loss.version == job.status.version and loss.number < replicas.get(loss.task, 0):
-            yield Happening("PodEvicted", loss.task, loss.name, since=loss.since)
-    for task in job.spec.tasks:
-        yield from _of_task(task, [pod for pod in current if pod.task == task.name])
-    if group_phase == "Unknown":
-        yield Happening("Unknown", since=now)
-
-
-def _of_pod(pod: Member) -> Iterator[Happening]:
-    if pod.killed or (pod.is_finished and (pod.terminating or pod.phase == "Succeeded")):
-        return
-    if pod.phase == "Failed":
-        yield Happening("PodFailed", pod.task, pod.name, pod.exit_code, pod.since)
-    elif pod.terminating:
-        yield Happening("PodEvicted", pod.task, pod.name, since=pod.since)
-    elif pod.phase == "Running":
-        yield Happening("PodRunning", pod.task, pod.name, since=pod.since)
-    else:
-        yield Happening("PodPending", pod.task, pod.name, since=pod.created)
-
-
-def _of_task(task: api.TaskSpec, pods: Sequence[Member]) -> Iterator[Happening]:
-    if 0 < task.replicas <= sum(pod.phase == "Succeeded" and not pod.is_leaving for pod in pods):
-        yield Happening("TaskCompleted", task.name, since=max(pod.since for pod in pods))
-    restarts = sum(pod.restarts for pod in pods if not pod.is_finished)
-    if restarts > (task.max_retry or MAX_RETRY):
-        yield Happening("TaskFailed", task.name, since=max(pod.since for pod in pods))
-
-
-def _policy_for(job: api.Job, happening: Happening) -> api.LifecyclePolicy | None:
-    """Return the first policy that is about it; those of the task come before those of the Job."""
-    of_task = next((task.policies for task in job.spec.tasks if task.name == happening.task), ())
-    return next((policy for policy in (*of_task, *job.spec.policies) if _is_about(policy, happening)), None)
-
-
-def _is_about(policy: api.LifecyclePolicy, happening: Happening) -> bool:
-    events = (policy.event, *policy.events)
-    if happening.event in events or ("*" in events and happening.event in WITHOUT_NAME):
-        return True
-    return policy.exit_code is not None and policy.exit_code == happening.exit_code != 0
-
-
-def targets(job: api.Job, action: Action, pods: Sequence[Member]) -> list[Member]:
-    """Return the pods that an action about one task, partition or pod does away with."""
-    of_task = [pod for pod in pods if pod.task == action.task]
-    if action.name == "RestartTask" or not action.pod:
-        return of_task
-    if action.name == "RestartPod":
-        return [pod for pod in of_task if pod.name == action.pod]
-    size = partition_size(next((task for task in job.spec.tasks if task.name == action.task), None))
-    number = next((pod.number for pod in of_task if pod.name == action.pod), None)
-    if not size or number is None:
-        return of_task
-    return [pod for pod in of_task if pod.number // size == number // size]
-
-
-def partition_size(task: api.TaskSpec | None) -> int:
-    """Return how many pods of a task form a partition; 0 when it has none."""
-    policy = task.partition_policy if task is not None else None
-    return max(0, policy.partition_size) if policy is not None else 0
-
-
 # --- counts and phases ----------------------------------------------------------------------------------------------
 
 
@@ -236,26 +107,13 @@ class Tally:
         """Pods that still are to be stopped."""
         return self.pending + self.running + self.terminating + self.unknown
 
-    def succeeded_of(self, task: str) -> int:
-        """Return how many pods of one task have succeeded."""
-        return dict(dict(self.by_task).get(task, ())).get("Succeeded", 0)
+    def of_tasks(self) -> dict[str, dict[str, int]]:
+        """Return how many pods of each task are in which phase."""
+        return {task: dict(phases) for task, phases in self.by_task}
 
 
-_FIELDS: Final = {"Pending": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
-
-
-def tally(pods: Iterable[Member]) -> Tally:
-    """Count the pods of a Job."""
-    counts: Counter[str] = Counter()
-    by_task: dict[str, Counter[str]] = {}
-    for pod in pods:
-        if pod.terminating:
-            counts["terminating"] += 1
-        else:
-            counts[_FIELDS.get(pod.phase, "unknown")] += 1
-            by_task.setdefault(pod.task, Counter())[pod.phase or "Unknown"] += 1
-    shown = tuple((task, tuple(sorted(phases.items()))) for task, phases in sorted(by_task.items()))
-    return Tally(**counts, by_task=shown)
+FIELDS: Final = {"Pending": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
+"""Phases of pods, and the fields that count them."""
 
 
 def next_phase(job: api.Job, counted: Tally) -> Phase:
@@ -293,7 +151,9 @@ def _succeeded(job: api.Job, counted: Tally) -> bool:
     spec = job.spec
     least = spec.min_available or 0
     minima = {task.name: task.min_available or 0 for task in spec.tasks}
-    if least >= sum(minima.values()) and any(counted.succeeded_of(task) < few for task, few in minima.items()):
+    of_tasks = counted.of_tasks()
+    done = {task: of_tasks.get(task, {}).get("Succeeded", 0) for task in minima}
+    if least >= sum(minima.values()) and any(done[task] < few for task, few in minima.items()):
         return False
     return counted.succeeded >= (least if spec.min_success is None else spec.min_success)
 
@@ -316,17 +176,20 @@ def phase_of(job: api.Job) -> Phase:
         return Phase.PENDING
 
 
-def may_start(job: api.Job, task: api.TaskSpec, counted: Tally) -> bool:
-    """Say whether the tasks that this one depends on have come far enough for its pods to be made."""
-    if task.depends_on is None or not task.depends_on.name:
-        return True
-    tasks = {found.name: found for found in job.spec.tasks}
-    counts: dict[str, Any] = {name: dict(phases) for name, phases in counted.by_task}
+def startable(job: api.Job, counted: Tally) -> frozenset[str]:
+    """Return the tasks of which what they depend on has come far enough for their pods to be made."""
+    least = {task.name: task.min_available or 0 for task in job.spec.tasks}
+    counts = counted.of_tasks()
 
     def is_up(name: str) -> bool:
-        phases, wanted = counts.get(name, {}), tasks.get(name)
-        least = (wanted.min_available if wanted is not None else None) or 0
-        return bool(phases.get("Running", 0) + phases.get("Succeeded", 0) >= least)
+        phases = counts.get(name, {})
+        return phases.get("Running", 0) + phases.get("Succeeded", 0) >= least.get(name, 0)
 
-    came = [is_up(name) for name in task.depends_on.name]
+    return frozenset(task.name for task in job.spec.tasks if _may_start(task, is_up))
+
+
+def _may_start(task: api.TaskSpec, is_up: Callable[[str], bool]) -> bool:
+    if task.depends_on is None or not task.depends_on.name:
+        return True
+    came = (is_up(name) for name in task.depends_on.name)
     return any(came) if task.depends_on.iteration == "any" else all(came)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -18,9 +19,34 @@ class Scale(Record, frozen=True):
 
 
 class Workload(ApiObject, frozen=True):
-    """A ReplicaSet, StatefulSet, DaemonSet or batch/v1 Job."""
+    """What owns pods, a struct for each kind, since lists do not say the kind of what is in them."""
 
     spec: Scale = Scale()
+
+
+class ReplicaSet(Workload, frozen=True):
+    """apps/v1 ReplicaSet."""
+
+
+class StatefulSet(Workload, frozen=True):
+    """apps/v1 StatefulSet."""
+
+
+class DaemonSet(Workload, frozen=True):
+    """apps/v1 DaemonSet."""
+
+
+class Job(Workload, frozen=True):
+    """batch/v1 Job."""
+
+
+WORKLOADS: Final[Mapping[type[ApiObject], tuple[str, str]]] = {
+    ReplicaSet: ("apps/v1", "ReplicaSet"),
+    StatefulSet: ("apps/v1", "StatefulSet"),
+    DaemonSet: ("apps/v1", "DaemonSet"),
+    Job: ("batch/v1", "Job"),
+}
+"""Kinds of owners whose annotations a PodGroup inherits, so that it is not made before they are known."""
 
 
 class LeaseSpec(Record, frozen=True):
@@ -40,6 +66,7 @@ class Lease(ApiObject, frozen=True):
 class CommandTarget(Record, frozen=True):
     """The object that a command is about."""
 
+    api_version: str = ""
     kind: str = ""
     name: str = ""
     uid: str = ""

@@ -9,7 +9,7 @@ not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from volsched.controllers.writes import QUEUE, Create, Patch, Write
@@ -19,6 +19,9 @@ from volsched.model.queue import ROOT
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 NOT_OPEN: Final = (CLOSING, CLOSED)
+
+STATE_AFTER: Final = {"OpenQueue": OPEN, "CloseQueue": CLOSED}
+"""What a Command asks for."""
 
 PHASES: Final = ("pending", "inqueue", "running", "unknown", "completed")
 """Phases of PodGroups in the spelling of a queue's status and of its metrics."""
@@ -59,7 +62,7 @@ def reconcile(queue: api.Queue, parent: api.Queue | None, phases: Mapping[str, i
 
 def commanded(queue: api.Queue, action: str) -> Iterator[Patch]:
     """Yield what a Command asks for, said where the queue's state is said: in `spec.state`, or only in its status."""
-    state = {"OpenQueue": OPEN, "CloseQueue": CLOSED}.get(action)
+    state = STATE_AFTER.get(action)
     if state is None:
         return
     name, meta = queue.metadata.name, {"uid": queue.metadata.uid}
@@ -156,7 +159,37 @@ class Books:
             counts[phase] -= 1
             if not counts[phase]:
                 del counts[phase]
+            if not counts:
+                del self._phases[queue]
 
     def phases(self, queue: str) -> Mapping[str, int]:
         """Return how many PodGroups of a queue are in which phase, those in which there are none left out."""
         return self._phases.get(queue, {})
+
+
+class Tree:
+    """Which queues are below which, kept queue by queue."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str] = {}
+        self._below: dict[str, set[str]] = {}
+
+    def put(self, queue: api.Queue) -> None:
+        """Take note of where a queue is."""
+        name, parent = queue.metadata.name, parent_of(queue)
+        self.drop(name)
+        self._parents[name] = parent
+        self._below.setdefault(parent, set()).add(name)
+
+    def drop(self, name: str) -> None:
+        """Take note that a queue is gone."""
+        parent = self._parents.pop(name, None)
+        if parent is None:
+            return
+        self._below[parent].discard(name)
+        if not self._below[parent]:
+            del self._below[parent]
+
+    def below(self, name: str) -> Collection[str]:
+        """Return the names of the queues right below a queue."""
+        return self._below.get(name, ())

@@ -6,38 +6,32 @@ names the keys that it concerns; what is to be written about a key is asked of t
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import msgspec
 
-from volsched.cache.reading import GROUP_NAME, ROLE, seconds
-from volsched.controllers import grouping, jobs
+from volsched.cache.reading import GROUP_NAME
+from volsched.controllers import grouping
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, VOLCANO_PREFIX, Seed
 from volsched.controllers.job_controller import JobView, Surroundings
 from volsched.controllers.lifecycle import Loss, Member
-from volsched.controllers.objects import Workload
-from volsched.controllers.queues import Books, parent_of
+from volsched.controllers.objects import WORKLOADS, Workload
+from volsched.controllers.owners import as_owner
+from volsched.controllers.queues import Books, Tree
+from volsched.controllers.roster import Roster, member_of
 from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.model import api
+from volsched.model.bounded import Bounded, Size
 from volsched.model.changes import Gone
-
-WORKLOADS: Final = (
-    ("apps/v1", "ReplicaSet"),
-    ("apps/v1", "StatefulSet"),
-    ("apps/v1", "DaemonSet"),
-    ("batch/v1", "Job"),
-)
-"""Kinds of owners whose annotations a PodGroup inherits, so that it is not made before they are known."""
+from volsched.model.owners import Owner, controller_of, group_of, named_by
 
 FINISHED: Final = ("Succeeded", "Failed")
-_TOMBSTONES: Final = 4096
 
 MOST_SEEDS: Final = 10_000
-"""Seeds that equal pods share; beyond, sharing begins anew."""
+"""Seeds that equal pods share."""
 
 
 class Key(NamedTuple):
@@ -53,7 +47,10 @@ Dirty = Callable[[Key], None]
 
 @dataclass(slots=True, eq=False)
 class PodView:
-    """What is kept of a pod. `group` is the PodGroup that it names, `plain` the one that it has by its owner."""
+    """What is kept of a pod. `group` is the PodGroup that it names, `plain` the one that it has by its owner.
+
+    What else is known of a Volcano Job's pod is in the `roster` of that Job.
+    """
 
     uid: str
     namespace: str
@@ -65,8 +62,13 @@ class PodView:
     seed: Seed
     phase: str
     terminating: bool
-    member: Member | None
+    roster: Roster | None
     seen: float
+
+    @property
+    def whose(self) -> Owner:
+        """The owner that it names."""
+        return named_by(self.namespace, self.owner)
 
     @property
     def is_alive(self) -> bool:
@@ -82,6 +84,30 @@ class OwnerView:
     is_scaled_to_zero: bool
 
 
+MOST_TOMBSTONES: Final = 4096
+
+
+class Tombstones:
+    """The uids of what was seen going not long ago, and what that was: it does not come back."""
+
+    def __init__(self) -> None:
+        self._gone: Bounded[str, tuple[str, str, str]] = Bounded(MOST_TOMBSTONES)
+
+    def __len__(self) -> int:
+        return len(self._gone)
+
+    def put(self, uid: str, kind: str, namespace: str, name: str) -> None:
+        """Take note of what is gone."""
+        self._gone[uid] = kind, namespace, name
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._gone
+
+    def has(self, owner: Owner) -> bool:
+        """Whether an owner is gone."""
+        return self._gone.get(owner.uid) == (owner.kind, owner.namespace, owner.name)
+
+
 @dataclass(slots=True)
 class Store:
     """The cluster as the controllers see it. `clock` gives seconds since the epoch."""
@@ -92,17 +118,17 @@ class Store:
     inherit: bool = True
     pods: dict[str, PodView] = field(default_factory=dict)
     groups: dict[str, api.PodGroup] = field(default_factory=dict)
-    owners: dict[str, OwnerView] = field(default_factory=dict)
+    owners: dict[Owner, OwnerView] = field(default_factory=dict)
     queues: dict[str, api.Queue] = field(default_factory=dict)
     jobs: dict[str, JobView] = field(default_factory=dict)
     classes: dict[str, int] = field(default_factory=dict)
-    killed: set[str] = field(default_factory=set)
     books: Books = field(default_factory=Books)
-    _by_owner: dict[str, dict[str, PodView]] = field(default_factory=dict)
-    _children: dict[str, set[str]] = field(default_factory=dict)
+    tombstones: Tombstones = field(default_factory=Tombstones)
+    _families: dict[str, dict[str, PodView]] = field(default_factory=dict)
+    _rosters: dict[Owner, Roster] = field(default_factory=dict)
+    _tree: Tree = field(default_factory=Tree)
     _namespaces: dict[str, str] = field(default_factory=dict)
-    _seeds: dict[Seed, Seed] = field(default_factory=dict)
-    _gone: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    _seeds: Bounded[Seed, Seed] = field(default_factory=lambda: Bounded(MOST_SEEDS))
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -124,9 +150,7 @@ class Store:
 
     def gone(self, gone: Gone) -> None:
         """Take in that an object is no longer there."""
-        self._gone[gone.uid] = None
-        if len(self._gone) > _TOMBSTONES:
-            self._gone.popitem(last=False)
+        self.tombstones.put(gone.uid, gone.kind, gone.namespace, gone.name)
         key = f"{gone.namespace}/{gone.name}" if gone.namespace else gone.name
         if gone.kind == POD.name:
             self._drop_pod(gone.uid)
@@ -139,20 +163,29 @@ class Store:
         elif gone.kind == "PriorityClass":
             self.classes.pop(key, None)
         else:
-            self.owners.pop(gone.uid, None)
-            self.dirty(Key(GROUP.name, f"{gone.namespace}/podgroup-{gone.uid}"))
-
-    def is_gone(self, uid: str) -> bool:
-        """Whether an object was seen going not long ago."""
-        return uid in self._gone
+            self._drop_owner(gone)
 
     def everything(self) -> Iterator[Key]:
-        """Yield everything that may need a write, as when writing begins."""
-        yield from (Key(QUEUE.name, name) for name in self.queues)
-        yield from (Key(JOB.name, name) for name in self.jobs)
-        yield from {Key(GROUP.name, f"{pod.namespace}/{pod.plain}") for pod in self.pods.values() if pod.plain}
-        yield from (Key(GROUP.name, key) for key in self.groups)
-        yield from (Key(POD.name, uid) for uid, pod in self.pods.items() if not pod.group)
+        """Yield everything that may need a write, as when writing begins; what is known may change meanwhile."""
+        yield from (Key(QUEUE.name, name) for name in list(self.queues))
+        yield from (Key(JOB.name, name) for name in list(self.jobs))
+        yield from (Key(GROUP.name, key) for key in list(self._families))
+        yield from (Key(GROUP.name, key) for key in list(self.groups))
+        yield from (Key(POD.name, pod.uid) for pod in list(self.pods.values()) if not pod.group)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of all that is kept here."""
+        return {
+            "store.pods": lambda: len(self.pods),
+            "store.groups": lambda: len(self.groups),
+            "store.owners": lambda: len(self.owners),
+            "store.queues": lambda: len(self.queues),
+            "store.jobs": lambda: len(self.jobs),
+            "store.rosters": lambda: len(self._rosters),
+            "store.families": lambda: len(self._families),
+            "store.seeds": lambda: len(self._seeds),
+            "store.tombstones": lambda: len(self.tombstones),
+        }
 
     def waiting(self) -> int:
         """Return how many pods have no PodGroup yet."""
@@ -163,19 +196,24 @@ class Store:
     def _put_pod(self, pod: api.Pod) -> None:
         uid, version = pod.metadata.uid, _version(pod)
         known = self.pods.get(uid)
-        if uid in self._gone or (known is not None and version < known.version):
+        if uid in self.tombstones or (known is not None and version < known.version):
             return
         view = self._view(pod, known, version)
-        if known is not None and known.owner.uid != view.owner.uid:
-            self._leave_owner(known)
+        if known is not None and (known.plain, known.roster) != (view.plain, view.roster):
+            self._leave(known)
         self.pods[uid] = view
-        self._by_owner.setdefault(view.owner.uid, {})[uid] = view
+        if view.plain:
+            self._families.setdefault(f"{view.namespace}/{view.plain}", {})[uid] = view
+        if view.roster is not None:
+            view.roster.put(member_of(pod, view.roster.get(uid), self.clock()))
+            self._rosters[view.whose] = view.roster
         self._tell_of_pod(view, known)
 
     def _view(self, pod: api.Pod, known: PodView | None, version: int) -> PodView:
         meta = pod.metadata
         owner = grouping.group_owner(pod)
-        of_job = owner.api_version == JOB.group_version and owner.kind == JOB.name
+        whose = named_by(meta.namespace, owner)
+        of_job = (whose.group, whose.kind) == _JOB
         group = meta.annotations.get(GROUP_NAME, "")
         plain = "" if of_job else grouping.plain_group_name(pod)
         if group and group != plain:
@@ -185,47 +223,30 @@ class Store:
             namespace=meta.namespace,
             name=meta.name,
             version=version,
-            owner=owner,
+            owner=known.owner if known is not None and known.owner == owner else owner,
             group=group,
             plain=plain,
             seed=self._seed(pod) if plain else _NO_SEED,
             phase=pod.status.phase,
             terminating=meta.deletion_timestamp is not None,
-            member=self._member(pod, known) if of_job else None,
+            roster=self._rosters.get(whose, Roster(whose.name)) if of_job else None,
             seen=known.seen if known is not None else self.clock(),
         )
 
     def _seed(self, pod: api.Pod) -> Seed:
         seed = grouping.seed_of(pod)
-        if len(self._seeds) >= MOST_SEEDS:
-            self._seeds.clear()
-        return self._seeds.setdefault(seed, seed)
-
-    def _member(self, pod: api.Pod, known: PodView | None) -> Member:
-        meta, before = pod.metadata, known.member if known is not None else None
-        now = self.clock()
-        ended = [status.state.terminated for status in pod.status.container_statuses if status.state is not None]
-        return Member(
-            uid=meta.uid,
-            namespace=meta.namespace,
-            name=meta.name,
-            task=meta.annotations.get(ROLE, ""),
-            number=_number(meta.annotations.get(jobs.TASK_INDEX, "")),
-            version=_number(meta.annotations.get(jobs.JOB_VERSION, "")),
-            phase=pod.status.phase,
-            terminating=meta.deletion_timestamp is not None,
-            killed=False,
-            exit_code=next((state.exit_code for state in ended if state is not None and state.exit_code), 0),
-            restarts=sum(status.restart_count for status in pod.status.container_statuses),
-            created=seconds(meta.creation_timestamp) or now,
-            since=before.since if before is not None and before.phase == pod.status.phase else now,
-        )
+        known = self._seeds.recall(seed)
+        if known is None:
+            known = self._seeds[seed] = seed
+        return known
 
     def _tell_of_pod(self, view: PodView, known: PodView | None) -> None:
-        if view.member is not None:
-            if view.phase == "Running":
-                self._forget_loss(view)
-            self._dirty_job_of(view)
+        if view.roster is not None:
+            job = self._job_of(view)
+            if job is not None:
+                if view.phase == "Running":
+                    job.losses.pop(view.name, None)  # a pod that was lost runs again
+                self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
         elif view.plain and (known is None or (known.group, known.is_alive) != (view.group, view.is_alive)):
             self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
             if not view.group:
@@ -235,44 +256,49 @@ class Store:
         view = self.pods.pop(uid, None)
         if view is None:
             return
-        self._leave_owner(view)
+        member = self._leave(view)
         if view.plain:
             self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
-        member = view.member
-        if member is not None:
-            job = self.jobs.get(f"{view.namespace}/{view.owner.name}")
-            if job is not None and not member.is_finished and uid not in self.killed:
-                job.losses.append(Loss(view.name, member.task, member.number, member.version, self.clock()))
-            self._dirty_job_of(view)
-        self.killed.discard(uid)
+        job = self._job_of(view)
+        if member is not None and job is not None:
+            if not member.is_finished and not member.killed:
+                job.losses[view.name] = Loss(view.name, member.task, member.number, member.version, self.clock())
+            self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
 
-    def _leave_owner(self, view: PodView) -> None:
-        siblings = self._by_owner[view.owner.uid]
-        del siblings[view.uid]
-        if not siblings:
-            del self._by_owner[view.owner.uid]
+    def _leave(self, view: PodView) -> Member | None:
+        """Take a pod out of what it was counted in; return what was known of a Job's pod."""
+        if view.plain:
+            key = f"{view.namespace}/{view.plain}"
+            del self._families[key][view.uid]
+            if not self._families[key]:
+                del self._families[key]
+        if view.roster is None:
+            return None
+        member = view.roster.drop(view.uid)
+        if not len(view.roster):
+            self._rosters.pop(view.whose, None)
+        return member
 
-    def _forget_loss(self, view: PodView) -> None:
-        """A pod that was lost runs again."""
-        job = self.jobs.get(f"{view.namespace}/{view.owner.name}")
-        if job is not None and job.losses:
-            job.losses = [loss for loss in job.losses if loss.name != view.name]
+    def _job_of(self, view: PodView) -> JobView | None:
+        """Return the Volcano Job that has a pod, if there is just that one."""
+        job = self.jobs.get(f"{view.namespace}/{view.owner.name}") if view.roster is not None else None
+        return job if job is not None and as_owner(job.job) == view.whose else None
 
-    def _dirty_job_of(self, view: PodView) -> None:
-        self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
+    def roster_of(self, uid: str) -> Roster | None:
+        """Return what counts a pod, if that is of a Volcano Job."""
+        view = self.pods.get(uid)
+        return view.roster if view is not None else None
 
-    def family(self, key: str) -> list[PodView]:
-        """Return the pods that have this PodGroup by their owner."""
-        namespace, _, name = key.partition("/")
-        pods = self._by_owner.get(name.removeprefix("podgroup-"), {}).values()
-        return [pod for pod in pods if (pod.namespace, pod.plain) == (namespace, name)]
+    def family(self, key: str) -> Collection[PodView]:
+        """Return the pods that have this PodGroup by the owner that they name, in the order in which they came."""
+        return self._families.get(key, {}).values()
 
     # -- PodGroups ------------------------------------------------------------------------------------------------
 
     def _put_group(self, group: api.PodGroup) -> None:
         meta, key = group.metadata, group.key
         known = self.groups.get(key)
-        if meta.uid in self._gone or (known is not None and _version(group) < _version(known)):
+        if meta.uid in self.tombstones or (known is not None and _version(group) < _version(known)):
             return
         kept = unschedulable(group) if _is_of_job(group) else ()
         status = api.PodGroupStatus(phase=group.status.phase, conditions=kept)
@@ -301,9 +327,9 @@ class Store:
         self._dirty_job_with(group)
 
     def _dirty_job_with(self, group: api.PodGroup) -> None:
-        controller = group.metadata.controller
-        if controller is not None and _is_of_job(group):
-            self.dirty(Key(JOB.name, f"{group.metadata.namespace}/{controller.name}"))
+        owner = controller_of(group.metadata)
+        if owner is not None and _is_of_job(group):
+            self.dirty(Key(JOB.name, f"{owner.namespace}/{owner.name}"))
 
     def queue_for(self, namespace: str, queue: str) -> str:
         """Return the queue of a new PodGroup, with what its namespace says about that."""
@@ -320,10 +346,15 @@ class Store:
             for key, value in meta.annotations.items()
             if key.startswith(VOLCANO_PREFIX) or key == GROUP_MIN_MEMBER
         }
-        view = OwnerView(kept or _NO_ANNOTATIONS, found.spec.replicas == 0)
-        if self.owners.get(meta.uid) != view:
-            self.owners[meta.uid] = view
+        view, owner = OwnerView(kept or _NO_ANNOTATIONS, found.spec.replicas == 0), as_owner(found)
+        if self.owners.get(owner) != view:
+            self.owners[owner] = view
             self.dirty(Key(GROUP.name, f"{meta.namespace}/podgroup-{meta.uid}"))
+
+    def _drop_owner(self, gone: Gone) -> None:
+        group = next((group_of(version) for version, kind in WORKLOADS.values() if kind == gone.kind), "")
+        self.owners.pop(Owner(gone.namespace, group, gone.kind, gone.name, gone.uid), None)
+        self.dirty(Key(GROUP.name, f"{gone.namespace}/podgroup-{gone.uid}"))
 
     def _put_namespace(self, found: api.Namespace) -> None:
         queue = found.metadata.annotations.get(grouping.QUEUE_NAME, "")
@@ -337,21 +368,19 @@ class Store:
     def _put_queue(self, queue: api.Queue) -> None:
         name = queue.metadata.name
         known = self.queues.get(name)
-        if queue.metadata.uid in self._gone or (known is not None and _version(queue) < _version(known)):
+        if queue.metadata.uid in self.tombstones or (known is not None and _version(queue) < _version(known)):
             return
-        if known is not None:
-            self._children.get(parent_of(known), set()).discard(name)
+        self._tree.put(queue)
         self.queues[name] = queue
-        self._children.setdefault(parent_of(queue), set()).add(name)
         self.dirty(Key(QUEUE.name, name))
         if known is None or known.status.state != queue.status.state:
-            for child in self._children.get(name, ()):
+            for child in self._tree.below(name):
                 self.dirty(Key(QUEUE.name, child))
 
     def _drop_queue(self, name: str) -> None:
         queue = self.queues.pop(name, None)
         if queue is not None:
-            self._children.get(parent_of(queue), set()).discard(name)
+            self._tree.drop(name)
             self.dirty(Key(QUEUE.name, name))
 
     # -- Volcano Jobs ---------------------------------------------------------------------------------------------
@@ -359,50 +388,47 @@ class Store:
     def put_job(self, key: str, view: JobView) -> None:
         """Take in a Volcano Job; what is remembered beside the object itself stays."""
         known, meta = self.jobs.get(key), view.job.metadata
-        if meta.uid in self._gone:
+        if meta.uid in self.tombstones:
             return
         if known is not None and known.job.metadata.uid == meta.uid:
             if _version(view.job) < _version(known.job):
                 return
-            view.losses = [loss for loss in known.losses if loss.version >= view.job.status.version]
+            version = view.job.status.version
+            view.losses = {name: loss for name, loss in known.losses.items() if loss.version >= version}
             view.prepared, view.command = known.prepared, known.command
         self.jobs[key] = view
         self.dirty(Key(JOB.name, key))
 
     def drop_job(self, key: str, uid: str) -> None:
         """Take in that a Volcano Job is gone."""
-        self._gone[uid] = None
+        namespace, _, name = key.partition("/")
+        self.tombstones.put(uid, JOB.name, namespace, name)
         known = self.jobs.get(key)
         if known is not None and known.job.metadata.uid == uid:
             del self.jobs[key]
 
     def around(self, view: JobView) -> Surroundings:
         """Return what belongs to a Volcano Job."""
-        uid, namespace = view.job.metadata.uid, view.job.metadata.namespace
-        pods = [
-            pod.member._replace(killed=pod.uid in self.killed)
-            for pod in self._by_owner.get(uid, {}).values()
-            if pod.member is not None
-        ]
-        group = self.groups.get(f"{namespace}/{view.job.metadata.name}-{uid}")
-        return Surroundings(pods, group, self.classes, self.queue_for(namespace, view.job.spec.queue))
+        owner, meta = as_owner(view.job), view.job.metadata
+        group = self.groups.get(f"{meta.namespace}/{meta.name}-{meta.uid}")
+        if group is not None and controller_of(group.metadata) != owner:
+            group = None
+        queue = self.queue_for(meta.namespace, view.job.spec.queue)
+        return Surroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue)
 
 
+_JOB: Final = (group_of(JOB.group_version), JOB.name)
 _NO_SEED: Final = Seed()
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 def _is_of_job(group: api.PodGroup) -> bool:
-    controller = group.metadata.controller
-    return controller is not None and controller.api_version == JOB.group_version
+    owner = controller_of(group.metadata)
+    return owner is not None and (owner.group, owner.kind) == _JOB
 
 
 def _standing(group: api.PodGroup) -> tuple[str, str]:
     return group.spec.queue, group.status.phase
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _version(found: api.ApiObject) -> int:

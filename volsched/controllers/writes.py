@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
+
+Body: TypeAlias = Mapping[str, Any]
 
 
 class Kind(NamedTuple):
@@ -31,20 +33,26 @@ COMMAND: Final = Kind("Command", "bus.volcano.sh/v1alpha1", "commands")
 class Create:
     """Make an object; one that is there already is as good, unless its content `must_match`, then it is patched.
 
+    `content` may be what makes the object, so that many may wait to be written and each is in memory only while it is.
     One `with_keys` is a Secret that gets a new key pair for SSH when it is written, so that nobody else has seen it.
-    One that `is_own` is worth nothing when another owner has it, as a Job of that name which was deleted: that one is
-    waited for until it is gone. Of Secrets nobody may see the owner: one that is there before `garbage_until` (seconds
-    since the epoch) may be such garbage.
+    One that `is_own` is worth nothing when it has another owner, or none: what somebody else made is neither changed
+    nor used, and what a Job of that name left behind that was deleted is waited for. Of Secrets nobody may see the
+    owner: one that is there before `garbage_until` (seconds since the epoch) may be such garbage.
     """
 
     kind: Kind
     namespace: str
     name: str
-    body: Mapping[str, Any]
+    content: Body | Callable[[], Body]
     must_match: bool = False
     with_keys: bool = False
     is_own: bool = False
     garbage_until: float = 0.0
+
+    @property
+    def body(self) -> Body:
+        """The object, made anew each time where it is made late."""
+        return self.content() if callable(self.content) else self.content
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,17 @@ class Delete:
     uid: str
 
 
-Write: TypeAlias = Create | Patch | Delete
+@dataclass(frozen=True, slots=True)
+class Condemn:
+    """Take note that these pods (uids) go because a controller wants it, whatever becomes of this process's requests.
+
+    Nothing is written. It stands between the status that counts why they go and their deletions, which come in slices.
+    """
+
+    uids: frozenset[str]
+
+
+Write: TypeAlias = Create | Patch | Delete | Condemn
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from volsched.framework.admissions import Admissions
 from volsched.model.errors import shortened
 from volsched.model.job import JobInfo
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
@@ -97,12 +98,28 @@ class Bounds:
     """What a session may cost, and where what fails in it ends.
 
     ``budget`` is in seconds of CPU. With ``contains_faults`` an exception ends with the job that it was about, or with
-    the session; without, it is raised, as tests want it. ``set_aside`` has the jobs that are left alone for a while.
+    the session; without, it is raised, as tests want it. ``set_aside`` has the jobs that are left alone for a while,
+    ``admissions`` those that were admitted and lack pods.
     """
 
     budget: float = math.inf
     contains_faults: bool = False
     set_aside: SetAside = field(default_factory=SetAside)
+    admissions: Admissions = field(default_factory=Admissions)
+
+    def keep(self, jobs: Mapping[str, JobInfo]) -> None:
+        """Forget jobs that are no more."""
+        self.set_aside.keep(jobs)
+        self.admissions.keep(jobs)
+
+    def wake_at(self, now: float) -> float | None:
+        """When a pause or an admission ends (seconds since the epoch); None when none does at a known time."""
+        times = self.set_aside.wake_at(now), self.admissions.wake_at(now)
+        return min((time for time in times if time is not None), default=None)
+
+    def leaves_alone(self, job: JobInfo, now: float) -> bool:
+        """Whether a job is not to be admitted now, whatever there is."""
+        return self.set_aside.holds(job, now) or self.admissions.pauses(job, now)
 
 
 def culprit(error: BaseException, modules: Mapping[str, str]) -> str:

@@ -104,7 +104,7 @@ def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
 
 def by_importance(task: TaskInfo) -> tuple[int, float, str]:
     """Of tasks that were promised room: the more important first, then the older."""
-    return -task.priority, task.created, task.uid
+    return -task.eviction_priority, task.created, task.uid
 
 
 _Hopeless: TypeAlias = tuple[int, Hashable, Verdict | None]

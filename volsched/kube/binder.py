@@ -11,23 +11,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias
 
-import msgspec
 import structlog
 
 from volsched.kube.backoff import Backoff
+from volsched.kube.brake import Brake
 from volsched.kube.client import STRATEGIC_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.histogram import WAITING_SECONDS, Histogram
+from volsched.kube.pod_bodies import binding_body, delete_body, disruption_body, gate_body, ungated_body
+from volsched.kube.tasks import Tasks
 from volsched.kube.views import Views
+from volsched.model.bounded import Bounded, Size
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
 from volsched.model.plan import Bind, Evict, LiftGate, Tell
-from volsched.model.task import UNGATED
 
 IN_FLIGHT: Final = 32
 WRITE_TIMEOUT_SECONDS: Final = 10.0
@@ -41,6 +42,12 @@ LONGEST_BACKOFF_SECONDS: Final = 10.0
 """A pod whose binding is refused comes back after 1 s, 2 s, 4 s, 8 s, then every 10 s."""
 LONGEST_GATE_PAUSE_SECONDS: Final = 30.0
 """A gate that may not be lifted is tried again after 1 s, 2 s, 4 s and so on, then every 30 s."""
+
+REMEMBERED: Final = 16384
+"""Pods of which it is remembered how often they were refused, beyond their end if that was missed."""
+
+MOST_QUEUES: Final = 1024
+"""Queues by which waiting times are counted; those in which nothing was bound for longest are forgotten."""
 
 _log = structlog.get_logger(__name__)
 
@@ -80,26 +87,6 @@ class _Job:
     refused_for: str = ""
 
 
-class _BindingMeta(msgspec.Struct):
-    name: str
-    namespace: str
-    uid: str
-    annotations: Mapping[str, str] | None
-
-
-class _Target(msgspec.Struct, rename="camel"):
-    name: str
-    kind: str = "Node"
-    api_version: str = "v1"
-
-
-class _Binding(msgspec.Struct, rename="camel"):
-    metadata: _BindingMeta
-    target: _Target
-    kind: str = "Binding"
-    api_version: str = "v1"
-
-
 class Binder:
     """Carries out `Bind`, `Evict` and `LiftGate` steps in the order given, some at a time; lives on the I/O loop.
 
@@ -129,12 +116,13 @@ class Binder:
         self._prebinder = prebinder
         self._limit = in_flight
         self._queue: deque[_Job] = deque()
-        self._workers: set[asyncio.Task[None]] = set()
-        self._preparing: set[asyncio.Task[None]] = set()
+        self._workers = Tasks(lambda _, __: self._fill())
+        self._preparing = Tasks()
         self._refused_gates: dict[_Job, asyncio.TimerHandle] = {}
-        self._delayed = 0
-        self._paused_until = 0.0
-        self._refusals: dict[str, Backoff] = {}
+        self._delayed: dict[_Job, asyncio.TimerHandle] = {}
+        self._brake = Brake()
+        self._stopped = False
+        self._refusals: Bounded[str, Backoff] = Bounded(REMEMBERED)
         self.bound = 0
         self.refused = 0
         self.dropped = 0
@@ -142,12 +130,12 @@ class Binder:
         self.evicted = 0
         self.evictions_refused = 0
         self.durations = Histogram()
-        self.waits: dict[tuple[str, ...], Histogram] = {}
+        self.waits: Bounded[tuple[str, ...], Histogram] = Bounded(MOST_QUEUES)
 
     @property
     def backlog(self) -> int:
         """How many writes wait or are under way; not those that wait for claims or volumes, or for a right."""
-        return len(self._queue) + len(self._workers) + self._delayed
+        return len(self._queue) + len(self._workers) + len(self._delayed)
 
     @property
     def waiting(self) -> int:
@@ -163,6 +151,16 @@ class Binder:
     def preparing(self) -> int:
         """How many pods wait for their claims or volumes."""
         return len(self._preparing)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {
+            "binder.queue": lambda: self.backlog,
+            "binder.preparing": lambda: len(self._preparing),
+            "binder.refused_gates": lambda: len(self._refused_gates),
+            "binder.refusals": lambda: len(self._refusals),
+            "binder.waits": lambda: len(self.waits),
+        }
 
     def add(self, step: Write) -> None:
         """Take a step over."""
@@ -180,39 +178,41 @@ class Binder:
         return self.backlog == 0
 
     async def stop(self) -> None:
-        """Give up what is not under way and cancel what is."""
-        self.dropped += len(self._queue)
+        """Give up what is not under way and cancel what is; nothing more is taken over."""
+        self._stopped = True
+        self.dropped += len(self._queue) + len(self._delayed)
         self._queue.clear()
-        for timer in self._refused_gates.values():
+        for timer in (*self._refused_gates.values(), *self._delayed.values()):
             timer.cancel()
-        tasks = [*self._workers, *self._preparing]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._delayed.clear()
+        await self._workers.stop()
+        await self._preparing.stop()
 
     # -- flow -----------------------------------------------------------------------------------------------------
 
     def _enqueue(self, job: _Job) -> None:
+        if self._stopped:
+            self.dropped += 1
+            return
         self._queue.append(job)
-        if len(self._workers) < self._limit:
-            worker = asyncio.get_running_loop().create_task(self._work())
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
+        self._fill()
+
+    def _fill(self) -> None:
+        """Have one more worker look at what waits, if there may be one."""
+        if self._queue and len(self._workers) < self._limit and not self._stopped:
+            self._workers.start(self._work(), "write of pods")
 
     def _enqueue_later(self, job: _Job, seconds: float) -> None:
-        self._delayed += 1
-
         def enqueue() -> None:
-            self._delayed -= 1
+            del self._delayed[job]
             self._enqueue(job)
 
-        asyncio.get_running_loop().call_later(seconds, enqueue)
+        self._delayed[job] = asyncio.get_running_loop().call_later(seconds, enqueue)
 
     async def _work(self) -> None:
         while self._queue:
-            pause = self._paused_until - time.monotonic()
-            if pause > 0:
-                await asyncio.sleep(pause)
+            if self._brake.pause:
+                await asyncio.sleep(self._brake.pause)
                 continue
             job = self._queue.popleft()
             try:
@@ -234,13 +234,12 @@ class Binder:
 
     def _retry(self, job: _Job, error: ApiError) -> None:
         """Try again later: after what the server asked for, or a little longer each time."""
-        if error.status == 429:
-            wait = error.retry_after or 1.0
-            self._paused_until = max(self._paused_until, time.monotonic() + wait)
-            self._enqueue(job)
+        wait = self._brake.refused(error) if error.status == 429 else error.retry_after or 0.0
+        if error.is_overload:
+            self._enqueue_later(job, wait)
             return
         job.attempts += 1
-        self._enqueue_later(job, max(job.backoff.next(), error.retry_after or 0.0))
+        self._enqueue_later(job, max(job.backoff.next(), wait))
 
     def _give_up(self, job: _Job, message: str) -> None:
         """Tell the scheduler that a write is not to be had; a pod comes back after its own back-off."""
@@ -263,7 +262,7 @@ class Binder:
         if self._prebinder is None or is_placed or not self._prebinder.is_needed(step):
             self._report(failed)
             return
-        self._start(self._withdraw(step, failed, self._prebinder))
+        self._preparing.start(self._withdraw(step, failed, self._prebinder), "withdrawal of a pod's claims")
 
     async def _withdraw(self, step: Bind, failed: BindFailed, prebinder: Prebinder) -> None:
         try:
@@ -271,12 +270,6 @@ class Binder:
         except Exception:
             _log.exception("taking back failed in an unforeseen way", pod=f"{step.namespace}/{step.name}")
         self._report(failed)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something run outside the number of writes in flight."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._preparing.add(task)
-        task.add_done_callback(self._preparing.discard)
 
     # -- bind -----------------------------------------------------------------------------------------------------
 
@@ -287,20 +280,13 @@ class Binder:
         if self._prebinder is not None and not job.prepared and self._prebinder.is_needed(step):
             self._prepare(job, step, self._prebinder)
             return
+        if (other := self._under_way(step.uid)) is not None:
+            await other
         if not self._views.node_exists(step.node, step.node_uid):
             self._failed(step, "the node is gone", time.time())
             return
-        if (other := self._under_way(step.uid)) is not None:
-            await other
-        self._fence.check()
         try:
-            await self._api.request(
-                "POST",
-                _pod_path(step, "/binding"),
-                "pods/binding",
-                body=binding_body(step),
-                within=self._fence.limit(WRITE_TIMEOUT_SECONDS),
-            )
+            await self._write("POST", _pod_path(step, "/binding"), "pods/binding", binding_body(step))
         except ApiError as error:
             await self._judge(job, step, error)
         else:
@@ -323,7 +309,7 @@ class Binder:
                 job.prepared = True
                 self._enqueue(job)
 
-        self._start(prepare())
+        self._preparing.start(prepare(), "preparation of a pod")
 
     def _succeeded(self, job: _Job, step: Bind) -> None:
         self.bound += 1
@@ -341,7 +327,7 @@ class Binder:
 
     async def _judge(self, job: _Job, step: Bind, error: ApiError) -> None:
         """Decide what a binding that was not confirmed means."""
-        if error.status == 429 or (error.status >= 500 and job.attempts < ATTEMPTS):
+        if error.is_overload or ((error.status == 429 or error.status >= 500) and job.attempts < ATTEMPTS):
             self._retry(job, error)
         elif error.status in (404, 409) or error.is_transient:
             job.in_doubt = True
@@ -383,11 +369,11 @@ class Binder:
             await self._write(
                 "PATCH", _pod_path(step, "/status"), "pods/status", disruption_body(step), STRATEGIC_PATCH
             )
-            await self._write("DELETE", _pod_path(step), "pods", _delete_body(step))
+            await self._write("DELETE", _pod_path(step), "pods", delete_body(step))
         except ApiError as error:
             if error.is_gone:
                 return
-            if error.is_transient and job.attempts < ATTEMPTS:
+            if error.is_overload or (error.is_transient and job.attempts < ATTEMPTS):
                 self._retry(job, error)
             else:
                 _log.warning("eviction failed", pod=_key(step), error=str(error))
@@ -398,8 +384,12 @@ class Binder:
     # -- gates ----------------------------------------------------------------------------------------------------
 
     async def _lift_gate(self, job: _Job, step: LiftGate) -> None:
-        """Take a gate off a pod, and go on trying until it is off or the pod is gone: its queue has taken it on."""
+        """Take a gate off a pod, and go on trying until it is off or the pod is gone: its queue has taken it on.
+
+        That is said first: a pod without the gate and without the condition would not be counted after a takeover.
+        """
         try:
+            await self._write("PATCH", _pod_path(step, "/status"), "pods/status", ungated_body(step), STRATEGIC_PATCH)
             await self._write("PATCH", _pod_path(step), "pods", gate_body(step), STRATEGIC_PATCH)
         except ApiError as error:
             if error.is_gone:
@@ -429,44 +419,15 @@ class Binder:
     async def _write(
         self, method: str, path: str, resource: str, body: bytes, content_type: str = "application/json"
     ) -> None:
-        self._fence.check()
         await self._api.request(
             method,
             path,
             resource,
             body=body,
             content_type=content_type,
-            within=self._fence.limit(WRITE_TIMEOUT_SECONDS),
+            within=WRITE_TIMEOUT_SECONDS,
+            fence=self._fence,
         )
-
-
-def binding_body(step: Bind) -> bytes:
-    """Return the Binding of a step; the API server merges its annotations into the pod in the same write."""
-    meta = _BindingMeta(step.name, step.namespace, step.uid, step.annotations or None)
-    return msgspec.json.encode(_Binding(meta, _Target(step.node)))
-
-
-def disruption_body(step: Evict) -> bytes:
-    """Return the patch that says why a pod is about to be deleted; it fails for another pod of the same name."""
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "PreemptionByScheduler",
-        "message": step.message or f"volsched: {step.action} to make room for {step.preemptor}",
-        "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": {"conditions": [condition]}})
-
-
-def gate_body(step: LiftGate) -> bytes:
-    """Return the patch that removes one gate, leaves others, and says so; it fails for another pod of the same name."""
-    gone = {"$patch": "delete", "name": step.gate}
-    metadata = {"uid": step.uid, "annotations": {UNGATED: "true"}}
-    return msgspec.json.encode({"metadata": metadata, "spec": {"schedulingGates": [gone]}})
-
-
-def _delete_body(step: Evict) -> bytes:
-    return msgspec.json.encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": step.uid}})
 
 
 def _final_reason(pod: Any, step: Bind) -> str:

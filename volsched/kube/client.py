@@ -1,8 +1,8 @@
 """Requests to one API server as raw bytes: fast enough for a thousand bindings a second, and strict about failures.
 
 No generated models and no helpers of a client library: those cost a millisecond per pod and hide errors. Every request
-has a timeout, every answer that is not a success becomes an `ApiError`, every request is counted. Watches, writes and
-the lease have connections of their own, so that none of them waits for the others.
+has a timeout, every answer that is not a success becomes an `ApiError`, every request is counted. Watches and requests
+have connections of their own, so that neither waits for the other; the Lease has an `Api` of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import ssl
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -19,18 +19,20 @@ from urllib.parse import quote
 
 import aiohttp
 import msgspec
+import structlog
 from yarl import URL
 
 from volsched import __version__
-from volsched.kube.credentials import Credentials, Source
-from volsched.kube.errors import ApiError
+from volsched.kube.credentials import Credentials, Source, Tls
+from volsched.kube.errors import OVERLOADED, ApiError, CredentialsError
+from volsched.kube.fence import Fence
 from volsched.kube.histogram import Histogram
-from volsched.kube.wire import Answer, Wire, WireError
+from volsched.kube.wire import Admit, Answer, Wire, WireError
 from volsched.model import json_text
 
 USER_AGENT: Final = f"volsched/{__version__}"
 
-Pool: TypeAlias = Literal["watch", "write", "lease"]
+Pool: TypeAlias = Literal["watch", "request"]
 Read: TypeAlias = Callable[[], Awaitable[bytes]]
 
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -42,8 +44,13 @@ CONNECT_TIMEOUT_SECONDS: Final = 10.0
 READ_BUFFER_BYTES: Final = 1 << 21
 """An object may be as large as 1.5 MiB, and aiohttp's stream must hold a line of it."""
 
-_POOL_LIMITS: Final[dict[Pool, int]] = {"watch": 0, "write": 128, "lease": 4}
+LONGEST_RETRY_AFTER_SECONDS: Final = 30.0
+"""A server may ask to wait for hours; who has been asked to looks again after this."""
+
+_POOL_LIMITS: Final[dict[Pool, int]] = {"watch": 0, "request": 128}
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+_log = structlog.get_logger(__name__)
 
 
 class RateLimiter:
@@ -81,9 +88,9 @@ class _Call:
     body: bytes | None
     content_type: str
     within: float
-    pool: Pool
     resource: str
     verb: str
+    admit: Admit | None
 
 
 class Api:
@@ -100,8 +107,8 @@ class Api:
         self._wires: dict[Pool, Wire] = {}
         self._authorization: str | None = None
         self._head = ""
-        self._base = ""
-        self._tls: Any = None
+        self._in_use: tuple[Tls, str] | None = None
+        self._refused: tuple[Tls, str] | None = None
         self.requests: Counter[tuple[str, ...]] = Counter()
         self.durations: defaultdict[tuple[str, ...], Histogram] = defaultdict(Histogram)
 
@@ -131,10 +138,7 @@ class Api:
         """Close all connections."""
         sessions, self._sessions = self._sessions, {}
         wires, self._wires = self._wires, {}
-        for wire in wires.values():
-            wire.close()
-        for session in sessions.values():
-            await session.close()
+        await _close(sessions, wires)
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -147,17 +151,19 @@ class Api:
         body: bytes | None = None,
         content_type: str = JSON,
         within: float = REQUEST_TIMEOUT_SECONDS,
-        pool: Pool = "write",
         verb: str = "",
+        fence: Fence | None = None,
     ) -> bytes:
         """Send one request and return the answer's body; raises ApiError.
 
         `path` is absolute and encoded, `within` counts in seconds from sending to the last byte; `resource` and
-        `verb` are for counting.
+        `verb` are for counting. `fence` is for every write that the leader alone may do: it is asked right before the
+        bytes go, after all waiting (for our own limit, new credentials, a connection), and limits `within`; raises
+        FenceError when it is closed by then.
         """
-        if pool == "write":
-            await self._limiter.take()
-        call = _Call(method, path, body, content_type, within, pool, resource, verb or _VERBS[method])
+        await self._limiter.take()
+        admit = fence.admit if fence is not None else None
+        call = _Call(method, path, body, content_type, within, resource, verb or _VERBS[method], admit)
         try:
             return await self._counted(call)
         except ApiError as error:
@@ -206,7 +212,7 @@ class Api:
 
     async def _attempt(self, call: _Call) -> tuple[int, bytes]:
         await self._refresh()
-        wire = self._wires.get(call.pool)
+        wire = self._wires.get("request")
         answer = await (self._by_wire(call, wire) if wire is not None else self._by_aiohttp(call))
         if 200 <= answer.status < 300:
             return answer.status, answer.body
@@ -215,25 +221,33 @@ class Api:
     async def _by_wire(self, call: _Call, wire: Wire) -> Answer:
         content = f"Content-Type: {call.content_type}\r\n" if call.body is not None else ""
         try:
-            return await wire.request(call.method, call.path, self._head + content, call.body, call.within)
+            return await wire.request(call.method, call.path, self._head + content, call.body, call.within, call.admit)
         except WireError as error:
+            self._note(error)
             raise _of_wire(error) from error
+
+    def _note(self, error: BaseException) -> None:
+        """Look at the certificates soon when a connection fails over them."""
+        if isinstance(error.__cause__, ssl.SSLError):
+            self._credentials.doubt()
 
     async def _by_aiohttp(self, call: _Call) -> Answer:
         """Send a request through the proxy that is configured."""
+        within = call.admit(call.within) if call.admit is not None else call.within
         headers = self._headers()
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         try:
-            async with self._sessions[call.pool].request(
+            async with self._sessions["request"].request(
                 call.method,
                 self._url(call.path),
                 data=call.body,
                 headers=headers,
-                timeout=aiohttp.ClientTimeout(total=max(0.001, call.within), sock_connect=CONNECT_TIMEOUT_SECONDS),
+                timeout=aiohttp.ClientTimeout(total=max(0.001, within), sock_connect=CONNECT_TIMEOUT_SECONDS),
                 proxy=self._credentials.proxy,
                 server_hostname=self._credentials.server_name,
                 allow_redirects=False,
+                trace_request_ctx=call.admit,
             ) as response:
                 return _answer_of(response, await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -244,6 +258,7 @@ class Api:
         try:
             answer, stream = await wire.stream(path, self._head, silence)
         except WireError as error:
+            self._note(error)
             raise _RefusedError(_of_wire(error)) from error
         try:
             if answer.status != 200:
@@ -296,33 +311,66 @@ class Api:
     async def _refresh(self) -> None:
         """Take note of new credentials, and make new connections when those need other ones."""
         credentials = self._credentials
-        if credentials.is_stale():
-            await credentials.reload()
-        if self._tls != credentials.tls or self._base != credentials.host:
-            await self._open()
+        await credentials.refresh()
+        wanted = (credentials.tls, credentials.host)
+        if wanted not in (self._in_use, self._refused):
+            await self._reopen()
         if self._authorization != credentials.authorization:
             self._authorization = credentials.authorization
             lines = {"User-Agent": USER_AGENT, "Accept": JSON, **self._headers()}
             self._head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
+    async def _reopen(self) -> None:
+        """Make new connections with other certificates; what cannot be used, as half of a file, is not taken yet."""
+        try:
+            await self._open()
+        except CredentialsError as error:
+            self._refused = (self._credentials.tls, self._credentials.host)
+            self._credentials.doubt()
+            _log.warning("new certificates cannot be used; those before stay", error=str(error))
+        else:
+            _log.info("connections are made with new certificates", server=self.server)
+
     async def _open(self) -> None:
-        """Make fresh connection pools, as at the start and when certificates changed."""
+        """Make fresh connection pools, as at the start and when certificates changed; raises CredentialsError."""
         credentials = self._credentials
         context = credentials.tls.context()
-        await self.close()
+        sessions: dict[Pool, aiohttp.ClientSession] = {}
+        wires: dict[Pool, Wire] = {}
         for pool, limit in _POOL_LIMITS.items():
             if credentials.proxy:
-                self._sessions[pool] = _session(context, limit)
+                sessions[pool] = _session(context, limit)
             else:
-                self._wires[pool] = Wire(credentials.host, context, credentials.server_name, limit)
-        self._tls, self._base = credentials.tls, credentials.host
+                wires[pool] = Wire(credentials.host, context, credentials.server_name, limit)
+        self._in_use, self._refused = (credentials.tls, credentials.host), None
+        self._sessions, sessions = sessions, self._sessions
+        self._wires, wires = wires, self._wires
+        await _close(sessions, wires)
 
     def _url(self, path: str) -> URL:
-        return URL(self._base + path, encoded=True)
+        return URL(self._credentials.host + path, encoded=True)
+
+
+async def _close(sessions: Mapping[Pool, aiohttp.ClientSession], wires: Mapping[Pool, Wire]) -> None:
+    for wire in wires.values():
+        wire.close()
+    for session in sessions.values():
+        await session.close()
+
+
+async def _ask_the_fence(_: aiohttp.ClientSession, context: Any, __: object) -> None:
+    """Ask whether a write may go, now that there is a connection; what this raises ends the request."""
+    admit: Admit | None = context.trace_request_ctx
+    if admit is not None:
+        admit(0.0)
 
 
 def _session(context: ssl.SSLContext, limit: int) -> aiohttp.ClientSession:
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(_ask_the_fence)
+    trace.on_connection_reuseconn.append(_ask_the_fence)
     return aiohttp.ClientSession(
+        trace_configs=[trace],
         connector=aiohttp.TCPConnector(limit=limit, ssl=context, keepalive_timeout=30.0, ttl_dns_cache=30),
         headers={"User-Agent": USER_AGENT, "Accept": JSON, "Accept-Encoding": "identity"},
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -380,7 +428,8 @@ def _refusal(answer: Answer) -> ApiError:
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
         text = answer.body[:200].decode(errors="replace").strip() or "empty answer"
-        status = {"reason": answer.phrase or "Unknown", "message": text}
+        reason = OVERLOADED if answer.status == 429 else answer.phrase or "Unknown"
+        status = {"reason": reason, "message": text}
     details = status.get("details") if isinstance(status.get("details"), dict) else {}
     wait = _seconds(answer.headers.get("retry-after")) or _seconds(details.get("retryAfterSeconds"))
     return ApiError(answer.status, str(status.get("reason") or "Unknown"), str(status.get("message") or ""), wait)
@@ -391,4 +440,4 @@ def _seconds(value: Any) -> float | None:
         found = float(value)
     except (TypeError, ValueError):
         return None
-    return found if 0 < found < 3600 else None
+    return min(found, LONGEST_RETRY_AFTER_SECONDS) if found > 0 else None

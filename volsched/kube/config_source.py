@@ -67,6 +67,11 @@ class Verdicts(Generic[T]):
         except ConfigError as error:
             self._refuse(error, REFUSED, text_hash(text))
             return error
+        except Exception as unforeseen:  # whatever it is, what is in force stays, and a text that is mended is taken
+            _log.exception("a configuration could not be judged", source=self._state.source)
+            failed = ConfigError("", f"it could not be judged: {type(unforeseen).__name__}: {unforeseen}")
+            self._refuse(failed, REFUSED, text_hash(text))
+            return failed
         state = self._state
         state.judge(LOADED, text_hash(text))
         self.text_in_force = text
@@ -90,6 +95,10 @@ class Verdicts(Generic[T]):
         kept = f"; the configuration before it (hash {state.hash}) stays in force" if state.hash else ""
         _log.error("configuration refused" + kept, source=state.source, error=str(error))
         self._say("Warning", "ConfigurationRefused", f"{error}{kept}")
+
+    def warn_of_plugin(self, message: str) -> None:
+        """Tell that a plugin of the configuration in force fails."""
+        self._say("Warning", "PluginFailing", message)
 
     def _say(self, kind: str, reason: str, message: str) -> None:
         if self.target is not None:
@@ -174,7 +183,10 @@ class ConfigMapSource(Generic[T]):
 
     async def first(self) -> None:
         """Load it, waiting until it is there; raises ConfigError when it does not hold."""
-        self._task = asyncio.ensure_future(self._informer.run())
+        self._task = asyncio.get_running_loop().create_task(self._informer.run(), name="informer of the configuration")
+        await asyncio.wait((self._task, self._first), return_when=asyncio.FIRST_COMPLETED)
+        if not self._first.done():
+            await self._task  # it has ended, which it should not: raise what it raises
         error = await self._first
         if error is not None:
             raise error

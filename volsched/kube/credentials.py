@@ -7,11 +7,13 @@ this module turns its result into what aiohttp needs, and reads everything again
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import ssl
 import time
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -26,9 +28,12 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _RELOAD_PAUSE_SECONDS: Final = 5.0
 """Credentials are not read again sooner than this after the last time: a plugin may ask a person or a network."""
 
-_FILE_TOKEN_SECONDS: Final = 60.0
-"""How long a token from a file is used before the file is read again; kubelets renew it long before it expires."""
+_FILE_SECONDS: Final = 60.0
+"""How often files (a mounted token, authorities, certificates, the kubeconfig) are looked at: they change without a
+word, and are renewed long before they expire."""
 
+LOAD_SECONDS: Final = 30.0
+"""How long reading the configuration may take in all, with plugins and what they ask."""
 
 _log = structlog.get_logger(__name__)
 
@@ -47,13 +52,21 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The files that decide how a connection is made; equal values need no new connections."""
+    """The files that decide how a connection is made; equal values need no new connections.
+
+    `digest` stands for what is in the files.
+    """
 
     ca_file: str | None
     certificate: str | None
     key: str | None
     verify: bool
     strict: bool
+    digest: str = ""
+
+    def looked_at(self) -> Tls:
+        """Return the same with what is in the files now."""
+        return replace(self, digest=_digest(filter(None, (self.ca_file, self.certificate, self.key))))
 
     def context(self) -> ssl.SSLContext:
         """Make the settings for connections; raises CredentialsError when a file cannot be used."""
@@ -82,6 +95,9 @@ class Credentials:
         self._in_cluster = _is_in_cluster(source)
         self._lock = asyncio.Lock()
         self._loaded_at = 0.0
+        self._looked_at = 0.0
+        self._look_every = _FILE_SECONDS
+        self._config_digest = ""
         self.host = ""
         self.tls = Tls(None, None, None, verify=True, strict=True)
         self.server_name: str | None = None
@@ -100,9 +116,20 @@ class Credentials:
         """Where the configuration came from, for a log line."""
         return "in-cluster" if self._in_cluster else _kubeconfig_path(self._source)
 
-    def is_stale(self) -> bool:
-        """Whether they should be read again before use, as a mounted token changes without a word."""
-        return self._in_cluster and time.monotonic() - self._loaded_at > _FILE_TOKEN_SECONDS
+    def doubt(self) -> None:
+        """Look at the files soon: a connection failed as if they had changed."""
+        self._look_every = _RELOAD_PAUSE_SECONDS
+
+    async def refresh(self) -> None:
+        """Look at the files when that is due, and read again what has changed. Others do not wait for it meanwhile."""
+        if time.monotonic() - self._looked_at < self._look_every or self._lock.locked():
+            return
+        async with self._lock:
+            self._looked_at, self._look_every = time.monotonic(), _FILE_SECONDS
+            if self._in_cluster or self._config_digest != self._digest_of_config():
+                await self._renew()
+            else:
+                self.tls = self.tls.looked_at()
 
     async def reload(self) -> bool:
         """Read the configuration again and tell whether the header is another; not more often than every 5 s.
@@ -112,20 +139,35 @@ class Credentials:
         before = self.authorization
         async with self._lock:
             if self.authorization == before and time.monotonic() - self._loaded_at >= _RELOAD_PAUSE_SECONDS:
-                self._loaded_at = time.monotonic()
-                try:
-                    await self._read()
-                except CredentialsError as error:
-                    _log.warning("credentials could not be renewed", error=str(error))
+                await self._renew()
         return self.authorization != before
 
+    async def _renew(self) -> None:
+        self._loaded_at = time.monotonic()
+        try:
+            await self._read()
+        except CredentialsError as error:
+            _log.warning("credentials could not be renewed", error=str(error))
+
     async def _read(self) -> None:
+        try:
+            async with asyncio.timeout(LOAD_SECONDS):
+                await self._load()
+        except TimeoutError as error:
+            message = f"cannot read the configuration ({self.origin}): it took longer than {LOAD_SECONDS:g}s"
+            raise CredentialsError(message) from error
+
+    async def _load(self) -> None:
         have_a_home()
         # 0.4 s and 40 MB, so only those who go to a cluster pay for it
         from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
         from kubernetes_asyncio.config import load_incluster_config, load_kube_config  # noqa: PLC0415
 
+        from volsched.kube import exec_plugin  # noqa: PLC0415
+
+        exec_plugin.use()
         found = Configuration()
+        digest = self._digest_of_config()
         try:
             if self._in_cluster:
                 load_incluster_config(  # type: ignore[no-untyped-call]
@@ -140,8 +182,12 @@ class Credentials:
                 )
         except Exception as error:  # its own, those of YAML, of files, of plugins: all mean the same
             raise CredentialsError(f"cannot read the configuration ({self.origin}): {error}") from error
-        self._loaded_at = time.monotonic()
+        self._loaded_at = self._looked_at = time.monotonic()
+        self._config_digest = digest
         self._take(found)
+
+    def _digest_of_config(self) -> str:
+        return "" if self._in_cluster else _digest(_kubeconfig_path(self._source).split(os.pathsep))
 
     def _take(self, found: Any) -> None:
         host = (self._source.master or found.host).rstrip("/")
@@ -152,7 +198,7 @@ class Credentials:
             found.key_file,
             bool(found.verify_ssl),
             not found.disable_strict_ssl_verification,
-        )
+        ).looked_at()
         self.server_name = found.tls_server_name
         self.proxy = found.proxy or _environment_proxy(self.host)
         self.authorization = " ".join(found.api_key.get("BearerToken", "").split())  # files end with a newline
@@ -164,6 +210,18 @@ def namespace_of_service_account() -> str:
         return (SERVICE_ACCOUNT / "namespace").read_text().strip()
     except OSError:
         return ""
+
+
+def _digest(paths: Iterable[str]) -> str:
+    """Return what stands for the contents of some files; a file that cannot be read has none."""
+    made = hashlib.sha256()
+    for path in paths:
+        try:
+            content = Path(path).read_bytes()
+        except OSError:
+            content = b""
+        made.update(len(content).to_bytes(8, "big") + content)
+    return made.hexdigest()
 
 
 def _is_in_cluster(source: Source) -> bool:

@@ -3,8 +3,8 @@
 The rules, each of which some client library breaks: a holder's life is judged by when *we* last saw its record change,
 never by its wall clock; our own right to write ends a renew deadline after the *sending* of the last renewal that
 succeeded, on the monotonic clock; every request ends within that deadline; an update names the version that it is
-based on, so two candidates cannot both win; a leader that stops gives the lease back; one that loses it does not
-come back (the process ends).
+based on, so two candidates cannot both win; a leader that stops gives the lease back; one that loses it, or that was
+stopped for as long as the lease lasts, writes nothing more and does not come back (the process ends).
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def make_identity() -> str:
 class Elector:
     """One candidate. `acquire` returns once it leads, `keep` once it leads no more, `release` gives the lease back.
 
-    `says` returns what the Lease is to say beside that: labels and annotations, written with each renewal.
+    `stuck` says why the program that it leads for is not to lead any more, empty while it is well. `says` returns what
+    the Lease is to say beside that: labels and annotations, written with each renewal.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Elector:
         settings: LeaseSettings,
         fence: Fence,
         identity: str = "",
+        stuck: Callable[[], str] = lambda: "",
         says: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
     ) -> None:
         self.identity = identity or make_identity()
@@ -84,6 +86,7 @@ class Elector:
         self._api = api
         self._settings = settings
         self._fence = fence
+        self._stuck = stuck
         self._says = says
         self._seen: tuple[Any, ...] = ()
         self._seen_at = 0.0
@@ -100,7 +103,8 @@ class Elector:
     @property
     def lease_uid(self) -> str:
         """The uid of the Lease while we hold it, else empty."""
-        return str(self._lease["metadata"].get("uid") or "") if self._lease is not None else ""
+        lease = self._lease  # once: it may be asked for on another thread
+        return str(lease["metadata"].get("uid") or "") if lease is not None else ""
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -126,7 +130,7 @@ class Elector:
         reason = ""
         while not reason:
             await asyncio.sleep(max(0.0, min(self._settings.retry_period, self._left())))
-            reason = await self._renew()
+            reason = self._too_late() or self._stuck() or await self._renew()
         self._fence.close()
         return reason
 
@@ -146,6 +150,11 @@ class Elector:
             _log.info("released the lease", identity=self.identity)
 
     # -- one step -------------------------------------------------------------------------------------------------
+
+    def _too_late(self) -> str:
+        """Say that another may have taken over by now, as when this process was stopped: no more is written."""
+        late = time.monotonic() - self._fence.lease_ends
+        return f"it ended {late:.0f}s ago, before this process came to renew it" if late >= 0 else ""
 
     async def _renew(self) -> str:
         """Try once, and return why leading is over, if it is."""
@@ -274,7 +283,7 @@ class Elector:
 
     async def _ask(self, method: str, path: str, lease: Lease | None, within: float) -> Lease:
         body = None if lease is None else json.dumps(lease).encode()
-        answer = await self._api.request(method, path, "leases", body=body, within=within, pool="lease")
+        answer = await self._api.request(method, path, "leases", body=body, within=within)
         found: Lease = parsed(answer)
         return found
 

@@ -5,7 +5,12 @@ Foreign errors (aiohttp, ssl, asyncio, JSON) end in `client.py`; whoever calls i
 
 from __future__ import annotations
 
+from typing import Final
+
 from volsched.model.errors import VolschedError, shortened
+
+OVERLOADED: Final = "Overloaded"
+"""Reason of a 429 that came before anybody looked at what was asked for: it has no Status object."""
 
 
 class ApiError(VolschedError):
@@ -25,6 +30,11 @@ class ApiError(VolschedError):
 
     def __str__(self) -> str:
         return f"{self.status or 'no answer'} {self.reason}: {shortened(self.message, 500)}"
+
+    @property
+    def is_overload(self) -> bool:
+        """Whether the server as a whole has too much to do, and not only this request was refused with 429."""
+        return self.status == 429 and self.reason == OVERLOADED
 
     @property
     def code(self) -> str:

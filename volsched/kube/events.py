@@ -1,20 +1,19 @@
 """Tells users what happened, as Events on their objects: behind the bindings, without repeating itself.
 
 Why a pod waits matters more than where it went: when too much is to be told, `Scheduled` goes first, and is counted; a
-refusal is never dropped, only replaced by a later one on the same object. What is said again in the same words counts
-up an Event that is there; new words about an object come at growing intervals. A scheduler without any rights to
-Events schedules all the same.
+refusal is replaced by a later one on the same object, ends with its object, and is dropped only when there are tens of
+thousands before it. What is said again in the same words counts up an Event that is there; new words about an object
+come at growing intervals. A scheduler without any rights to Events schedules all the same.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import socket
 import time
 import uuid
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -25,8 +24,11 @@ import structlog
 from volsched.kube.backoff import Backoff
 from volsched.kube.bucket import TokenBucket
 from volsched.kube.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.due import Due
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
+from volsched.kube.tasks import Tasks
+from volsched.model.bounded import Bounded, Size
 from volsched.model.plan import Tell
 from volsched.model.verdict import truncated
 
@@ -35,6 +37,9 @@ SCHEDULED: Final = "Scheduled"
 
 LANE_LIMIT: Final = 8192
 """`Scheduled` Events that may wait; older ones are dropped."""
+
+WAITING_LIMIT: Final = 65536
+"""Other Events that may wait; those that have waited longest are dropped then."""
 
 REMEMBERED: Final = 16384
 """Objects of which it is remembered what was said last."""
@@ -99,11 +104,12 @@ class Events:
         self._bucket = TokenBucket(qps, BURST)
         self._scheduled: deque[_Talk] = deque()
         self._waiting: dict[Key, _Talk] = {}
-        self._refusals: dict[str, set[str]] = {}
+        self._warnings: dict[str, set[str]] = {}
         self._ready: dict[Key, None] = {}
-        self._later: list[tuple[float, Key]] = []
-        self._said: OrderedDict[Key, _Said] = OrderedDict()
-        self._under_way: dict[Key, asyncio.Task[None]] = {}
+        self._later: Due[Key] = Due()
+        self._said: Bounded[Key, _Said] = Bounded(REMEMBERED)
+        self._tasks = Tasks()
+        self._under_way: set[Key] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._paused_until = 0.0
         self._forbidden = Backoff(*_FORBIDDEN_PAUSES)
@@ -118,24 +124,34 @@ class Events:
         """How many Events wait."""
         return len(self._scheduled) + len(self._waiting)
 
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {
+            "events.waiting": lambda: self.depth,
+            "events.warnings": lambda: len(self._warnings),
+            "events.due": lambda: len(self._ready) + self._later.weight,
+            "events.said": lambda: len(self._said),
+        }
+
     def tell(self, tell: Tell) -> None:
         """Take something over that should be told."""
         talk = _Talk(tell, _now_text(), _event_name(tell.name))
         if tell.reason == SCHEDULED and tell.type == "Normal":
-            self._scheduled.append(talk)
-            if len(self._scheduled) > LANE_LIMIT:
-                self._scheduled.popleft()
-                self.dropped += 1
+            self._tell_where(talk)
         else:
             self._tell_if_new(talk)
         self._pump()
 
+    def _tell_where(self, talk: _Talk) -> None:
+        self._scheduled.append(talk)
+        if len(self._scheduled) > LANE_LIMIT:
+            self._scheduled.popleft()
+            self.dropped += 1
+
     def _tell_if_new(self, talk: _Talk) -> None:
         key = _key(talk.tell)
         before = self._waiting.get(key)
-        self._waiting[key] = talk
-        if talk.tell.kind == "Pod" and talk.tell.type == "Warning":
-            self._refusals.setdefault(talk.tell.uid, set()).add(talk.tell.reason)
+        self._wait(key, talk)
         if before is None:
             talk.not_before = time.monotonic() + SETTLE_SECONDS
             self._route(key)
@@ -146,10 +162,29 @@ class Events:
             talk.times += before.times
 
     def cancel(self, uid: str) -> None:
-        """Do not tell why a pod waits any more: it is being bound."""
-        for reason in self._refusals.pop(uid, ()):
-            if self._waiting.pop((uid, reason), None) is not None:
-                self.suppressed += 1
+        """Do not tell what is wrong with an object any more: the pod is being bound, or it is gone."""
+        for reason in self._warnings.pop(uid, ()):
+            self._drop((uid, reason))
+            self.suppressed += 1
+
+    def _wait(self, key: Key, talk: _Talk) -> None:
+        """Have something wait to be told; who waits longest makes room when too much does."""
+        self._waiting[key] = talk
+        if talk.tell.type == "Warning":
+            self._warnings.setdefault(key[0], set()).add(key[1])
+        if len(self._waiting) > WAITING_LIMIT:
+            self._drop(next(iter(self._waiting)))
+            self.dropped += 1
+
+    def _drop(self, key: Key) -> _Talk | None:
+        """Take something out of all that wait."""
+        self._ready.pop(key, None)
+        self._later.drop(key)
+        reasons = self._warnings.get(key[0], set())
+        reasons.discard(key[1])
+        if not reasons:
+            self._warnings.pop(key[0], None)
+        return self._waiting.pop(key, None)
 
     async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - what is left then is dropped, not an error
         """Send what is due, for at most `timeout` seconds, then nothing more."""
@@ -160,9 +195,7 @@ class Events:
         self.dropped += self.depth
         if self._timer is not None:
             self._timer.cancel()
-        for task in self._under_way.values():
-            task.cancel()
-        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+        await self._tasks.stop()
 
     @property
     def _has_due(self) -> bool:
@@ -177,9 +210,11 @@ class Events:
             return
         due = max(talk.not_before, self._due(key))
         if due <= time.monotonic():
+            self._later.drop(key)
             self._ready[key] = None
         else:
-            heapq.heappush(self._later, (due, key))
+            self._ready.pop(key, None)
+            self._later.put(key, due)
 
     def _due(self, key: Key) -> float:
         said = self._said.get(key)
@@ -194,14 +229,14 @@ class Events:
         if self._stopped:
             return
         now = time.monotonic()
-        while self._later and self._later[0][0] <= now:
-            _, key = heapq.heappop(self._later)
+        for key in list(self._later.take(now)):
             self._route(key)
         behind_binds = self._binds_waiting() > 0
         while (self._ready or (self._scheduled and not behind_binds)) and self._may_send(behind_binds):
             self._start_next()
         if self.depth:
-            wait = self._later[0][0] - now if self._later and not (self._ready or self._scheduled) else 0.1
+            due = self._later.next()
+            wait = due - now if due is not None and not (self._ready or self._scheduled) else 0.1
             self._timer = asyncio.get_running_loop().call_later(max(0.01, wait), self._pump)
 
     def _may_send(self, behind_binds: bool) -> bool:
@@ -212,33 +247,23 @@ class Events:
             return False
         return self._bucket.take()
 
-    def _forget_refusal(self, key: Key) -> None:
-        uid, reason = key
-        reasons = self._refusals.get(uid, set())
-        reasons.discard(reason)
-        if not reasons:
-            self._refusals.pop(uid, None)
-
     def _start_next(self) -> None:
         if self._ready:
             key = next(iter(self._ready))
-            del self._ready[key]
-            talk = self._waiting.pop(key, None)
-            self._forget_refusal(key)
+            talk = self._drop(key)
         else:
             talk = self._scheduled.popleft()
             key = (talk.tell.uid, talk.name)
         if talk is None:
             return
-        task = asyncio.get_running_loop().create_task(self._send(key, talk))
-        self._under_way[key] = task
+        self._under_way.add(key)
 
         def ended(_: object) -> None:
-            self._under_way.pop(key, None)
+            self._under_way.discard(key)
             self._route(key)
             self._pump()
 
-        task.add_done_callback(ended)
+        self._tasks.start(self._send(key, talk), "write of an Event").add_done_callback(ended)
 
     # -- sending --------------------------------------------------------------------------------------------------
 
@@ -253,6 +278,9 @@ class Events:
             self.dropped += 1
         except ApiError as error:
             self._failed(key, talk, error)
+        except Exception:
+            self.dropped += 1
+            _log.exception("an Event was not written, in an unforeseen way", object=talk.tell.name)
         else:
             self.sent += 1
             self._forbidden.reset()
@@ -279,7 +307,7 @@ class Events:
         except ApiError as error:
             if error.status != 404:
                 raise
-            del self._said[key]  # Events live an hour
+            self._said.pop(key, None)  # Events live an hour
             await self._create(key, talk)
             return
         self._remember(key, said.path, talk, count, said.interval * 2)
@@ -287,14 +315,12 @@ class Events:
     def _remember(self, key: Key, path: str, talk: _Talk, count: int, interval: float) -> None:
         interval = min(interval, LONGEST_INTERVAL_SECONDS)
         self._said[key] = _Said(path, talk.tell.message, count, time.monotonic(), interval)
-        self._said.move_to_end(key)
-        if len(self._said) > REMEMBERED:
-            self._said.popitem(last=False)
 
     async def _request(self, method: str, path: str, body: bytes, content_type: str) -> None:
-        self._fence.check()
-        within = self._fence.limit(WRITE_TIMEOUT_SECONDS)
-        await self._api.request(method, path, "events", body=body, content_type=content_type, within=within)
+        within, fence = WRITE_TIMEOUT_SECONDS, self._fence
+        await self._api.request(
+            method, path, "events", body=body, content_type=content_type, within=within, fence=fence
+        )
 
     def _failed(self, key: Key, talk: _Talk, error: ApiError) -> None:
         talk.attempts += 1
@@ -305,10 +331,10 @@ class Events:
         if not (error.is_transient or is_forbidden) or (is_scheduled and talk.attempts >= _SCHEDULED_ATTEMPTS):
             self.dropped += 1
         elif is_scheduled:
-            self._scheduled.append(talk)
-        else:
+            self._tell_where(talk)
+        elif key not in self._waiting:
             talk.not_before = time.monotonic() + max(talk.backoff.next(), error.retry_after or 0.0)
-            self._waiting.setdefault(key, talk)
+            self._wait(key, talk)
 
     def _pause(self, error: ApiError) -> None:
         """Do without Events for a while; what is to be told waits."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import structlog
 
 from volsched.kube.binder import IN_FLIGHT, Binder
 from volsched.kube.client import Api
@@ -16,7 +20,8 @@ from volsched.kube.resource_claims import ResourceClaims
 from volsched.kube.statuses import Statuses
 from volsched.kube.views import Views
 from volsched.kube.volumes import Volumes
-from volsched.model.changes import Change
+from volsched.model.bounded import Size
+from volsched.model.changes import BindFailed, Change
 from volsched.model.plan import (
     Bind,
     Evict,
@@ -28,6 +33,11 @@ from volsched.model.plan import (
     WritePodCondition,
     WriteQueueStatus,
 )
+
+EVENTS_SECONDS: Final = 1.0
+"""How long Events may take at the end."""
+
+_log = structlog.get_logger(__name__)
 
 
 class ClusterExecutor:
@@ -49,6 +59,8 @@ class ClusterExecutor:
         self._loop = asyncio.get_running_loop()
         self._incoming: deque[Sequence[Step]] = deque()
         self._called = False
+        self._report = report
+        self._stopped = False
         self.events = Events(api, fence, lambda: self.binder.waiting)
         self.statuses = Statuses(api, fence, views, report, lambda: self.binder.waiting)
         self.claims = ResourceClaims(api, fence, views, report, self._take)
@@ -85,28 +97,55 @@ class ClusterExecutor:
         self.statuses.forget(uid)
         self.events.cancel(uid)
 
+    def placed(self, uid: str) -> None:
+        """Forget what was kept of a pod while it waited for a node: it has one."""
+        self.binder.forget_pod(uid)
+        self.statuses.forget(uid)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here and in the lanes."""
+        incoming = {"executor.incoming": lambda: sum(map(len, tuple(self._incoming)))}
+        parts = (self.binder, self.statuses, self.events, self.claims)
+        return incoming | {name: size for part in parts for name, size in part.tables().items()}
+
     async def drain(self, timeout: float) -> bool:  # noqa: ASYNC109 - what is left then is dropped, not an error
-        """Finish the bindings that were decided, at most `timeout` seconds, and stop; tell whether all were made."""
+        """Finish what was decided, bindings first, and stop, in `timeout` seconds; tell whether all bindings were made.
+
+        Whatever is decided later, as by a session that did not end in time, is dropped.
+        """
+        deadline = time.monotonic() + timeout
         self._sort()
+        self._stopped = True
         finished = await self.binder.drain(timeout)
-        await self.binder.stop()
-        await self.claims.stop()
-        await self.statuses.stop()
-        await self.events.drain(1.0)
+        await self._stop(deadline)
         return finished
 
     async def stop(self) -> None:
         """Stop at once: the right to write is lost."""
+        self._stopped = True
+        await self._stop(time.monotonic())
+
+    async def _stop(self, deadline: float) -> None:
         await self.binder.stop()
         await self.claims.stop()
-        await self.statuses.stop()
-        await self.events.drain(0.0)
+        await self.statuses.stop(deadline - time.monotonic())
+        await self.events.drain(min(EVENTS_SECONDS, deadline - time.monotonic()))
 
     def _sort(self) -> None:
         self._called = False
         while self._incoming:
             for step in self._incoming.popleft():
-                self._take(step)
+                if not self._stopped:
+                    self._take_or_say(step)
+
+    def _take_or_say(self, step: Step) -> None:
+        """Take a step over; what fails over one ends with it, and a pod is not waited for any more."""
+        try:
+            self._take(step)
+        except Exception:
+            _log.exception("a step was not taken over, in an unforeseen way", step=type(step).__name__)
+            if isinstance(step, Bind):
+                self._report(BindFailed(step.uid, step.node, "internal error, see the scheduler's log", time.time()))
 
     def _take(self, step: Step) -> None:
         match step:

@@ -1,16 +1,26 @@
-"""The right to write: held until a moment on the monotonic clock, prolonged by the elector, checked at every write."""
+"""The right to write: held until a moment on the monotonic clock, prolonged by the elector, asked for by each write."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from volsched.kube.errors import FenceError
 
 
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """For how long, in seconds of the monotonic clock; one value, so that another thread sees a whole."""
+
+    valid_until: float = -math.inf
+    lease_ends: float = -math.inf
+    prolonged_at: float = -math.inf
+
+
 class Fence:
-    """Says whether this process may write.
+    """Says whether this process may write. The elector prolongs it on its thread; any thread may ask.
 
     `valid_until` is when a new write may no longer begin, `lease_ends` when another process may take over; both are
     seconds of the monotonic clock. Between the two, writes that are under way have time to end. `prolonged_at` is when
@@ -19,9 +29,7 @@ class Fence:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.valid_until = -math.inf
-        self.lease_ends = -math.inf
-        self.prolonged_at = -math.inf
+        self._term = _Term()
         self._closed = False
 
     @classmethod
@@ -31,10 +39,24 @@ class Fence:
         fence.prolong(math.inf, math.inf)
         return fence
 
+    @property
+    def valid_until(self) -> float:
+        """When a new write may no longer begin."""
+        return self._term.valid_until
+
+    @property
+    def lease_ends(self) -> float:
+        """When another process may take over."""
+        return self._term.lease_ends
+
+    @property
+    def prolonged_at(self) -> float:
+        """When the right to write was last put off."""
+        return self._term.prolonged_at
+
     def prolong(self, valid_until: float, lease_ends: float) -> None:
         """Let writes begin until then; a closed fence stays closed."""
-        self.valid_until, self.lease_ends = valid_until, lease_ends
-        self.prolonged_at = self._clock()
+        self._term = _Term(valid_until, lease_ends, self._clock())
 
     def close(self) -> None:
         """Let no write begin any more, for good."""
@@ -43,13 +65,18 @@ class Fence:
     @property
     def is_open(self) -> bool:
         """Whether a write may begin now."""
-        return not self._closed and self._clock() < self.valid_until
+        return not self._closed and self._clock() < self._term.valid_until
 
     def check(self) -> None:
-        """Raise FenceError unless a write may begin now."""
-        if not self.is_open:
-            raise FenceError("this process may not write: its lease is lost or was not renewed in time")
+        """Raise FenceError unless a write may begin now; for whoever waits for something else before it writes."""
+        self.admit(math.inf)
 
-    def limit(self, seconds: float) -> float:
-        """Return how many seconds a write that begins now may take: as asked, and over before another may take over."""
-        return max(0.0, min(seconds, self.lease_ends - self._clock()))
+    def admit(self, seconds: float) -> float:
+        """Return how many seconds a write that begins now may take: as asked, and over before another may take over.
+
+        Raises FenceError unless it may begin now. Nothing may be waited for between this and the write.
+        """
+        term, now = self._term, self._clock()
+        if self._closed or now >= term.valid_until:
+            raise FenceError("this process may not write: its lease is lost or was not renewed in time")
+        return min(seconds, term.lease_ends - now)

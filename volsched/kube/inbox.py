@@ -10,9 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from volsched.model.bounded import Size
 from volsched.model.changes import Change
 
 QUIET_SECONDS: Final = 0.003
@@ -76,6 +77,10 @@ class Inbox:
             taken.extend(self._batches.popleft())
         self.taken += len(taken)
         return taken
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {"inbox.changes": lambda: len(self)}
 
     @property
     def is_full(self) -> bool:

@@ -3,7 +3,7 @@
 What it must get right, and what client libraries get wrong: an object that was deleted while nobody was looking is
 reported as gone after the next list; a watch that says nothing is left after a while and resumed where it was; an
 expired version means listing again, not stopping; an answer that is no JSON is a failure, not an event. Objects are
-decoded straight into the structs of `model.api`, whole network chunks at a time, and nothing of a chunk is kept.
+decoded whole network chunks at a time, and nothing of a chunk is kept.
 
 The list comes as a stream of events where the server can do that (`sendInitialEvents`), so that neither side holds it
 in memory; elsewhere it comes in pages.
@@ -13,23 +13,27 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final
 
-import msgspec
 import structlog
 
 from volsched.kube.backoff import Backoff
-from volsched.kube.client import Api, parsed
+from volsched.kube.client import Api
+from volsched.kube.decoding import Reader, Unread, WatchEvent
 from volsched.kube.errors import ApiError
 from volsched.kube.resources import Resource
-from volsched.model import api, json_text
+from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Unreadable
-from volsched.model.errors import ObjectError
 
 SILENCE_SECONDS: Final = 75.0
 """A watch that says nothing for this long is left: the server sends a bookmark every minute."""
+
+BOOKMARK_SECONDS: Final = 60.0
+BLIND_SECONDS: Final = 150.0
+"""Who has heard nothing of a kind for this long, not even a bookmark, does not know what there is any more."""
 
 WATCH_SECONDS: Final = (300, 600)
 """The server is asked to end a watch after a random time between these, so that watches spread over its replicas."""
@@ -52,39 +56,9 @@ CATCH_UP_SILENCE_SECONDS: Final = 5.0
 
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
-T = TypeVar("T")
 Sink = Callable[[Sequence[Change]], None]
 
 _log = structlog.get_logger(__name__)
-
-
-class WatchEvent(msgspec.Struct, Generic[T], gc=False):
-    """One line of a watch."""
-
-    type: str
-    object: T
-
-
-class Unread(api.ApiObject, frozen=True):
-    """Who an object is that cannot be read otherwise, why not (`field`, `message`), and where it runs, if it does."""
-
-    field: str = ""
-    message: str = ""
-    node: str = ""
-
-
-class ListMeta(msgspec.Struct, rename="camel", gc=False):
-    """Where a list stands."""
-
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class Page(msgspec.Struct, Generic[T]):
-    """One page of a list."""
-
-    metadata: ListMeta
-    items: list[T] | None = None
 
 
 class Informer:
@@ -109,21 +83,20 @@ class Informer:
         self.listed = False
         self.absent = False
         self.restarts: Counter[str] = Counter()
-        self.unreadable = 0
         self.changes = 0
         self._api = api_server
         self._sink = sink
         self._silence = silence
         self._on_listed = on_listed
         self._is_full = is_full
-        self._decoder: Any = msgspec.json.Decoder(WatchEvent[resource.struct])  # type: ignore[name-defined]
-        self._pages: Any = msgspec.json.Decoder(Page[resource.struct])  # type: ignore[name-defined]
+        self._reader = Reader(resource)
         self._known: dict[str, str] = {}
         self._seen: set[str] | None = None
         self._version = ""
         self._in_pages = False
         self._backoff = Backoff(0.25, LONGEST_PAUSE_SECONDS)
         self._progress = 0
+        self._heard_at = time.monotonic()
         self._reading: asyncio.Future[None] | None = None
         self._catching_up: asyncio.Future[None] | None = None
 
@@ -131,6 +104,16 @@ class Informer:
     def count(self) -> int:
         """How many objects are known."""
         return len(self._known)
+
+    @property
+    def unreadable(self) -> int:
+        """How many objects could not be read."""
+        return self._reader.unreadable
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing was heard of this kind for so long that what is known cannot be relied on."""
+        return time.monotonic() - self._heard_at > BLIND_SECONDS
 
     @property
     def version(self) -> str:
@@ -150,9 +133,13 @@ class Informer:
             except ApiError as error:
                 await self._recover(error, helped=self._progress > before)
             else:
+                self._heard()
                 self._backoff.reset()
                 if self._version:
                     self.restarts["ended"] += 1
+
+    def _heard(self) -> None:
+        self._heard_at = time.monotonic()
 
     async def catch_up(self) -> None:
         """Return once everything is known that had happened when this was called.
@@ -176,7 +163,7 @@ class Informer:
         seen = self._version
         if not seen:
             return ""
-        page = self._read_page(await self._api.request("GET", self.resource.query(limit="1"), self.resource.plural))
+        page = self._reader.page(await self._api.request("GET", self.resource.query(limit="1"), self.resource.plural))
         newest = page.metadata.resource_version
         if not newest or _is_newer(newest, seen) or newest == seen:
             return ""
@@ -256,6 +243,7 @@ class Informer:
             if resource.optional:
                 _log.info("the server does not have this kind; going on without", resource=resource.plural)
         if resource.optional:
+            self._heard()
             self._set_listed()
         else:
             _log.warning(
@@ -291,7 +279,8 @@ class Informer:
         while True:
             parameters = {"limit": str(PAGE)} | ({"continue": continued} if continued else {})
             path = self.resource.query(**parameters)
-            page = self._read_page(await self._api.request("GET", path, self.resource.plural, verb="list"))
+            page = self._reader.page(await self._api.request("GET", path, self.resource.plural, verb="list"))
+            self._heard()
             self._emit(self._changes_of(page.items or ()))
             await self._let_others()
             continued = page.metadata.continue_
@@ -299,16 +288,6 @@ class Informer:
                 break
         self._end_list(page.metadata.resource_version)
         self._set_listed()
-
-    def _read_page(self, answer: bytes) -> Page[Any]:
-        try:
-            return self._decode(self._pages, answer)  # type: ignore[no-any-return]
-        except msgspec.ValidationError:
-            raw = parsed(answer)
-            items = [self._repaired(item) for item in raw.get("items") or ()]
-            return Page(msgspec.convert(raw.get("metadata") or {}, ListMeta), items)
-        except msgspec.DecodeError as error:
-            raise ApiError(0, "Broken", f"a page is not JSON: {error}") from error
 
     def _changes_of(self, found: Sequence[api.ApiObject]) -> list[Change]:
         changes: list[Change] = []
@@ -348,6 +327,8 @@ class Informer:
     async def _read(self, query: str, timeout: float | None = None) -> None:  # noqa: ASYNC109 - of the bytes, not of us
         """Read one watch to its end."""
         async with self._api.stream(query, self.resource.plural, timeout or self._silence) as read:
+            if self._silence < BOOKMARK_SECONDS:
+                self._heard()  # it is left before a bookmark may come, so that it could be opened has to do
             rest = b""
             while chunk := await read():
                 lines, newline, chunk_rest = chunk.rpartition(b"\n")
@@ -366,64 +347,13 @@ class Informer:
 
     def _take(self, lines: bytes) -> None:
         """Take in whole lines, and hand over what they say even if one of them is an error."""
+        self._heard()
         changes: list[Change] = []
         try:
-            for event in self._events(lines):
+            for event in self._reader.events(lines):
                 self._on_event(event, changes)
         finally:
             self._emit(changes)
-
-    def _events(self, lines: bytes) -> Iterator[WatchEvent[Any]]:
-        try:
-            events = self._decoder.decode_lines(lines)
-        except (msgspec.DecodeError, RecursionError):
-            yield from self._events_one_by_one(lines)
-            return
-        for event in events:
-            if event.type == "ERROR":  # its Status was read as an object of this kind
-                yield from self._events_one_by_one(lines)
-                return
-        yield from events
-
-    def _events_one_by_one(self, lines: bytes) -> Iterator[WatchEvent[Any]]:
-        """Read lines of which at least one is no object of this kind: a bookmark with nulls, or an error."""
-        for line in lines.splitlines():
-            if not line.strip():
-                continue
-            try:
-                event = self._decode(self._decoder, line)
-            except msgspec.DecodeError:
-                event = None
-            yield self._odd_event(line) if event is None or event.type == "ERROR" else event
-
-    @staticmethod
-    def _decode(decoder: Any, text: bytes) -> Any:
-        """Decode a text however deep it is nested."""
-        try:
-            return decoder.decode(text)
-        except RecursionError:
-            return decoder.decode(json_text.cut(text))
-
-    def _odd_event(self, line: bytes) -> WatchEvent[Any]:
-        """Read a line that is not as expected; raises ApiError when it is an error."""
-        try:
-            raw = json_text.decode(line)
-            kind, found = raw["type"], raw["object"]
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
-            raise ApiError(0, "Broken", f"a line of a watch is no event: {line[:200]!r}") from error
-        if kind == "ERROR" or not isinstance(found, dict):
-            raise _status_error(found)
-        found = {"metadata": found.get("metadata")} if kind in ("DELETED", "BOOKMARK") else found
-        return WatchEvent(str(kind), self._repaired(found))
-
-    def _repaired(self, raw: Any) -> api.ApiObject:
-        """Read an object that is not as expected: nulls count as absent."""
-        try:
-            return api.decode_as(self.resource.struct, raw)
-        except ObjectError as error:
-            self.unreadable += 1
-            _log.error("an object cannot be read and is set aside", resource=self.resource.plural, error=str(error))
-            return Unread(api.identity_of(raw), error.field, error.message, _node_of(raw))
 
     def _on_event(self, event: WatchEvent[api.ApiObject], changes: list[Change]) -> None:
         found, version = event.object, event.object.metadata.resource_version
@@ -478,17 +408,35 @@ class Informer:
         return Gone(self.resource.kind, namespace, name, self._known.pop(key))
 
     def _emit(self, changes: list[Change]) -> None:
-        if changes:
-            self.changes += len(changes)
+        """Hand changes over; what fails over one ends with that one."""
+        if not changes:
+            return
+        self.changes += len(changes)
+        try:
             self._sink(tuple(changes))
+        except Exception:
+            for change in changes:
+                self._emit_one(change)
+
+    def _emit_one(self, change: Change) -> None:
+        try:
+            self._sink((change,))
+        except Exception:
+            _log.exception("a change was not taken in, in an unforeseen way", resource=self.resource.plural)
 
 
-def _node_of(raw: Any) -> str:
-    """Return where a pod runs of which nothing is known to be right; empty for one that holds nothing on a node."""
-    spec, status = (raw.get(name) if isinstance(raw, dict) else None for name in ("spec", "status"))
-    node = spec.get("nodeName") if isinstance(spec, dict) else None
-    has_ended = isinstance(status, dict) and status.get("phase") in ("Succeeded", "Failed")
-    return node if isinstance(node, str) and not has_ended else ""
+def unlisted(informers: Sequence[Informer]) -> str:
+    """Say which kinds were not listed yet, empty when all were."""
+    missing = [informer.resource.plural for informer in informers if not informer.listed]
+    if missing or not informers:
+        return f"not listed yet: {', '.join(dict.fromkeys(missing)) or 'anything'}"
+    return ""
+
+
+def unheard(informers: Sequence[Informer]) -> str:
+    """Say of which kinds nothing was heard for long, empty when of none."""
+    blind = [informer.resource.plural for informer in informers if informer.is_blind]
+    return f"nothing heard for {BLIND_SECONDS:g}s: {', '.join(dict.fromkeys(blind))}" if blind else ""
 
 
 def _now() -> float:
@@ -501,16 +449,6 @@ def _is_newer(version: str, than: str) -> bool:
         return int(version) > int(than)
     except ValueError:
         return True
-
-
-def _status_error(status: Any) -> ApiError:
-    """Turn the Status of an ERROR event into an exception."""
-    if not isinstance(status, dict):
-        return ApiError(0, "Broken", f"the server sent an error that is none: {str(status)[:200]}")
-    code = status.get("code")
-    return ApiError(
-        code if isinstance(code, int) else 500, str(status.get("reason") or "Unknown"), str(status.get("message") or "")
-    )
 
 
 def _is_refusal_to_stream(error: ApiError) -> bool:

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -31,11 +32,14 @@ from volsched.kube.binder import PrebindError
 from volsched.kube.client import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api, parsed, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
+from volsched.kube.tasks import Tasks
 from volsched.kube.views import Views
 from volsched.model import api, dra
+from volsched.model.bounded import Size
 from volsched.model.changes import Change, Put
 from volsched.model.device_binding import Readiness, readiness_of
 from volsched.model.errors import FieldError
+from volsched.model.owners import Owner, as_pod, controller_of
 from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, ReleaseClaim, Tell
 
 ATTEMPTS: Final = 5
@@ -70,9 +74,13 @@ class ResourceClaims:
         self._views = views
         self._report = report
         self._tell = tell
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         self._slots = asyncio.Semaphore(IN_FLIGHT)
-        self._releasing: set[asyncio.Task[None]] = set()
+        self._releasing = Tasks()
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {"claims.turns": lambda: len(self._turns), "claims.releasing": lambda: len(self._releasing)}
 
     def is_needed(self, step: Bind) -> bool:
         """Whether a pod uses claims that are not reserved for it, or whose devices are not ready."""
@@ -81,11 +89,10 @@ class ResourceClaims:
     async def prepare(self, step: Bind) -> None:
         """Have all claims of a pod allocated, reserved and ready; raises PrebindError or FenceError."""
         for write in step.claims:
-            async with self._turns.setdefault(write.claim, asyncio.Lock()), self._slots:
+            async with self._turn(write.claim), self._slots:
                 await self._persistently(write, step)
                 if write.made is not None:
                     await self._tell_pod(write.made, step)
-            self._drop_turn(write.claim)
         await self._until_ready(step)
 
     async def withdraw(self, step: Bind) -> None:
@@ -93,7 +100,7 @@ class ResourceClaims:
         for write in step.claims:
             claim = self._views.resource_claims.get(write.claim)
             if write.made is not None:
-                await self._delete(write.claim, step.uid)
+                await self._delete(write.claim, as_pod(step.namespace, step.name, step.uid))
                 continue
             if claim is not None and not _is_reserved(claim, step.uid):
                 continue
@@ -107,20 +114,24 @@ class ResourceClaims:
 
     def release(self, step: ReleaseClaim) -> None:
         """Take from a claim what it was given, unless somebody else has come to use it; does not wait for it."""
-        task = asyncio.get_running_loop().create_task(self._release(step))
-        self._releasing.add(task)
-        task.add_done_callback(self._releasing.discard)
+        self._releasing.start(self._release(step), "release of a claim")
 
     async def stop(self) -> None:
         """Give up releases that are under way."""
-        for task in self._releasing:
-            task.cancel()
-        await asyncio.gather(*self._releasing, return_exceptions=True)
+        await self._releasing.stop()
 
-    def _drop_turn(self, key: str) -> None:
-        turn = self._turns.get(key)
-        if turn is not None and not turn.locked():
-            del self._turns[key]
+    @asynccontextmanager
+    async def _turn(self, key: str) -> AsyncIterator[None]:
+        """Wait for our turn at a claim; what is kept for that goes with the last one who wants it."""
+        lock, users = self._turns.get(key, (asyncio.Lock(), 0))
+        self._turns[key] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._turns.pop(key)
+            if users > 1:
+                self._turns[key] = (lock, users - 1)
 
     # -- one claim ----------------------------------------------------------------------------------------------------
 
@@ -181,7 +192,7 @@ class ResourceClaims:
             if error.reason != "AlreadyExists":
                 raise
         claim = await self._get(write.claim)
-        if not (_is_made_for(claim, step.uid) and _asks_for(claim, made)):
+        if not (_is_made_for(claim, as_pod(step.namespace, step.name, step.uid)) and _asks_for(claim, made)):
             raise PrebindError(f"resourceclaim {write.claim} is there already, and was not made for this attempt")
         return claim
 
@@ -205,7 +216,7 @@ class ResourceClaims:
             else:
                 return
 
-    async def _delete(self, key: str, pod: str) -> None:
+    async def _delete(self, key: str, pod: Owner) -> None:
         """Delete the claim for a pod's extended resources; one that cannot be deleted now, the scheduler has later."""
         try:
             claim = await self._get(key)
@@ -226,7 +237,7 @@ class ResourceClaims:
             return
         try:
             claim = await self._get(key)
-            if claim.metadata.uid != step.uid or any(c.uid != step.pod for c in claim.status.reserved_for):
+            if claim.metadata.uid != step.uid or any(c.uid != step.pod.uid for c in claim.status.reserved_for):
                 return
             body = {**_changed(claim), "status": {"allocation": None, "reservedFor": None}}
             self._heard(await self._patch(key, "/status", body))
@@ -274,30 +285,29 @@ class ResourceClaims:
     async def _get(self, key: str) -> dra.ResourceClaim:
         found = await self._api.get(_path(key), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
         claim = api.decode_as(dra.ResourceClaim, found)
-        self._views.observe([Put(claim)])
+        self._views.wrote(claim)
         return claim
 
     async def _patch(self, key: str, subresource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
         return await self._send("PATCH", _path(key) + subresource, f"resourceclaims{subresource}", body, kind)
 
     async def _send(self, method: str, path: str, resource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
-        self._fence.check()
         answer = await self._api.request(
             method,
             path,
             resource,
             body=msgspec.json.encode(body),
             content_type=kind if method == "PATCH" else JSON,
-            within=self._fence.limit(_WRITE_TIMEOUT_SECONDS),
+            within=_WRITE_TIMEOUT_SECONDS,
+            fence=self._fence,
         )
         return parsed(answer)
 
     def _heard(self, answer: Any) -> dra.ResourceClaim:
-        """Take note of a claim as it is after a write, before the watch tells."""
+        """Take note of a claim as it is after a write, before the watch tells; one that is gone holds no devices."""
         claim = api.decode_as(dra.ResourceClaim, answer)
-        change = Put(claim)
-        self._views.observe([change])
-        self._report(change)
+        if self._views.wrote(claim):
+            self._report(Put(claim))
         return claim
 
 
@@ -307,9 +317,8 @@ def _changed(claim: dra.ResourceClaim, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, **metadata}}
 
 
-def _is_made_for(claim: dra.ResourceClaim, pod: str) -> bool:
-    owner = claim.metadata.controller
-    return owner is not None and owner.uid == pod and claim.metadata.annotations.get(dra.EXTENDED_CLAIM) == "true"
+def _is_made_for(claim: dra.ResourceClaim, pod: Owner) -> bool:
+    return controller_of(claim.metadata) == pod and claim.metadata.annotations.get(dra.EXTENDED_CLAIM) == "true"
 
 
 def _asks_for(claim: dra.ResourceClaim, made: ExtendedClaim) -> bool:

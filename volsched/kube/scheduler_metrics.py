@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from volsched.kube.config_state import VERDICTS, ConfigState
 from volsched.kube.histogram import Histogram
@@ -33,6 +34,7 @@ class SchedulerMetrics(Metrics):
         self._plugins: Timed = {}
         self._placed = 0
         self._evicted = 0
+        self._cut_short = 0
         self.hunts: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
         self._add_sessions()
@@ -52,8 +54,13 @@ class SchedulerMetrics(Metrics):
             self._plugins.setdefault((name,), Histogram()).add(seconds)
         self._placed += report.placed
         self._evicted += report.evicted
+        self._cut_short += bool(report.over)
         self.hunts.update(report.hunts)
         self.victims.update(report.victims)
+
+    def add_plugin_errors(self, numbers: Callable[[], Numbers]) -> None:
+        """Count what plugins failed with."""
+        self.add("volsched_plugin_errors", "Errors of plugins, by plugin", ("plugin",), numbers, counts=True)
 
     # -- families -------------------------------------------------------------------------------------------------
 
@@ -84,6 +91,13 @@ class SchedulerMetrics(Metrics):
         self.add("volsched_last_session_age_seconds", "Since the last session ended", (), self._last_session_age)
 
     def _add_decisions(self) -> None:
+        self.add(
+            "volsched_sessions_cut_short",
+            "Sessions that ended before they were through",
+            (),
+            lambda: {(): self._cut_short},
+            counts=True,
+        )
         self.add(
             "volsched_pods_placed", "Pods for which a node was decided", (), lambda: {(): self._placed}, counts=True
         )

@@ -2,13 +2,13 @@
 
 For each object there is at most one write waiting and one under way. A later word replaces the one that waits; objects
 that change often are written at growing intervals, and why pods wait at a bounded rate, as a gang may have thousands.
-What the API server already has is not written again.
+What the API server already has is not written again. All that is kept of an object is one entry in each table, and
+ends with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -22,12 +22,15 @@ import structlog
 from volsched.kube.backoff import Backoff
 from volsched.kube.bucket import TokenBucket
 from volsched.kube.client import MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
+from volsched.kube.due import Due
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.resources import VOLCANO
+from volsched.kube.tasks import Tasks
 from volsched.kube.views import POD_SCHEDULED, Refusal, Views
 from volsched.model import api
-from volsched.model.changes import Change, GroupWriteFailed, Put
+from volsched.model.bounded import Size
+from volsched.model.changes import Change, GroupWriteFailed
 from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
 from volsched.model.plan import WriteGroupStatus, WritePodCondition, WriteQueueStatus
@@ -111,10 +114,13 @@ class Statuses:
         self._ready: dict[str, None] = {}
         self._ready_pods: dict[str, None] = {}
         self._conditions = TokenBucket(CONDITIONS_PER_SECOND, CONDITIONS_AT_ONCE)
-        self._later: list[tuple[float, str]] = []
+        self._later: Due[str] = Due()
+        self._tasks = Tasks()
         self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._gone: set[str] = set()
         self._paces: dict[str, _Pace] = {}
         self._queues: dict[str, WriteQueueStatus] = {}
+        self._refused: dict[str, asyncio.TimerHandle] = {}
         self._groups_have_status: bool | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -126,6 +132,16 @@ class Statuses:
     def depth(self) -> int:
         """How many writes wait."""
         return len(self._entries)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {
+            "statuses.waiting": lambda: len(self._entries) + len(self._under_way),
+            "statuses.due": lambda: len(self._ready) + len(self._ready_pods) + self._later.weight,
+            "statuses.paces": lambda: len(self._paces),
+            "statuses.queues": lambda: len(self._queues),
+            "statuses.refused": lambda: len(self._refused),
+        }
 
     def add(self, step: Write) -> None:
         """Take a step over; it replaces one that waits for the same object."""
@@ -155,6 +171,7 @@ class Statuses:
     def cancel(self, uid: str) -> None:
         """Forget what waits to be written to a pod: it is being bound."""
         if self._entries.pop(uid, None) is not None:
+            self._unroute(uid)
             self.suppressed += 1
 
     def under_way(self, uid: str) -> Awaitable[object] | None:
@@ -163,19 +180,24 @@ class Statuses:
         return None if task is None else asyncio.wait((task,))
 
     def forget(self, uid: str) -> None:
-        """Forget an object that is no longer there."""
+        """Forget an object that is no longer there, or of which nothing is to be told any more."""
         for known in (self._entries, self._paces, self._queues):
             known.pop(uid, None)
+        self._unroute(uid)
+        if (timer := self._refused.pop(uid, None)) is not None:
+            timer.cancel()
+        if uid in self._under_way:
+            self._gone.add(uid)
 
-    async def stop(self) -> None:
-        """Drop what waits and let what is under way end."""
+    async def stop(self, timeout: float = WRITE_TIMEOUT_SECONDS) -> None:  # noqa: ASYNC109 - what is left is cancelled
+        """Drop what waits and let what is under way end, for at most `timeout` seconds."""
         self._stopped = True
         self.dropped += len(self._entries)
         self._entries.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._under_way:
-            await asyncio.wait(list(self._under_way.values()), timeout=WRITE_TIMEOUT_SECONDS)
+        for timer in (self._timer, *self._refused.values()):
+            if timer is not None:
+                timer.cancel()
+        await self._tasks.finish(timeout)
 
     # -- flow -----------------------------------------------------------------------------------------------------
 
@@ -185,12 +207,19 @@ class Statuses:
         if entry is None or key in self._under_way:
             return
         due = max(entry.not_before, self._due(entry.step))
-        if due <= time.monotonic():
-            self._ready.pop(key, None)
-            self._ready_pods.pop(key, None)
-            (self._ready_pods if _can_wait(entry.step) else self._ready)[key] = None
-        else:
-            heapq.heappush(self._later, (due, key))
+        if due > time.monotonic():
+            self._unroute(key)
+            self._later.put(key, due)
+            return
+        ready = self._ready_pods if _can_wait(entry.step) else self._ready
+        if key not in ready:  # else it keeps its turn
+            self._unroute(key)
+            ready[key] = None
+
+    def _unroute(self, key: str) -> None:
+        self._ready.pop(key, None)
+        self._ready_pods.pop(key, None)
+        self._later.drop(key)
 
     def _due(self, step: Write) -> float:
         """When a step may be written, on the monotonic clock."""
@@ -208,8 +237,7 @@ class Statuses:
         if self._stopped:
             return
         now = time.monotonic()
-        while self._later and self._later[0][0] <= now:
-            _, key = heapq.heappop(self._later)
+        for key in list(self._later.take(now)):
             self._route(key)
         limit = IN_FLIGHT_BEHIND_BINDS if self._binds_waiting() else IN_FLIGHT
         while len(self._under_way) < limit and (ready := self._next_ready()) is not None:
@@ -231,18 +259,21 @@ class Statuses:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        waits = [self._later[0][0] - now] if self._later else []
+        waits = [due - now] if (due := self._later.next()) is not None else []
         if self._ready_pods and (wait := self._conditions.wait()):
             waits.append(wait)
         if waits:
             self._timer = asyncio.get_running_loop().call_later(max(0.0, min(waits)), self._pump)
 
     def _start(self, key: str, entry: _Entry) -> None:
-        task = asyncio.get_running_loop().create_task(self._write(key, entry))
+        task = self._tasks.start(self._write(key, entry), "write of a status")
         self._under_way[key] = task
 
         def ended(_: object) -> None:
             del self._under_way[key]
+            if key in self._gone:
+                self._gone.discard(key)
+                self.forget(key)
             self._route(key)
             self._pump()
 
@@ -251,7 +282,6 @@ class Statuses:
     async def _write(self, key: str, entry: _Entry) -> None:
         step = entry.step
         try:
-            self._fence.check()
             done = await self._carry_out(step)
         except FenceError:
             self.dropped += 1
@@ -306,8 +336,17 @@ class Statuses:
         else:
             _log.warning("a status was refused", object=_name(entry.step), error=str(error))
             if isinstance(entry.step, WriteGroupStatus):
-                failed = GroupWriteFailed(entry.step.namespace, entry.step.name)
-                asyncio.get_running_loop().call_later(_REFUSED_PAUSE_SECONDS, self._report, failed)
+                self._report_later(key, GroupWriteFailed(entry.step.namespace, entry.step.name))
+
+    def _report_later(self, key: str, failed: GroupWriteFailed) -> None:
+        """Have the status of a PodGroup written again some time; once, however often it is refused meanwhile."""
+
+        def report() -> None:
+            del self._refused[key]
+            self._report(failed)
+
+        if key not in self._refused:
+            self._refused[key] = asyncio.get_running_loop().call_later(_REFUSED_PAUSE_SECONDS, report)
 
     # -- PodGroups ------------------------------------------------------------------------------------------------
 
@@ -323,8 +362,7 @@ class Statuses:
         if await self._has_status_subresource():
             path += "/status"
         answer = await self._patch(path, "podgroups/status", _group_body(step, conditions), MERGE_PATCH)
-        written = api.decode_text(api.PodGroup, answer)
-        self._views.observe((Put(written),))
+        self._views.wrote(api.decode_text(api.PodGroup, answer))
         return True
 
     async def _has_status_subresource(self) -> bool:
@@ -345,11 +383,14 @@ class Statuses:
     async def _write_queue(self, step: WriteQueueStatus) -> bool:
         """Write what a Queue holds if it differs from what is there, and nothing else; tell whether it was written."""
         known = self._known_queue(step)
-        if known is None or _holds(known, step):
+        if known is None:
+            self._queues.pop(step.uid, None)
+            return False
+        if _holds(known, step):
             return False
         path = f"/apis/{VOLCANO}/queues/{path_segment(step.name)}/status"
         answer = await self._patch(path, "queues/status", queue_body(step, known.status.allocated), MERGE_PATCH)
-        self._views.observe((Put(api.decode_text(api.Queue, answer)),))
+        self._views.wrote(api.decode_text(api.Queue, answer))
         return True
 
     # -- pods -----------------------------------------------------------------------------------------------------
@@ -367,8 +408,10 @@ class Statuses:
         return True
 
     async def _patch(self, path: str, resource: str, body: bytes, content_type: str) -> bytes:
-        within = self._fence.limit(WRITE_TIMEOUT_SECONDS)
-        return await self._api.request("PATCH", path, resource, body=body, content_type=content_type, within=within)
+        within, fence = WRITE_TIMEOUT_SECONDS, self._fence
+        return await self._api.request(
+            "PATCH", path, resource, body=body, content_type=content_type, within=within, fence=fence
+        )
 
 
 def _can_wait(step: Write) -> bool:

@@ -6,14 +6,22 @@ version that it was seen or written at, so that an older event does not hide wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
+
 from volsched.model import api, dra
+from volsched.model.bounded import Bounded, Size
 from volsched.model.changes import Change, Gone, Put
 
 POD_SCHEDULED: Final = "PodScheduled"
+
+GONE_LATELY: Final = 16384
+"""Objects of which it is remembered that they are gone, while answers to writes may still come."""
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +44,15 @@ class Versioned:
 class Views:
     """Nodes and Queues by name, claims of volumes and of devices and PodGroups by key, refusals of waiting pods by uid.
 
-    `on_gone` is told the uid of every pod, PodGroup and Queue that is no longer there, `on_queue` every Queue as it is
-    now.
+    `on_gone` is told the uid of every pod, PodGroup and Queue that is no longer there, `on_placed` that of a pod that
+    has a node, and `on_queue` every Queue as it is now. Everything here ends with its object.
     """
 
     def __init__(
         self,
         on_gone: Callable[[str], None] = lambda _: None,
         on_queue: Callable[[api.Queue], None] = lambda _: None,
+        on_placed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.nodes: dict[str, str] = {}
         self.claims: dict[str, api.PersistentVolumeClaim] = {}
@@ -51,8 +60,10 @@ class Views:
         self.groups: dict[str, api.PodGroup] = {}
         self.queues: dict[str, api.Queue] = {}
         self._pods: dict[str, Versioned] = {}
+        self._gone_lately: Bounded[str, None] = Bounded(GONE_LATELY)
         self._on_gone = on_gone
         self._on_queue = on_queue
+        self._on_placed = on_placed
         self._put = {
             api.Node: self._put_node,
             api.PersistentVolumeClaim: self._put_claim,
@@ -63,14 +74,32 @@ class Views:
         }
 
     def observe(self, changes: Sequence[Change]) -> None:
-        """Take in what an informer found."""
+        """Take in what an informer found; what fails over an object ends with that object."""
         for change in changes:
-            if isinstance(change, Put):
-                take = self._put.get(type(change.object))
-                if take is not None:
-                    take(change.object)
-            elif isinstance(change, Gone):
-                self._gone(change)
+            try:
+                self._observe(change)
+            except Exception:
+                _log.exception("an object was not taken in, in an unforeseen way", object=_name_of(change))
+
+    def _observe(self, change: Change) -> None:
+        if isinstance(change, Put):
+            take = self._put.get(type(change.object))
+            if take is not None:
+                take(change.object)
+        elif isinstance(change, Gone):
+            self._gone(change)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {
+            "views.nodes": lambda: len(self.nodes),
+            "views.claims": lambda: len(self.claims),
+            "views.resource_claims": lambda: len(self.resource_claims),
+            "views.groups": lambda: len(self.groups),
+            "views.queues": lambda: len(self.queues),
+            "views.refusals": lambda: len(self._pods),
+            "views.gone": lambda: len(self._gone_lately),
+        }
 
     def node_exists(self, name: str, uid: str = "") -> bool:
         """Whether a node is there, and still the same one when its uid is given."""
@@ -82,9 +111,20 @@ class Views:
         known = self._pods.get(uid)
         return known.refusal if known is not None else Refusal()
 
+    def wrote(self, found: api.ApiObject) -> bool:
+        """Take in an object as it is after a write, before the watch tells, unless that has told that it is gone.
+
+        Tells whether it was taken in: the answer to a write may be late.
+        """
+        if found.metadata.uid in self._gone_lately:
+            return False
+        self.observe((Put(found),))
+        return True
+
     def wrote_refusal(self, uid: str, refusal: Refusal, version: str) -> None:
-        """Remember what was written, and the version that the pod has with it."""
-        self._pods[uid] = Versioned(number(version), refusal)
+        """Remember what was written, and the version that the pod has with it, unless it is gone by now."""
+        if uid not in self._gone_lately:
+            self._pods[uid] = Versioned(number(version), refusal)
 
     def forget_pod(self, uid: str) -> None:
         """Forget a pod that waits no longer."""
@@ -124,6 +164,7 @@ class Views:
         uid = pod.metadata.uid
         if pod.spec.node_name:
             self._pods.pop(uid, None)
+            self._on_placed(uid)
             return
         known = self._pods.get(uid)
         if known is None or _version(pod) > known.version:
@@ -134,6 +175,7 @@ class Views:
                 del self._pods[uid]
 
     def _gone(self, gone: Gone) -> None:
+        self._gone_lately[gone.uid] = None
         if gone.kind == "Pod":
             self._pods.pop(gone.uid, None)
             self._on_gone(gone.uid)
@@ -161,9 +203,15 @@ def refusal_of(pod: api.Pod) -> Refusal | None:
     return Refusal(nominated=nominated) if nominated else None
 
 
+def _name_of(change: Change) -> str:
+    if isinstance(change, Put):
+        return f"{type(change.object).__name__}/{change.object.key}"
+    return f"{change.kind}/{change.namespace}/{change.name}" if isinstance(change, Gone) else type(change).__name__
+
+
 def number(version: str) -> int:
     """Return a resource version as a number; 0 when it is none."""
-    return int(version) if version.isdigit() else 0
+    return int(version) if version.isdecimal() else 0
 
 
 def _is_older(found: api.ApiObject, known: api.ApiObject | None) -> bool:

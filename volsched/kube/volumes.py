@@ -111,14 +111,14 @@ class Volumes:
         return await self._api.get(path, resource, within=_WRITE_TIMEOUT_SECONDS)
 
     async def _patch(self, path: str, resource: str, body: Any) -> Any:
-        self._fence.check()
         answer = await self._api.request(
             "PATCH",
             path,
             resource,
             body=msgspec.json.encode(body),
             content_type=MERGE_PATCH,
-            within=self._fence.limit(_WRITE_TIMEOUT_SECONDS),
+            within=_WRITE_TIMEOUT_SECONDS,
+            fence=self._fence,
         )
         return parsed(answer)
 

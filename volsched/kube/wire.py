@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 IDLE_SECONDS: Final = 30.0
@@ -31,6 +31,8 @@ UNREAD_LIMIT: Final = 1 << 22
 _NO_BODY: Final = frozenset({204, 304})
 
 P = TypeVar("P", bound=asyncio.Protocol)
+
+Admit: TypeAlias = Callable[[float], float]
 
 
 class WireError(Exception):
@@ -422,14 +424,19 @@ class Wire:
         self._making = 0
         self._queue: deque[asyncio.Future[None]] = deque()
 
-    async def request(self, method: str, path: str, headers: str, body: bytes | None, within: float) -> Answer:
-        """Send one request and return its answer; raises WireError. `headers` are whole lines."""
+    async def request(
+        self, method: str, path: str, headers: str, body: bytes | None, within: float, admit: Admit | None = None
+    ) -> Answer:
+        """Send one request and return its answer; raises WireError. `headers` are whole lines.
+
+        `admit` is asked once there is a connection, right before the request goes: it returns how many of the seconds
+        that are left it may take, or raises.
+        """
         deadline = time.monotonic() + within
         connection = await self._acquire(deadline)
         try:
-            return await connection.exchange(
-                self._bytes(method, path, headers, body), max(0.001, deadline - time.monotonic())
-            )
+            left = max(0.001, deadline - time.monotonic())
+            return await connection.exchange(self._bytes(method, path, headers, body), admit(left) if admit else left)
         finally:
             if connection.is_open:
                 self._free.append(connection)

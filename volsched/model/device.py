@@ -11,6 +11,7 @@ import msgspec
 
 from volsched.model import api, dra
 from volsched.model.device_binding import READY, Readiness
+from volsched.model.owners import Owner
 from volsched.model.selectors import NodeSelector
 
 
@@ -224,8 +225,8 @@ class Claim:
     uid: str
     version: str
     spec: ClaimSpec
-    owner: str
-    """The uid of the pod that it was made for, empty for none."""
+    owner: Owner | None
+    """The pod that it was made for, if any."""
     deleting: bool
     allocation: dra.Allocation | None
     reserved_for: tuple[dra.Consumer, ...]

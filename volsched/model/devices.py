@@ -25,6 +25,7 @@ from volsched.model.device_binding import readiness_of
 from volsched.model.device_reading import amount, claim_spec, class_of, slice_of, taint_rule_of
 from volsched.model.device_taints import TaintRules, concerned_by, tainted
 from volsched.model.keylog import KeyLog
+from volsched.model.owners import Owner, controller_of
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class InFlight:
     allocation: dra.Allocation
     job: str
     spec: ClaimSpec
+    owner: Owner | None
     pods: dict[str, None] = field(default_factory=dict)
 
 
@@ -121,7 +123,7 @@ class Devices:
         self._touch = touch
         self._classes_changed = classes_changed
         self._stand_for: dict[str, str] = {}
-        self._extended: dict[str, str] = {}
+        self._extended: dict[Owner, str] = {}
         self._rules = TaintRules()
         self._as_written: dict[str, Slice] = {}
         self._pools: dict[PoolId, dict[str, Slice]] = {}
@@ -169,8 +171,8 @@ class Devices:
         """Whether there is any claim for the extended resources of a pod."""
         return bool(self._extended)
 
-    def extended_claim_of(self, pod: str) -> Claim | None:
-        """Return the claim that was made for the extended resources of the pod of this uid."""
+    def extended_claim_of(self, pod: Owner) -> Claim | None:
+        """Return the claim that was made for the extended resources of a pod."""
         return self.claims.get(self._extended.get(pod, ""))
 
     @property
@@ -192,7 +194,7 @@ class Devices:
         """Let a claim have what was chosen for it, for the pod of this uid."""
         chosen = self.in_flight.get(claim.uid)
         if chosen is None:
-            chosen = self.in_flight[claim.uid] = InFlight(claim.key, allocation, job, claim.spec)
+            chosen = self.in_flight[claim.uid] = InFlight(claim.key, allocation, job, claim.spec, claim.owner)
             self._hold(claim.uid, allocation)
         elif pod in chosen.pods:
             return
@@ -280,7 +282,7 @@ class Devices:
                 claim = self.claims.pop(key, None)
                 self.unclean.pop(key, None)
                 if claim is not None:
-                    if self._extended.get(claim.owner) == key:
+                    if claim.owner is not None and self._extended.get(claim.owner) == key:
                         del self._extended[claim.owner]
                     self._settle(claim.uid)
                     self._hold(claim.uid, None)
@@ -325,27 +327,27 @@ class Devices:
                 known.version = claim.version
                 return False
         self.claims[found.key] = claim
-        if claim.extended and claim.owner:
+        if claim.extended and claim.owner is not None:
             self._extended[claim.owner] = claim.key
         if claim.allocation is None:
             self.unclean.pop(claim.key, None)
         else:
             self._settle(claim.uid)
-            if claim.extended:
-                self._replaced(unmade_uid(claim.owner))
+            if claim.extended and claim.owner is not None:
+                self._replaced(claim.owner)
         self._hold(claim.uid, self.allocation_of(claim))
         self._changed(claim.key)
         return True
 
     def _read_claim(self, found: dra.ResourceClaim) -> Claim:
         meta, status = found.metadata, found.status
-        owner = meta.controller
+        owner = controller_of(meta)
         return Claim(
             found.key,
             meta.uid,
             meta.resource_version,
             self._spec(found.spec),
-            owner.uid if owner is not None and owner.kind == "Pod" else "",
+            owner if owner is not None and owner.is_pod else None,
             meta.deletion_timestamp is not None,
             status.allocation,
             status.reserved_for,
@@ -353,10 +355,12 @@ class Devices:
             readiness_of(status),
         )
 
-    def _replaced(self, uid: str) -> None:
+    def _replaced(self, pod: Owner) -> None:
         """Let go of what was in flight for a claim that was still to be made: it is there, with the same devices."""
-        chosen = self.in_flight.pop(uid, None)
-        if chosen is not None:
+        uid = unmade_uid(pod.uid)
+        chosen = self.in_flight.get(uid)
+        if chosen is not None and chosen.owner == pod:
+            del self.in_flight[uid]
             self._hold(uid, None)
             self._changed(chosen.key)
 

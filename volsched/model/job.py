@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volsched.model.resources import Resources
-from volsched.model.status import IS_ALLOCATED, IS_READY, IS_VALID, TaskStatus
+from volsched.model.status import IS_ALLOCATED, IS_FINISHED, IS_READY, IS_VALID, TaskStatus
 from volsched.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class JobInfo:
     ``topology`` is the mode of ``spec.networkTopology``, empty without one.
     ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members whose Events tell
     why the job waits, by what they tell.
-    ``parked_with``: the jobs that are parked for the same, itself among them.
+    ``parked_with``: the jobs that are parked for the same, itself among them. ``highest``: the highest priority among
+    its pods, None when it has to be looked for.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class JobInfo:
         "fitting",
         "group_uid",
         "has_group",
+        "highest",
         "hunted_at",
         "implicit",
         "key",
@@ -134,6 +136,7 @@ class JobInfo:
         self.parked_at = NOT_PARKED
         self.parked_with: dict[str, JobInfo] | None = None
         self.hunted_at: dict[str, int] = {}
+        self.highest: int | None = None
         self.version = 0
 
     # -- parking ----------------------------------------------------------------------------------------------------
@@ -155,12 +158,14 @@ class JobInfo:
         """Count a task that has just become a member; the job is worth another try."""
         self.unpark()
         self.tasks[task.uid] = task
+        self.highest = None
         self._count(task, task.status, 1)
 
     def dismiss(self, task: TaskInfo) -> None:
         """Stop counting a member; the job is worth another try."""
         self.unpark()
         del self.tasks[task.uid]
+        self.highest = None
         self._count(task, task.status, -1)
         self.waiting.pop(task.uid, None)
 
@@ -170,6 +175,8 @@ class JobInfo:
         counts[before] -= 1
         counts[status] += 1
         self.ready_count += IS_READY[status] - IS_READY[before]
+        if IS_FINISHED[status]:
+            self.highest = None
         if before is TaskStatus.PENDING or status is TaskStatus.PENDING:
             self.part()
             self._wait(task, (status is TaskStatus.PENDING) - (before is TaskStatus.PENDING))
@@ -208,6 +215,14 @@ class JobInfo:
             self.waiting[task.uid] = task
         elif by < 0:
             self.waiting.pop(task.uid, None)
+
+    @property
+    def highest_pod_priority(self) -> int:
+        """The highest priority among the pods of the job that have not finished, as the API server has it."""
+        if self.highest is None:
+            alive = (task.pod_priority for task in self.tasks.values() if not IS_FINISHED[task.status])
+            self.highest = max(alive, default=0)
+        return self.highest
 
     # -- gang arithmetic (Volcano's JobInfo: IsReady, IsPipelined, IsStarving and their per-role twins) --------------
 

@@ -13,6 +13,7 @@ import msgspec
 
 from volsched.model.dra import Allocation, DeviceRequest
 from volsched.model.job import Condition
+from volsched.model.owners import Owner
 
 
 class VolumeWrite(msgspec.Struct, frozen=True, gc=False):
@@ -83,14 +84,14 @@ class Bind(msgspec.Struct, frozen=True, gc=False):
 class ReleaseClaim(msgspec.Struct, frozen=True, gc=False):
     """Take from a ResourceClaim what it was given: no node that has room for its pod can use that.
 
-    It is left alone when it is by now reserved for anybody but ``pod`` (a uid). ``delete``: it was made for extended
+    It is left alone when it is by now reserved for anybody but ``pod``. ``delete``: it was made for extended
     resources of that pod, in an attempt that came to nothing, and goes altogether.
     """
 
     uid: str
     namespace: str
     name: str
-    pod: str
+    pod: Owner
     delete: bool = False
 
 

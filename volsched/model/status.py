@@ -55,6 +55,9 @@ IS_CHOSEN = _flags(_S.ALLOCATED, _S.PIPELINED, _S.BINDING, _S.BOUND, _S.RUNNING)
 IS_READY = _flags(_S.ALLOCATED, _S.BINDING, _S.BOUND, _S.RUNNING, _S.SUCCEEDED)
 """Indexed by status: the task counts towards its gang's minimum."""
 
+IS_FINISHED = _flags(_S.SUCCEEDED, _S.FAILED)
+"""Indexed by status: the pod has ended for good."""
+
 IS_VALID = _flags(_S.PENDING, _S.ALLOCATED, _S.PIPELINED, _S.BINDING, _S.BOUND, _S.RUNNING, _S.SUCCEEDED)
 """Indexed by status: the task can be, or is, a working member of its gang."""
 

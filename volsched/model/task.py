@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from volsched.model.owners import Owner, as_pod
 from volsched.model.status import TaskStatus
 from volsched.model.template import TaskTemplate
 from volsched.model.verdict import Verdict
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
 ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 """Volcano's scheduling gate on pods that are to be held back until their queue has room for them."""
 
-UNGATED = "volsched.io/ungated"
-"""The annotation that stays on a pod whose gate we have lifted, ``"true"``: who follows us counts it in its queue."""
+UNGATED = "volsched.io/Ungated"
+"""The condition of a pod whose gate we lift: who follows us counts it in its queue.
+
+A condition, as whoever may make pods may annotate them, and would fill others' queues with pods that go nowhere.
+"""
+
+USER_PRIORITY_LIMIT: Final = 1_000_000_000
+"""Priorities above are those of the system's classes (Kubernetes: HighestUserDefinablePriority)."""
 
 _NONE: Mapping[str, str] = {}
 
@@ -73,6 +80,7 @@ class TaskInfo:
         "nomination_sent",
         "order",
         "ours",
+        "pod_priority",
         "preemptable",
         "preempts",
         "priority",
@@ -115,6 +123,7 @@ class TaskInfo:
         self.role = ""
         self.scheduler = ""
         self.priority = 1
+        self.pod_priority = 0
         self.priority_class = ""
         self.created = 0.0
         self.sequence = 0
@@ -143,6 +152,26 @@ class TaskInfo:
     def best_effort(self) -> bool:
         """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks."""
         return self.template.best_effort
+
+    @property
+    def as_owner(self) -> Owner:
+        """The pod as the owner that objects may name."""
+        return as_pod(self.namespace, self.name, self.uid)
+
+    @property
+    def eviction_priority(self) -> int:
+        """With how much priority the task takes room from other jobs' pods, and keeps its own.
+
+        That is its PodGroup's, and at most the highest of the pods of its job: anybody may write a PodGroup of any
+        class, while the API server and ResourceQuotas mind the classes of pods. What is above ``USER_PRIORITY_LIMIT``,
+        the classes of the system, counts for pods that have such a class themselves. (Ours; Volcano believes the
+        PodGroup.)
+        """
+        job = self.job
+        if job is None:
+            return self.pod_priority
+        value = min(job.priority, job.highest_pod_priority)
+        return value if value <= USER_PRIORITY_LIMIT else min(value, self.pod_priority)
 
     @property
     def queue(self) -> str:

@@ -361,6 +361,11 @@ class TemplateTable:
     def __iter__(self) -> Iterator[TaskTemplate]:
         return iter(self._by_rules.values())
 
+    @property
+    def remembered(self) -> int:
+        """How many entries are kept until the next sweep, beside the templates."""
+        return len(self._by_bytes) + len(self._kept) + len(self._keys_of_terms)
+
     def keep(self, keep_annotation: Callable[[str], bool], asking: Collection[str] = ()) -> None:
         """Keep other annotations from now on. Templates made before say what they said: see `again`."""
         self._keep = keep_annotation
@@ -392,13 +397,16 @@ class TemplateTable:
         return template
 
     def sweep(self, live: Collection[int]) -> list[TaskTemplate]:
-        """Forget the templates whose ids are not among the live ones and return them; ids are not used again."""
+        """Forget the templates whose ids are not among the live ones and return them; ids are not used again.
+
+        What else is remembered, of which users decide how much there is, is found out again where it is still needed.
+        """
         dead = [template for template in self._by_rules.values() if template.id not in live]
         if dead:
             gone = {template.id for template in dead}
             self._by_rules = {rules: item for rules, item in self._by_rules.items() if item.id not in gone}
-            self._by_bytes = {key: item for key, item in self._by_bytes.items() if item.id not in gone}
-            self._keys_of_terms.clear()
+        for remembered in (self._by_bytes, self._kept, self._keys_of_terms):
+            remembered.clear()
         return dead
 
     def _of_rules(self, rules: _Rules) -> TaskTemplate:

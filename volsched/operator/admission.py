@@ -1,8 +1,8 @@
 """Admission: what `volsched validate` says, said to whoever writes to the API server, on every replica.
 
-kopf takes reviews in on a thread of its own. They are judged on the loop that follows the cluster, so that nothing is
-read while it changes, and beside Queues, Namespaces and Nodes as they are known there: asking costs the API server
-nothing.
+kopf takes reviews in on a thread of its own, and they are judged on others (`reviewers`): what somebody sends holds up
+neither the loop that follows the cluster nor other reviews. They are judged beside Queues, Namespaces and Nodes as
+they are known on that loop when a review comes: asking costs the API server nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from volsched.kube.metrics import Metrics
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.operator.kopf_thread import KopfThread
-from volsched.operator.webhook_server import Listening, WebhookServer
-from volsched.validation.admission import Judgement, Request, World, judge
+from volsched.operator.webhook_server import UNDER_REVIEW, Listening, WebhookServer
+from volsched.validation.admission import DELETE, Judgement, Request, World, judge
 
 KINDS: Final = (
     ("", "v1", "pods"),
@@ -130,7 +130,7 @@ class Admission(KopfThread):
         strict: bool = False,
     ) -> None:
         super().__init__("kopf-admission", source, on_death)
-        self._server = WebhookServer(listening)
+        self._server = WebhookServer(listening, self._count_turned_away)
         self._neighbours = neighbours
         self._groups_in = groups_in
         self._unknown_field: Severity = "error" if strict else "warning"
@@ -165,16 +165,19 @@ class Admission(KopfThread):
             lambda: {(): self._server.ends.timestamp()} if self._server.ends is not None else {},
         )
 
+    async def stop(self) -> None:
+        """End, and wait a little for that."""
+        await super().stop()
+        self._server.reviewers.close()
+
     def _register(self, registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings) -> None:
         settings.admission.server = self._server
         for group, version, plural in KINDS:
             kopf.on.validate(group, version, plural, id=f"{plural}.{group}", registry=registry)(self._handler())
 
     def _handler(self) -> Callable[..., Any]:
-        async def review(resource: Any, operation: Any, old: Any, new: Any, warnings: list[str], **_: Any) -> None:
-            request = Request(str(operation), dict(new) if new else None, dict(old) if old else None)
-            asked = asyncio.run_coroutine_threadsafe(self._judge(resource.plural, request), self._loop)
-            judgement = await asyncio.wrap_future(asked)
+        async def review(resource: Any, warnings: list[str], **_: Any) -> None:
+            judgement = await self._judge(resource.plural, UNDER_REVIEW.get())
             warnings.extend(judgement.warnings)
             if not judgement.allowed:
                 raise kopf.AdmissionError(judgement.message, code=UNPROCESSABLE)
@@ -183,8 +186,8 @@ class Admission(KopfThread):
 
     async def _judge(self, plural: str, request: Request) -> Judgement:
         try:
-            world = World(self._neighbours.beside(), self._groups_in, self._unknown_field)
-            judgement = judge(request, world)
+            asked = asyncio.run_coroutine_threadsafe(self._world(request), self._loop)
+            judgement = await self._server.reviewers.do(judge, request, await asyncio.wrap_future(asked))
         except Exception as error:  # a bug of ours, or of a validator that somebody installed, must lock nobody out
             _log.exception("a request could not be judged and is let in", resource=plural, operation=request.operation)
             self._answers[plural, request.operation, "failed"] += 1
@@ -192,3 +195,12 @@ class Admission(KopfThread):
         answer = "refused" if judgement.errors else "warned" if judgement.warnings else "allowed"
         self._answers[plural, request.operation, answer] += 1
         return judgement
+
+    async def _world(self, request: Request) -> World:
+        """Return what a request is judged beside. Runs on the loop that follows the cluster, so it reads all here."""
+        name = api.identity_of(request.old).name if request.operation == DELETE else ""
+        groups = self._groups_in(name) if name else 0
+        return World(self._neighbours.beside(), lambda _: groups, self._unknown_field)
+
+    def _count_turned_away(self, why: str) -> None:
+        self._answers["", "", why] += 1

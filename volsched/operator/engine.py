@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
 from typing import Any, Final
 
 import structlog
@@ -20,14 +20,15 @@ from volsched.cache.quarantine import (
     stopped_by,
     unreadable,
 )
-from volsched.controllers import job_controller, queues
-from volsched.controllers.group_controller import reconcile_group, reconcile_pod
+from volsched.controllers import commands, job_controller, queues
+from volsched.controllers.group_controller import failed_group, reconcile_group, reconcile_pod
 from volsched.controllers.objects import Command, RawJob
 from volsched.controllers.store import Key, Store
-from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete, Kind, Patch, Write
-from volsched.kube.errors import ApiError, ElsewhereError
+from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Condemn, Delete, Kind, Patch, Write
+from volsched.kube.errors import ApiError, ElsewhereError, FenceError
 from volsched.kube.histogram import Histogram
 from volsched.model import api, json_text
+from volsched.model.bounded import Size
 from volsched.model.changes import Change, Gone, Put, Unreadable
 from volsched.model.errors import ObjectError
 from volsched.model.plan import Tell
@@ -44,6 +45,10 @@ JOB_LOOKS: Final = (6, 2.0)
 """How often one Volcano Job is looked at: so often at once, then so often in a second. Each of its pods changes it."""
 
 LAG_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+KEYS_AT_ONCE: Final = 1000
+"""Of all that is known when writing begins, so many are put into the queue before others have their turn on the loop:
+a few milliseconds."""
 
 KINDS: Final = {kind.name: kind for kind in (POD, GROUP, QUEUE, JOB, COMMAND)}
 
@@ -88,17 +93,32 @@ class Engine:
         """Whether it writes."""
         return self._is_active
 
-    def begin(self) -> None:
-        """Look at everything that is known, and from now on at whatever changes."""
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here, in the store and in the queue of work."""
+        return {
+            **self.store.tables(),
+            "engine.commands": lambda: len(self._commands),
+            "engine.told": lambda: len(self._told),
+            "engine.paces": lambda: len(self._pace),
+            "engine.written": lambda: len(self._written_at),
+            "work.waiting": lambda: self.queue.size,
+        }
+
+    async def begin(self) -> None:
+        """Look at whatever changes from now on, and at everything that is known; it is found out some at a time."""
         self._is_active = True
         self._written_at.clear()
-        for name in self._standing_queues():
-            self.queue.add(Key(QUEUE.name, name))
-        for key in self.store.everything():
-            self.queue.add(key)
-        for name in self._commands:
-            self.queue.add(Key(COMMAND.name, name))
         self.queue.wake()
+        keys = self._everything()
+        while some := list(islice(keys, KEYS_AT_ONCE)):
+            for key in some:
+                self.queue.add(key)
+            await asyncio.sleep(0)
+
+    def _everything(self) -> Iterator[Key]:
+        yield from (Key(QUEUE.name, name) for name in self._standing_queues())
+        yield from self.store.everything()
+        yield from [Key(COMMAND.name, name) for name in self._commands]
 
     def pause(self) -> None:
         """Write nothing more."""
@@ -149,6 +169,11 @@ class Engine:
 
     def _work_failed(self, key: Key, error: Exception) -> None:
         namespace, name, uid = self._identity(key)
+        if not uid:
+            _log.error(
+                "a controller failed over an object that is gone", kind=key.kind, object=key.name, exc_info=error
+            )
+            return
         whose = (key.kind, KINDS[key.kind].group_version, namespace, name, uid)
         self._set_aside(SetAside(*whose, RECONCILING, said_of(error), error=error))
 
@@ -170,9 +195,10 @@ class Engine:
         if found is None:
             return
         self.quarantine.add(found)
+        for failed in self.quarantine.take_errors():
+            where = f"{failed.namespace}/{failed.name}"
+            _log.error("an object is set aside", kind=failed.kind, object=where, exc_info=failed.error)
         for news in self.quarantine.take_news():
-            where = f"{news.namespace}/{news.name}"
-            _log.error("an object is set aside", kind=news.kind, object=where, exc_info=news.error)
             self._tell(news.tell())
 
     def _observe(self, change: Change) -> None:
@@ -215,7 +241,8 @@ class Engine:
 
     def _see_job(self, is_there: bool, raw: Json, key: str, uid: str) -> None:
         if is_there:
-            view = job_view(raw, self._options.scheduler_names, self._options.default_queue)
+            options = self._options
+            view = job_view(raw, options.scheduler_names, options.default_queue, options.job_bytes)
             self.store.put_job(key, view)
         else:
             self._drop_job(key, uid)
@@ -224,6 +251,7 @@ class Engine:
         self.store.drop_job(key, uid)
         self._told.pop(key, None)
         self._pace.forget(Key(JOB.name, key))
+        self.queue.forget(Key(JOB.name, key))
 
     def _see_command(self, is_there: bool, raw: Json, key: str) -> None:
         if not is_there:
@@ -266,7 +294,13 @@ class Engine:
             self.lag.add(self.store.clock() - pod.seen)
 
     async def _work_on_group(self, key: Key) -> None:
-        await self._write_all(list(reconcile_group(self.store, key.name)))
+        try:
+            await self._write_all(list(reconcile_group(self.store, key.name)))
+        except ApiError as error:
+            if not error.is_transient:
+                for tell in failed_group(self.store, key.name, str(error)):
+                    self._tell(tell)
+            raise
 
     async def _work_on_queue(self, key: Key) -> None:
         name = key.name
@@ -290,19 +324,22 @@ class Engine:
         if view is None:
             return
         now = self.store.clock()
-        outcome = job_controller.reconcile(view, self.store.around(view), now)
+        outcome = job_controller.reconcile(view, self.store.around(view), now, self._options.job_pods_at_once)
         self._say(key.name, outcome.tells)
-        self.store.killed |= outcome.killed
         try:
             await self._write_all(outcome.writes)
         except ApiError as error:
             self._say_failure(view.job, error)
             raise
         current = self.store.jobs.get(key.name)
-        if current is not None and outcome.acted:
-            current.losses, current.command = [], ""
-        if current is not None and outcome.prepared is not None:
+        if current is None:
+            return
+        if outcome.acted:
+            current.losses, current.command = {}, ""
+        if outcome.prepared is not None:
             current.prepared = outcome.prepared
+        if not outcome.room:
+            self.queue.add(key)  # others come first
         if outcome.wake_at is not None:
             self.queue.add_later(key, outcome.wake_at - now)
 
@@ -321,48 +358,86 @@ class Engine:
         self._tell(job_controller.failed_create(job, str(error)))
 
     async def _work_on_command(self, key: Key) -> None:
-        """Carry out a Command: it is deleted first, so that it is carried out at most once."""
-        command = self._commands.pop(key.name, None)
+        """Carry out a Command: it is deleted first, so that it is carried out at most once, by whoever did that."""
+        command = self._commands.get(key.name)
         if command is None:
             return
         meta, target = command.metadata, command.target
-        await self._write_all([Delete(COMMAND, meta.namespace, meta.name, meta.uid)])
-        _log.info("command", action=command.action, target=f"{target.kind}/{target.name}")
-        if target.kind == JOB.name:
-            job = self.store.jobs.get(f"{meta.namespace}/{target.name}")
-            if job is not None and target.uid in ("", job.job.metadata.uid):
-                job.command = command.action
-                self.queue.add(Key(JOB.name, f"{meta.namespace}/{target.name}"))
-        elif target.kind == QUEUE.name:
-            queue = self.store.queues.get(target.name)
-            if queue is not None:
-                await self._write_all(list(queues.commanded(queue, command.action)))
+        was_there = await self._write(Delete(COMMAND, meta.namespace, meta.name, meta.uid))
+        self._commands.pop(key.name, None)
+        if not was_there:
+            return
+        why_not = commands.why_not(command, self.store, self._options.command_namespaces)
+        _log.info("command", action=command.action, target=f"{target.kind}/{target.name}", refused=why_not)
+        if why_not:
+            self._tell(commands.refused(command, why_not))
+        elif target.kind == JOB.name:
+            self.store.jobs[f"{meta.namespace}/{target.name}"].command = command.action
+            self.queue.add(Key(JOB.name, f"{meta.namespace}/{target.name}"))
+        else:
+            await self._write_all(list(queues.commanded(self.store.queues[target.name], command.action)))
 
     # -- writes ---------------------------------------------------------------------------------------------------
 
     async def _write_all(self, writes: Sequence[Write]) -> None:
-        """Carry writes out in order; those of one kind that follow each other go some at a time."""
-        for _, alike in groupby(writes, key=lambda write: (type(write), write.kind)):
+        """Carry writes out in order; those of one kind that follow each other go some at a time.
+
+        The first that is refused stops those that have not begun: the next would be refused, too. That somebody else
+        has what was to be made is about that one alone.
+        """
+        for _, alike in groupby(writes, key=lambda write: (type(write), getattr(write, "kind", None))):
             together = list(alike)
             if len(together) == 1:
                 await self._write(together[0])
                 continue
-            results = await asyncio.gather(*(self._write_some(write) for write in together), return_exceptions=True)
+            refused = asyncio.Event()
+            results = await asyncio.gather(
+                *(self._write_some(write, refused) for write in together), return_exceptions=True
+            )
             for failed in _errors(results):
                 raise failed
 
-    async def _write_some(self, write: Write) -> None:
+    async def _write_some(self, write: Write, refused: asyncio.Event) -> None:
         async with self._at_once:
-            await self._write(write)
+            if refused.is_set():
+                return
+            try:
+                await self._write(write)
+            except ElsewhereError:
+                raise
+            except (ApiError, FenceError):
+                refused.set()
+                raise
 
-    async def _write(self, write: Write) -> None:
+    async def _write(self, write: Write) -> bool:
+        """Carry out a write; return whether there was anything to write to."""
+        if isinstance(write, Condemn):
+            for uid in write.uids:
+                self._kill(uid)
+            return True
         if isinstance(write, Delete) and write.kind is POD:
-            self.store.killed.add(write.uid)
-        answer = await self._writer.write(write)
+            answer = await self._delete_pod(write)
+        else:
+            answer = await self._writer.write(write)
         if answer:
             self._take_in(write.kind, answer)
         elif answer is None and isinstance(write, Patch):
             self._lost(write)
+        return answer is not None
+
+    async def _delete_pod(self, write: Delete) -> bytes | None:
+        """Delete a pod; that it goes is known before anybody sees it, and that it is to, until it was asked."""
+        self._kill(write.uid)
+        answer = await self._writer.write(write)
+        roster = self.store.roster_of(write.uid)
+        if roster is not None:
+            roster.asked(write.uid)
+        return answer
+
+    def _kill(self, uid: str) -> None:
+        roster = self.store.roster_of(uid)
+        if roster is not None:
+            roster.kill(uid)
 
     def _take_in(self, kind: Kind, answer: bytes) -> None:
         """See at once what was written, and not only when the watch shows it."""

@@ -25,6 +25,7 @@ import structlog
 from volsched.kube.backoff import Backoff
 from volsched.kube.credentials import Credentials, Source
 from volsched.kube.elector import make_identity
+from volsched.kube.tasks import Tasks
 
 PAGE: Final = 500
 REQUEST_TIMEOUT_SECONDS: Final = 30.0
@@ -133,11 +134,12 @@ class KopfThread(ABC):
         ours = asyncio.all_tasks()
         try:
             roots = await self._begin_kopf(begun, stop)
-            beat = asyncio.create_task(self._beat(begun, roots))
+            tasks = Tasks(lambda what, error: self._on_death(f"{self._thread.name}: {what} failed: {error}"))
+            beat = tasks.start(self._beat(begun, roots), "heartbeat")
             try:
                 await kopf.run_tasks(roots, ignored={*ours, beat})
             finally:
-                beat.cancel()
+                await tasks.stop()
         finally:
             stop.set()  # kopf waits for it on a thread, and this loop does not end before that does
 

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from volsched.controllers.job_controller import PODS_AT_ONCE
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.kube.credentials import Source
 from volsched.kube.elector import LeaseSettings
 from volsched.kube.informer import SILENCE_SECONDS
+from volsched.operator.reading import MOST_BYTES
+from volsched.operator.volcano import Signs
 from volsched.operator.webhook_server import Listening
 
 EVERY: Final = "*"
@@ -44,8 +47,12 @@ class Options:
     default_queue: str = "default"
     inherit_owner_annotations: bool = True
     workers: int = 32
+    job_pods_at_once: int = PODS_AT_ONCE
+    job_bytes: int = MOST_BYTES
+    queue_command_namespaces: tuple[str, ...] = ()
     controllers: tuple[str, ...] = tuple(CONTROLLERS)
     volcano_grace: float = 60.0
+    volcano: Signs = field(default_factory=Signs)
     leader_elect: bool = True
     lease: LeaseSettings = field(default_factory=lambda: LeaseSettings("volsched-system", "volsched-controllers"))
     source: Source = field(default_factory=Source)
@@ -56,6 +63,11 @@ class Options:
     watch_silence: float = SILENCE_SECONDS
     webhooks: Listening | None = None
     webhook_strict: bool = False
+
+    @property
+    def command_namespaces(self) -> tuple[str, ...]:
+        """The namespaces whose Commands are for Queues: volsched's own, and those that were named."""
+        return tuple(dict.fromkeys((self.lease.namespace, *self.queue_command_namespaces)))
 
     def looks_after(self, kind: str) -> bool:
         """Whether one of the controllers that are switched on looks after a kind."""

@@ -12,25 +12,24 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from volsched import __version__, logs
-from volsched.controllers.objects import RawJob, Workload
+from volsched.controllers.objects import WORKLOADS, RawJob
 from volsched.controllers.writes import JOB, QUEUE, Kind
-from volsched.gauges import add_lease, add_quarantine, add_requests, add_watches
+from volsched.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
 from volsched.kube.client import Api
-from volsched.kube.elector import Elector
 from volsched.kube.events import Events
 from volsched.kube.http import Pages, Server
-from volsched.kube.informer import Informer, Sink
+from volsched.kube.informer import Informer, Sink, unheard, unlisted
 from volsched.kube.metrics import Metrics
 from volsched.kube.resources import VOLCANO, Resource
 from volsched.model import api
-from volsched.model.changes import Change
+from volsched.model.changes import Change, Gone
 from volsched.model.plan import Tell
-from volsched.operator import volcano
 from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges
@@ -58,10 +57,7 @@ def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
     return (
         Resource("Namespace", "v1", "namespaces", api.Namespace),
         Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", api.PriorityClass),
-        Resource("ReplicaSet", "apps/v1", "replicasets", Workload),
-        Resource("StatefulSet", "apps/v1", "statefulsets", Workload),
-        Resource("DaemonSet", "apps/v1", "daemonsets", Workload),
-        Resource("Job", "batch/v1", "jobs", Workload),
+        *(Resource(kind, version, f"{kind.lower()}s", struct) for struct, (version, kind) in WORKLOADS.items()),
         Resource("PodGroup", VOLCANO, "podgroups", api.PodGroup),
         *pods,
     )
@@ -77,7 +73,7 @@ class Program(Process):
         self._informers: list[Informer] = []
         self._needed: list[Informer] = []
         """Those that the controllers work from; admission alone does not hold them up."""
-        self._volcano = VolcanoWatch(options.volcano_grace, time.monotonic)
+        self._volcano = VolcanoWatch(options.volcano_grace, time.monotonic, options.volcano.mode)
         self._leading = False
         self._sign: str | None = None
         self._look = asyncio.Event()
@@ -110,23 +106,27 @@ class Program(Process):
                 self._kopf_died,
                 strict=options.webhook_strict,
             )
+        following = tables_of(self._informers, lambda: self._apis(self._api))
+        for tables in (self._engine.tables(), self._events.tables(), following):
+            self._tables.add(tables)
         await self._serve()
-        for step in (self._kopf.stop, self._release, self._stop_events, self._cancel_tasks):
+        for step in (self._kopf.stop, self._end_lease, self._stop_events, self._cancel_tasks):
             self._cleanup.push_async_callback(step)  # the last one is done first
         self._start_informers()
         self._mind_history_of(self._needed)
         self._kopf.start()
         self._start_admission()
-        self._spawn(self._mind_the_others())
-        for _ in range(options.workers):
-            self._spawn(self._engine.queue.worker())
+        self._spawn(self._mind_the_others(), "look for Volcano's controllers")
+        for number in range(options.workers):
+            self._spawn(self._engine.queue.worker(), f"worker {number}")
         if options.leader_elect:
-            self._spawn(self._lead(self._api, options.lease, self._begin_leading))
+            self._lead(options.source, options.lease, self._begin_leading)
         else:
             self._leading = True
 
     async def _serve(self) -> None:
-        add_requests(self._metrics, self._api)
+        add_loop(self._metrics, self._pulse, self._tables)
+        add_requests(self._metrics, lambda: self._apis(self._api))
         add_watches(self._metrics, self._informers)
         add_lease(self._metrics, self._fence)
         add_quarantine(self._metrics, self._engine.quarantine)
@@ -140,15 +140,15 @@ class Program(Process):
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):
             sink = self._observe_namespaces if resource.kind == "Namespace" else self._engine.observe
-            self._needed.append(self._follow(resource, sink))
-        self._needed.append(self._follow(JOBS, self._engine.observe_jobs))
-        for resource in (volcano.LEASES, volcano.PODS):
+            self._needed.append(self._follow(resource, partial(self._observe, sink)))
+        self._needed.append(self._follow(JOBS, partial(self._observe, self._engine.observe_jobs)))
+        for resource in self._options.volcano.resources():
             self._needed.append(self._follow(resource, self._observe_volcano))
 
     def _follow(self, resource: Resource, sink: Sink) -> Informer:
         informer = Informer(self._api, resource, sink, silence=self._options.watch_silence, on_listed=self._look.set)
         self._informers.append(informer)
-        self._spawn(informer.run())
+        self._spawn(informer.run(), f"informer of {resource.plural}")
         return informer
 
     def _start_admission(self) -> None:
@@ -158,8 +158,17 @@ class Program(Process):
             self._cleanup.push_async_callback(self._admission.stop)
             self._admission.start()
 
+    def _observe(self, take: Sink, changes: Sequence[Change]) -> None:
+        """Have the engine take in what an informer found; nothing more is told about an object that is gone."""
+        for change in changes:
+            if isinstance(change, Gone):
+                self._events.cancel(change.uid)
+        take(changes)
+
     def _see(self, kind: Kind, is_there: bool, raw: dict[str, Any]) -> None:
         self._engine.see(kind, is_there, raw)
+        if not is_there:
+            self._events.cancel(str(raw["metadata"].get("uid")))
         if kind is QUEUE:
             self._neighbours.queue_changed(str(raw["metadata"]["name"]))
 
@@ -173,9 +182,9 @@ class Program(Process):
 
     # -- who writes -----------------------------------------------------------------------------------------------
 
-    async def _begin_leading(self, elector: Elector) -> None:
+    async def _begin_leading(self, previous_holder: str) -> None:
         """Begin to lead, once what the leader before has done was seen."""
-        if elector.previous_holder:
+        if previous_holder:
             await asyncio.gather(*(informer.catch_up() for informer in self._needed))
             _log.info("caught up with the leader before")
         self._leading = True
@@ -187,11 +196,11 @@ class Program(Process):
             self._look.clear()
             self._hearing.note(tuple(informer.version for informer in self._informers))
             if self._leading and not self._ready_problem():
-                self._stand()
+                await self._stand()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
 
-    def _stand(self) -> None:
+    async def _stand(self) -> None:
         sign = self._volcano.sign()
         if self._sign is None or bool(sign) != bool(self._sign):
             self._say_standing(sign)
@@ -199,25 +208,27 @@ class Program(Process):
         if sign and self._engine.is_active:
             self._engine.pause()
         elif not sign and not self._engine.is_active:
-            self._engine.begin()
+            await self._engine.begin()
 
     def _say_standing(self, sign: str) -> None:
         if sign:
-            message = f"Volcano's own controllers run ({sign}): standing aside"
+            message = f"{sign}: standing aside"
             _log.warning(message)
             self._tell_on_lease("Warning", "StandingAside", message)
         elif self._sign is not None:
             message = "Volcano's own controllers are gone: taking over"
             _log.info(message)
             self._tell_on_lease("Normal", "TakingOver", message)
+        elif self._options.volcano.mode == "never":
+            _log.info("everything is listed, whether Volcano's own controllers run is not asked: at work")
         else:
             _log.info("everything is listed, Volcano's own controllers do not run: at work")
 
     def _tell_on_lease(self, kind: str, reason: str, message: str) -> None:
         """Tell about this process where an administrator finds it: on the Lease that it holds."""
         lease = self._options.lease
-        if self._elector is not None:
-            uid = self._elector.lease_uid
+        if self._lease is not None:
+            uid = self._lease.lease_uid
             self._events.tell(
                 Tell(
                     "Lease",
@@ -251,11 +262,11 @@ class Program(Process):
 
     def _ready_problem(self) -> str:
         """Say what the controllers wait for before they work; empty when they can."""
-        return _unlisted(self._needed) or ("" if self._kopf.is_ready else "not listed yet: queues")
+        return unlisted(self._needed) or ("" if self._kopf.is_ready else "not listed yet: queues")
 
     def _serving_problem(self) -> str:
         """Say why no requests should come here: something is not listed, or reviews cannot be answered."""
-        problem = self._ready_problem() or _unlisted(self._informers)
+        problem = self._ready_problem() or unlisted(self._informers) or unheard(self._informers)
         return problem or (self._admission.problem if self._admission is not None else "")
 
     def _configz(self) -> dict[str, Any]:
@@ -267,13 +278,6 @@ class Program(Process):
             "standingAside": self._sign or "",
             "logLevel": logs.level_name(),
         }
-
-
-def _unlisted(informers: Sequence[Informer]) -> str:
-    missing = [informer.resource.plural for informer in informers if not informer.listed]
-    if missing or not informers:
-        return f"not listed yet: {', '.join(dict.fromkeys(missing)) or 'anything'}"
-    return ""
 
 
 def run(options: Options) -> int:

@@ -2,28 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
 
 from volsched.controllers import jobs
 from volsched.controllers.job_controller import JobView
+from volsched.controllers.job_parts import parts_of
+from volsched.controllers.job_pods import PodMaker
 from volsched.controllers.objects import GivenJob
 from volsched.model import api
-from volsched.model.errors import ObjectError
+from volsched.model.errors import FieldError, shortened
 from volsched.validation.jobs import job_faults
 
 Json = dict[str, Any]
 
+MOST_BYTES: Final = 256 * 1024
+"""Of the spec of a Job that is looked at, as JSON: so much is read within a tenth of a second whatever is in it, and a
+hundred tasks of some size fit. The API server takes six times as much."""
 
-def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str) -> JobView:
-    """Return a Volcano Job; one that cannot be read, or is not right, has a `problem`."""
+_MOST_FAULTS: Final = 5
+"""So many are named, the first ones: an Event has no room for more, and no time is spent to find them."""
+
+_LONGEST_PROBLEM: Final = 800
+"""Characters; an Event takes 1024."""
+
+
+def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, most_bytes: int = MOST_BYTES) -> JobView:
+    """Return a Volcano Job; one that cannot be read, is not right, or asks for too much, is nothing but words."""
+    nobody = api.Job(metadata=api.identity_of(raw))
+    size = len(msgspec.json.encode(raw.get("spec")))
+    if size > most_bytes:
+        said = f"spec: has {size // 1024} KiB, more than the {most_bytes // 1024} KiB that are looked at"
+        return JobView(nobody, too_large=f"{said}; make more Jobs, or start volsched with --job-bytes={size}")
     try:
-        job = api.decode_as(api.Job, raw)
-        api.decode_as(GivenJob, raw)
-    except ObjectError as error:
-        return JobView(raw, api.Job(metadata=api.identity_of(raw)), problem=f"{error.field}: {error.message}")
+        read = api.as_json(raw)
+        job, given = api.convert(read, api.Job), api.convert(read, GivenJob)
+    except FieldError as error:
+        return JobView(nobody, problem=f"{error.path}: {shortened(error.message, _LONGEST_PROBLEM)}")
     default = "volcano" if "volcano" in scheduler_names else scheduler_names[0]
     job = jobs.with_defaults(job, default, default_queue)
-    faults = [f"{fault.field}: {fault.message}" for fault in job_faults(job, {}) if fault.severity == "error"]
-    named = [job.spec.scheduler_name, *(task.template.spec.scheduler_name for task in job.spec.tasks)]
+    errors = (fault for fault in job_faults(job, {}) if fault.severity == "error")
+    faults = "; ".join(f"{fault.field}: {fault.message}" for fault in islice(errors, _MOST_FAULTS))
+    if faults:
+        return JobView(_identity(job), problem=shortened(faults, _LONGEST_PROBLEM))
+    named = (job.spec.scheduler_name, *(task.template.spec.scheduler_name for task in job.spec.tasks))
     foreign = next((name for name in named if name and name not in scheduler_names), "")
-    return JobView(raw, job, problem="; ".join(faults), foreign=foreign)
+    if foreign:
+        return JobView(_identity(job), foreign=shortened(foreign))
+    parts = parts_of(raw["spec"], given)
+    maker = PodMaker(job, parts)
+    misnamed, too_large = maker.misnamed(), maker.too_large()
+    if misnamed or too_large:
+        return JobView(_identity(job), problem=misnamed, too_large=too_large)
+    return JobView(job, parts, _status(raw))
+
+
+def _identity(job: api.Job) -> api.Job:
+    """Return no more of a Job than who it is: what is not run takes no room."""
+    meta = job.metadata
+    return api.Job(
+        metadata=api.ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            deletion_timestamp=meta.deletion_timestamp,
+        )
+    )
+
+
+def _status(raw: Json) -> Json:
+    """Return a Job's status as the API server has it, what nobody could have written of it left out."""
+    found = raw.get("status")
+    status = dict(found) if isinstance(found, Mapping) else {}
+    conditions = status.get("conditions")
+    history = conditions if isinstance(conditions, list) else []
+    return status | {"conditions": [entry for entry in history if isinstance(entry, Mapping)]}

@@ -1,15 +1,17 @@
 """Whether Volcano's own controllers run: then ours stand aside, since two would fight over the same objects.
 
-They are seen by either of two signs: their Lease `vc-controller-manager`, in whatever namespace, was renewed within the
-grace; or a pod with the label that their Deployment gives (`app: volcano-controller`) is ready, since Volcano's chart
-leaves election off. A Lease counts by when we saw it change, not by the clock of whoever wrote it, so after a start we
-wait one grace where there is one. They count as gone once neither sign was seen for the grace.
+They are seen by either of two signs, each in the namespaces of Volcano alone, where no tenant may write: their Lease
+`vc-controller-manager` was renewed within the grace; or a pod of the ServiceAccount that their chart gives them
+(`volcano-controllers`) is ready, since the chart leaves election off. A Lease counts by when we saw it change, not by
+the clock of whoever wrote it, so after a start we wait one grace where there is one. They count as gone once neither
+sign was seen for the grace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
 from volsched.controllers.objects import Lease, LeaseSpec
 from volsched.kube.resources import Resource
@@ -17,18 +19,39 @@ from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 
 LEASE_NAME: Final = "vc-controller-manager"
-LABEL: Final = "app=volcano-controller"
 
-LEASES: Final = Resource(
-    "Lease", "coordination.k8s.io/v1", "leases", Lease, field_selector=f"metadata.name={LEASE_NAME}"
-)
-PODS: Final = Resource("Pod", "v1", "pods", api.Pod, label_selector=LABEL)
+Mode: TypeAlias = Literal["auto", "never", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Whether to look for Volcano's controllers at all, and where: namespaces, and the ServiceAccount of their pods."""
+
+    mode: Mode = "auto"
+    namespaces: tuple[str, ...] = ("volcano-system",)
+    service_account: str = "volcano-controllers"
+
+    def resources(self) -> tuple[Resource, ...]:
+        """Return what is followed to see them."""
+        if self.mode != "auto":
+            return ()
+        lease, pod = f"metadata.name={LEASE_NAME}", f"spec.serviceAccountName={self.service_account}"
+        leases = ("Lease", "coordination.k8s.io/v1", "leases", Lease)
+        return tuple(
+            resource
+            for namespace in self.namespaces
+            for resource in (
+                Resource(*leases, namespace=namespace, field_selector=lease),
+                Resource("Pod", "v1", "pods", api.Pod, namespace=namespace, field_selector=pod),
+            )
+        )
 
 
 class VolcanoWatch:
     """Remembers the signs. `clock` is monotonic, in seconds; so is `grace`."""
 
-    def __init__(self, grace: float, clock: Callable[[], float]) -> None:
+    def __init__(self, grace: float, clock: Callable[[], float], mode: Mode = "auto") -> None:
+        self._mode = mode
         self._grace = grace
         self._clock = clock
         self._leases: dict[str, LeaseSpec] = {}
@@ -63,7 +86,13 @@ class VolcanoWatch:
             self._seen_at = self._clock()
 
     def sign(self) -> str:
-        """Return in words why Volcano's controllers count as running; empty when they do not."""
+        """Return in words why to stand aside; empty when Volcano's controllers count as not running."""
+        if self._mode == "always":
+            return "--stand-aside=always"
+        seen = self._seen()
+        return f"Volcano's own controllers run ({seen})" if seen else ""
+
+    def _seen(self) -> str:
         if self._pods:
             return f"pod {min(self._pods.values())} is ready"
         if self._seen_at is not None and self._clock() - self._seen_at < self._grace:

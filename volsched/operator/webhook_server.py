@@ -1,49 +1,75 @@
 """Serves admission reviews over TLS to kopf, in the shape in which kopf wants a server.
 
-kopf's own server makes its listening socket anew when certificates change, and refuses reviews of more than 1 MiB. Here
-the socket stays, and new connections get the new certificate; what cannot be used (half of a pair that is being
-replaced) is said once, and the one before stays.
+kopf's own server makes its listening socket anew when certificates change. Here the socket stays, and new connections
+get the new certificate; what cannot be used (half of a pair that is being replaced) is said once, and the one before
+stays.
+
+kopf finds the handler of a review, and the handler finds the request in `UNDER_REVIEW`: kopf itself is not shown the
+objects. It would compare them on its only thread, however large they are, and remember each for good, since nobody
+tells it when they are gone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import structlog
 from aiohttp import web
 
 from volsched.kube.certificates import ends_of
 from volsched.kube.errors import KubeSetupError
 from volsched.kube.http import parse_address
+from volsched.model import json_text
+from volsched.operator.reviewers import BusyError, Reviewers
+from volsched.validation.admission import Request
 
 PATH: Final = "/validate"
-LARGEST_REVIEW_BYTES: Final = 8 << 20
-"""A review has the object before and after, each of up to 1.5 MiB, as JSON."""
+LARGEST_REVIEW_BYTES: Final = 1 << 20
+"""A review has the object before and after. What is judged is within a fraction of that; a larger one is let in unseen
+(`failurePolicy: Ignore`), and looked at by the scheduler like everything."""
+
+REVIEWS_AT_ONCE: Final = 4
+
+BODY_SECONDS: Final = 3.0
+"""A review that has not come by then is not waited for: the API server would not wait for its answer either."""
+
+COME_AGAIN_SECONDS: Final = 1
 
 LOOK_SECONDS: Final = 5.0
 """How often the files are looked at: a mounted Secret changes without telling."""
 
 _SHUTDOWN_SECONDS: Final = 2.0
 
+UNDER_REVIEW: ContextVar[Request] = ContextVar("UNDER_REVIEW")
+"""What kopf's handler is to judge."""
+
 _log = structlog.get_logger(__name__)
+
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where to serve, `host:port` or `:port`, and with which certificate: PEM files that may be replaced any time."""
+    """Where to serve, `host:port` or `:port`, and with which certificate: PEM files that may be replaced any time.
+
+    `reviews` are read and judged at once; one of more than `largest` bytes is not read.
+    """
 
     address: str
     certificate: str
     key: str
+    reviews: int = REVIEWS_AT_ONCE
+    largest: int = LARGEST_REVIEW_BYTES
 
     def problem(self) -> str:
         """Say what is wrong with the address, empty when nothing is."""
@@ -55,14 +81,16 @@ class Listening:
 
 
 class WebhookServer:
-    """A server for `settings.admission.server`.
+    """A server for `settings.admission.server`; `turned_away` is told why a review was not read.
 
     `problem` says why it does not serve, empty when it does; `ends` until when the certificate in use is valid, and
     `reloads` how many took the place of another.
     """
 
-    def __init__(self, listening: Listening) -> None:
+    def __init__(self, listening: Listening, turned_away: Callable[[str], None]) -> None:
         self._listening = listening
+        self._turned_away = turned_away
+        self.reviewers = Reviewers(listening.reviews)
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._digest = ""
         self._said = ""
@@ -74,8 +102,8 @@ class WebhookServer:
         """Serve until cancelled; `review` is kopf's function from a review to its answer."""
         while not self._load():  # noqa: ASYNC110 - files tell nobody when they change
             await asyncio.sleep(LOOK_SECONDS)
-        app = web.Application(client_max_size=LARGEST_REVIEW_BYTES)
-        app.router.add_post(PATH, partial(_answer, review))
+        app = web.Application(client_max_size=self._listening.largest)
+        app.router.add_post(PATH, partial(self._answer, review))
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
         try:
@@ -127,23 +155,46 @@ class WebhookServer:
             kept = "the one before stays in use" if self._digest else "waiting for it"
             _log.warning(f"{problem}; {kept}")
 
+    # -- reviews --------------------------------------------------------------------------------------------------
 
-async def _answer(review: Any, request: web.Request) -> web.Response:
-    try:
-        asked = _without_identity(json.loads(await request.text()))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return web.Response(status=400, text=f"no admission review: {type(error).__name__}: {error}\n")
-    try:
-        return web.json_response(await review(asked))
-    except Exception as error:
-        _log.warning("a review was not answered", resource=asked["request"].get("resource"), error=str(error))
-        return web.Response(status=500, text=f"{type(error).__name__}: {error}\n")
+    async def _answer(self, review: Any, request: web.Request) -> web.Response:
+        try:
+            with self.reviewers.place():
+                return await self._answer_in_place(review, request)
+        except BusyError:
+            again = {"Retry-After": str(COME_AGAIN_SECONDS)}
+            return self._turn_away("busy", 429, "too many reviews at a time; come again", again)
+        except web.HTTPRequestEntityTooLarge:
+            most = self._listening.largest
+            return self._turn_away(
+                "too_large", 413, f"a review of more than {most} bytes is not read (--webhook-bytes)"
+            )
+        except TimeoutError:
+            return self._turn_away("slow", 408, f"the review did not come within {BODY_SECONDS:g} s")
+
+    def _turn_away(self, why: str, status: int, said: str, headers: dict[str, str] | None = None) -> web.Response:
+        self._turned_away(why)
+        return web.Response(status=status, text=f"{said}\n", headers=headers)
+
+    async def _answer_in_place(self, review: Any, request: web.Request) -> web.Response:
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await request.read()
+        try:
+            asked, under_review = await self.reviewers.do(read_review, body)
+        except (ValueError, KeyError, TypeError, AttributeError, msgspec.DecodeError) as error:
+            return web.Response(status=400, text=f"no admission review: {type(error).__name__}: {error}\n")
+        UNDER_REVIEW.set(under_review)
+        try:
+            return web.json_response(await review(asked))
+        except Exception as error:
+            _log.warning("a review was not answered", resource=asked["request"].get("resource"), error=str(error))
+            return web.Response(status=500, text=f"{type(error).__name__}: {error}\n")
 
 
-def _without_identity(asked: Any) -> Any:
-    """Take the uids of the objects out: kopf would remember each for good, since nobody tells it when they are gone."""
-    for name in ("object", "oldObject"):
-        found = asked["request"].get(name)
-        if isinstance(found, dict) and isinstance(found.get("metadata"), dict):
-            found["metadata"].pop("uid", None)
-    return asked
+def read_review(body: bytes) -> tuple[Json, Request]:
+    """Return a review without its objects, and what it asks for; raises many errors for what is no review."""
+    asked = json_text.decode(body)
+    request = asked["request"]
+    under_review = Request(str(request.get("operation")), request.get("object"), request.get("oldObject"))
+    shown: dict[str, Json] = {name: {} for name in ("object", "oldObject") if request.get(name) is not None}
+    return {**asked, "request": {**request, **shown}}, under_review

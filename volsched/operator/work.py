@@ -17,6 +17,9 @@ from volsched.kube.errors import ApiError, FenceError
 FIRST_PAUSE_SECONDS: Final = 0.25
 LONGEST_PAUSE_SECONDS: Final = 60.0
 
+LONGEST_WAIT_SECONDS: Final = 24 * 3600.0
+"""A key that is to wait longer, as users may ask for, is looked at in between."""
+
 _FIRST: Final = (POD.name, QUEUE.name, COMMAND.name, JOB.name, GROUP.name)
 """Which kinds are looked at first: what was begun is finished before more is begun, and a burst delays no Queue."""
 
@@ -42,6 +45,9 @@ class Pace:
             return 0.0
         self._tokens[key] = (tokens, now)
         return (1 - tokens) / self._per_second
+
+    def __len__(self) -> int:
+        return len(self._tokens)
 
     def forget(self, key: Key) -> None:
         """Forget a key that is no more."""
@@ -78,6 +84,12 @@ class WorkQueue:
         """Return how many keys of each kind wait."""
         return Counter({kind: len(waiting) for kind, waiting in self._waiting.items()})
 
+    @property
+    def size(self) -> int:
+        """How many keys are kept: those that wait, for a worker or for their time, and those that failed."""
+        waiting = sum(map(len, self._waiting.values()))
+        return waiting + len(self._under_way) + len(self._timers) + len(self._backoffs)
+
     def add(self, key: Key) -> None:
         """Have a key looked at as soon as a worker is free."""
         if key in self._under_way:
@@ -90,12 +102,22 @@ class WorkQueue:
         """Have a key looked at after so many seconds, or sooner if something else asks for it."""
         known = self._timers.get(key)
         loop = asyncio.get_running_loop()
-        due = loop.time() + max(0.0, seconds)
+        wait = min(max(0.0, seconds), LONGEST_WAIT_SECONDS)
+        due = loop.time() + wait
         if known is not None and known.when() <= due:
             return
         if known is not None:
             known.cancel()
-        self._timers[key] = loop.call_later(max(0.0, seconds), self._due, key)
+        self._timers[key] = loop.call_later(wait, self._due, key)
+
+    def forget(self, key: Key) -> None:
+        """Forget a key that is no more."""
+        self._waiting[key.kind].pop(key, None)
+        self._again.discard(key)
+        self._backoffs.pop(key, None)
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
 
     def clear(self) -> None:
         """Forget everything that waits."""
@@ -116,7 +138,7 @@ class WorkQueue:
         self.add(key)
 
     async def worker(self) -> None:
-        """Work for ever; several may do so."""
+        """Work for ever; several may do so. Others have their turn between two keys, also if nothing is waited for."""
         while True:
             key = self._next()
             if key is None:
@@ -131,6 +153,7 @@ class WorkQueue:
                 if key in self._again:
                     self._again.discard(key)
                     self.add(key)
+            await asyncio.sleep(0)
 
     def _next(self) -> Key | None:
         if not self._is_active():
@@ -153,6 +176,7 @@ class WorkQueue:
             self.add_later(key, wait)
         except Exception as error:
             self.errors[key.kind] += 1
+            self._backoffs.pop(key, None)
             self._on_fault(key, error)
         else:
             self.done[key.kind] += 1

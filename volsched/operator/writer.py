@@ -8,14 +8,24 @@ from typing import Final
 
 import msgspec
 
-from volsched.controllers.writes import CONFIG_MAP, SECRET, Create, Delete, Kind, Patch, Write
+from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, Body, Create, Delete, Kind, Patch
 from volsched.kube.client import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.fence import Fence
 from volsched.model import api
+from volsched.model.bounded import Bounded
+from volsched.model.owners import Owner, controller_of, named_by
 from volsched.operator import ssh_keys
 
 WRITE_TIMEOUT_SECONDS: Final = 10.0
+
+_MOST_UNSURE: Final = 1024
+"""Secrets of which it is remembered that they may have been made although that was not answered."""
+
+_NOT_READ: Final = (CONFIG_MAP, POD, GROUP)
+"""Kinds that volsched may patch but not `get`; a patch that changes nothing and is not kept shows as much."""
+
+_RENAME: Final = "delete it, or give the Job another name"
 
 
 class Writer:
@@ -24,8 +34,9 @@ class Writer:
     def __init__(self, api: Api, fence: Fence) -> None:
         self._api = api
         self._fence = fence
+        self._unsure: Bounded[tuple[str, Owner], None] = Bounded(_MOST_UNSURE)
 
-    async def write(self, write: Write) -> bytes | None:
+    async def write(self, write: Create | Patch | Delete) -> bytes | None:
         """Carry a write out and return the object as it is now, empty when there is nothing new to see.
 
         None says that the object is not there any more. What is there already, or gone already, is as good as
@@ -38,55 +49,73 @@ class Writer:
             case Patch():
                 return await self._patch(write)
             case Delete():
-                await self._delete(write)
-                return None
+                return await self._delete(write)
 
     async def _create(self, write: Create) -> bytes | None:
         path, body = _collection(write.kind, write.namespace), write.body
+        whose = _owners_in(write.namespace, body)
         try:
             if write.with_keys:
                 await self._send("POST", f"{path}?dryRun=All", write.kind, body)  # a pair costs time: only if it may be
                 body = {**body, "data": await asyncio.to_thread(ssh_keys.new_pair)}
-            return await self._send("POST", path, write.kind, body)
+            return await self._make(write, path, body, whose)
         except ApiError as error:
             if error.status != 409 or error.reason != "AlreadyExists":
                 raise
         if write.is_own:
-            await self._look_whose(write)
+            await self._look_whose(write, whose)
         if not write.must_match:
             return b""
-        answer = await self._patch(Patch(write.kind, write.namespace, write.name, write.body))
+        answer = await self._patch(Patch(write.kind, write.namespace, write.name, body))
         if answer is None:
             raise ElsewhereError(f"{_said(write)} has just gone; it is made anew")
         return answer
 
-    async def _look_whose(self, write: Create) -> None:
-        """Raise ElsewhereError when what is there under a name belongs to another owner, or is about to go.
+    async def _make(self, write: Create, path: str, body: Body, whose: frozenset[Owner]) -> bytes:
+        """Create an object; remember of a Secret that it may have been made although the API server did not say so."""
+        try:
+            return await self._send("POST", path, write.kind, body)
+        except ApiError as error:
+            if write.kind is SECRET and error.may_have_happened:
+                for owner in whose:
+                    self._unsure[write.name, owner] = None
+            raise
 
-        Keys may not be read: the ConfigMap of their name tells, which is made right after them. Without it they are
-        taken for the Job's own once garbage of an earlier one would be gone.
+    async def _look_whose(self, write: Create, whose: frozenset[Owner]) -> None:
+        """Raise ElsewhereError when what is there under a name is not its owner's own, or is about to go.
+
+        Keys may not be read: the ConfigMap of their name tells, which is made right after them. Without it they are the
+        Job's own only if they may have been made here a moment ago.
         """
         if write.kind is not SECRET:
             found = await self._shown(write.kind, write)
         else:
             found = await self._shown(CONFIG_MAP, write)
-            if found is None and time.time() < write.garbage_until:
-                raise ElsewhereError(f"{_said(write)} is there already, maybe of an earlier Job; it is waited for")
+            if found is None:
+                self._look_whose_keys(write, whose)
         if found is None:
             return
-        owner = next((o for o in found.owner_references if o.controller), None)
-        mine = {reference["uid"] for reference in write.body["metadata"]["ownerReferences"]}
-        if owner is not None and owner.uid not in mine:
-            whose = f'{owner.kind} "{owner.name}" of uid {owner.uid}'
-            raise ElsewhereError(f"{_said(write)} belongs to {whose}; it is waited for until it is gone")
+        owner = controller_of(found)
+        if owner is None:
+            raise ElsewhereError(f"{_said(write)} is there already, made by somebody else; {_RENAME}")
+        if owner not in whose:
+            said = f'{owner.kind} "{owner.name}" of uid {owner.uid}'
+            raise ElsewhereError(f"{_said(write)} belongs to {said}; it is waited for until it is gone")
         if found.deletion_timestamp is not None:
             raise ElsewhereError(f"{_said(write)} is being deleted; it is waited for until it is gone")
 
+    def _look_whose_keys(self, write: Create, whose: frozenset[Owner]) -> None:
+        if any((write.name, owner) in self._unsure for owner in whose):
+            return
+        if time.time() < write.garbage_until:
+            raise ElsewhereError(f"{_said(write)} is there already, maybe of an earlier Job; it is waited for")
+        raise ElsewhereError(f"{_said(write)} is there already, and nobody can tell who made it; {_RENAME}")
+
     async def _shown(self, kind: Kind, write: Create) -> api.ObjectMeta | None:
-        """Return what an object says of itself; None when there is none. ConfigMaps may be patched but not read."""
+        """Return what an object says of itself; None when there is none. Some kinds may be patched but not read."""
         path = f"{_collection(kind, write.namespace)}/{path_segment(write.name)}"
         try:
-            if kind is CONFIG_MAP:
+            if kind in _NOT_READ:
                 raw = await self._send("PATCH", f"{path}?dryRun=All", kind, {}, MERGE_PATCH)
             else:
                 raw = await self._send("GET", path, kind, None)
@@ -107,26 +136,33 @@ class Writer:
                 return None
             raise
 
-    async def _delete(self, write: Delete) -> None:
+    async def _delete(self, write: Delete) -> bytes | None:
         body = {"preconditions": {"uid": write.uid}, "propagationPolicy": "Background"}
         try:
             await self._send("DELETE", _path(write), write.kind, body)
         except ApiError as error:
             if not _is_gone(error, write.name):
                 raise
+            return None
+        return b""
 
     async def _send(
         self, method: str, path: str, kind: Kind, body: object, content_type: str = JSON, resource: str = ""
     ) -> bytes:
-        self._fence.check()
         return await self._api.request(
             method,
             path,
             resource or kind.plural,
             body=msgspec.json.encode(body) if body is not None else None,
             content_type=content_type,
-            within=self._fence.limit(WRITE_TIMEOUT_SECONDS),
+            within=WRITE_TIMEOUT_SECONDS,
+            fence=self._fence,
         )
+
+
+def _owners_in(namespace: str, body: Body) -> frozenset[Owner]:
+    references = body.get("metadata", {}).get("ownerReferences", ())
+    return frozenset(named_by(namespace, msgspec.convert(reference, api.OwnerReference)) for reference in references)
 
 
 def _said(write: Create) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from volsched.controllers.owners import controller_uid, owner_reference
+from volsched.controllers.owners import as_owner, owner_reference
 from volsched.model import api, dra
+from volsched.model.owners import controller_of
 from volsched.model.plan import ClaimWrite, ExtendedClaim
 from volsched.simulation.manifests import completed
 
@@ -106,4 +107,4 @@ def _with_consumers(claim: dra.ResourceClaim, consumers: tuple[dra.Consumer, ...
 
 def belongs_to(claim: dra.ResourceClaim, pod: api.Pod) -> bool:
     """Say whether a claim was made for a pod and goes with it."""
-    return controller_uid(claim) == pod.metadata.uid
+    return controller_of(claim.metadata) == as_owner(pod)

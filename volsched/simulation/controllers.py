@@ -7,7 +7,7 @@ dump of a whole cluster comes out as it went in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol, TypeVar
 
@@ -15,15 +15,16 @@ import msgspec
 
 from volsched.cache.reading import GROUP_NAME, role_of
 from volsched.controllers import grouping, jobs, lifecycle
-from volsched.controllers.owners import controller_uid
+from volsched.controllers.owners import as_owner, is_owner, owner_reference
 from volsched.controllers.waiting import NO_WAIT, about_wait, wait_of
 from volsched.model import api, dra
 from volsched.model.errors import FieldError
+from volsched.model.owners import Owner, controller_of
 from volsched.model.plan import Tell
 from volsched.model.selectors import NodeSelector
 from volsched.model.template import Toleration
 from volsched.simulation import claims, workloads
-from volsched.simulation.manifests import Inventory, completed
+from volsched.simulation.manifests import Inventory, completed, says_uid
 from volsched.simulation.workloads import Birth
 
 T = TypeVar("T", bound=api.ApiObject)
@@ -86,11 +87,11 @@ class Controllers:
         self._classes = {found.metadata.name: found.value for found in inventory.of(api.PriorityClass)}
         self._nodes = inventory.of(api.Node)
         self._claim_templates = {found.key: found for found in inventory.of(dra.ResourceClaimTemplate)}
-        self._owners: dict[str, api.ApiObject] = {found.metadata.uid: found for found in inventory.objects}
-        self._workloads: dict[str, Workload] = {}
-        self._pods: dict[str, dict[str, api.Pod]] = {}
-        self._group_of: dict[str, str] = {}
-        self._numbers: dict[str, int] = {}
+        self._owners = {as_owner(found): found for found in inventory.objects if is_owner(found)}
+        self._workloads: dict[Owner, Workload] = {}
+        self._pods: dict[Owner, dict[str, api.Pod]] = {}
+        self._group_of: dict[Owner, str] = {}
+        self._numbers: dict[Owner, int] = {}
         self._fixed_names: set[str] = set()
         self._generations: dict[str, int] = {}
 
@@ -99,14 +100,15 @@ class Controllers:
     def begin(self) -> list[api.Pod]:
         """Know the input and return all pods that there are at first; their PodGroups are written in its order."""
         objects = self._inventory.objects
-        named = {(type(f).__name__, f.metadata.namespace, f.metadata.name): f.metadata.uid for f in objects}
-        named |= {("Job", space, name): uid for (kind, space, name), uid in named.items() if kind == "BatchJob"}
+        named = _without_uids(self._owners)
         known = [_with_owner(found, self._owners, named) for found in objects]
         self._take_on(known)
         for found in known:
             if isinstance(found, api.PodGroup):
                 self._objects.groups[found.key] = found
-                self._group_of.setdefault(controller_uid(found), found.metadata.name)
+                owner = controller_of(found.metadata)
+                if owner is not None:
+                    self._group_of.setdefault(owner, found.metadata.name)
             elif isinstance(found, api.Pod):
                 self._objects.pods[found.key] = found
                 self.saw(found)
@@ -121,27 +123,28 @@ class Controllers:
 
     def saw(self, pod: api.Pod) -> None:
         """Take note of a pod as it is now."""
-        owner = controller_uid(pod)
-        if owner:
+        owner = controller_of(pod.metadata)
+        if owner is not None:
             self._pods.setdefault(owner, {})[pod.key] = pod
 
     def lost(self, pod: api.Pod) -> None:
         """Take note of a pod that is gone."""
-        self._pods.get(controller_uid(pod), {}).pop(pod.key, None)
+        owner = controller_of(pod.metadata)
+        if owner is not None:
+            self._pods.get(owner, {}).pop(pod.key, None)
         self._generations[pod.key] = self._generations.get(pod.key, 0) + 1
 
     def _take_on(self, known: Sequence[api.ApiObject]) -> None:
-        """Take on every workload under the uid of the object that it comes from."""
-        with_replica_set = {controller_uid(found) for found in known if isinstance(found, api.ReplicaSet)}
+        """Take on every workload as the object that it comes from."""
+        with_replica_set = {controller_of(found.metadata) for found in known if isinstance(found, api.ReplicaSet)}
         for found in known:
-            uid = found.metadata.uid
-            if isinstance(found, api.Deployment) and uid not in with_replica_set:
-                self._workloads[uid] = made = workloads.replica_set_of(found)
-                self._owners[made.metadata.uid] = made
+            if isinstance(found, api.Deployment) and as_owner(found) not in with_replica_set:
+                self._workloads[as_owner(found)] = made = workloads.replica_set_of(found)
+                self._owners[as_owner(made)] = made
             elif isinstance(found, api.ReplicaSet | api.StatefulSet | api.DaemonSet | api.BatchJob):
-                self._workloads[uid] = found
+                self._workloads[as_owner(found)] = found
             elif isinstance(found, api.Job):
-                self._workloads[uid] = jobs.with_defaults(found, self._default_scheduler)
+                self._workloads[as_owner(found)] = jobs.with_defaults(found, self._default_scheduler)
         self._fixed_names = {name for workload in self._workloads.values() for name in _fixed_names(workload)}
 
     def _first_pods(self, found: api.ApiObject) -> list[api.Pod]:
@@ -152,7 +155,7 @@ class Controllers:
         if isinstance(found, api.PodGroup):
             self._objects.put_group(self._admitted(self._objects.groups[found.key]))
             return []
-        workload = self._workloads.get(found.metadata.uid)
+        workload = self._workloads.get(as_owner(found)) if is_owner(found) else None
         return self._missing_pods(workload) if workload is not None else []
 
     # -- pods ---------------------------------------------------------------------------------------------------------
@@ -170,7 +173,7 @@ class Controllers:
 
     def _counted_pods(self, workload: api.ReplicaSet | api.BatchJob) -> Iterator[api.Pod]:
         """Yield as many pods as are missing; whatever is finished or on its way out does not count."""
-        pods = self._pods.get(workload.metadata.uid, {}).values()
+        pods = self._pods_of(workload)
         active = sum(1 for pod in pods if pod.status.phase not in FINISHED and not pod.metadata.deletion_timestamp)
         if isinstance(workload, api.BatchJob):
             wanted = workloads.wanted_of(workload, sum(1 for pod in pods if pod.status.phase == "Succeeded"))
@@ -189,7 +192,7 @@ class Controllers:
 
     def _daemon_pods(self, workload: api.DaemonSet) -> Iterator[api.Pod]:
         spec = workload.spec.template.spec
-        served = {pod.spec.node_name for pod in self._pods.get(workload.metadata.uid, {}).values()}
+        served = {pod.spec.node_name for pod in self._pods_of(workload)}
         tolerations = (*spec.tolerations, *_DAEMON_TOLERATIONS)
         for node in self._nodes:
             name = f"{workload.metadata.name}-{node.metadata.name}"
@@ -211,14 +214,14 @@ class Controllers:
             return
         self._objects.add_claims(workloads.job_claims(job))
         counted = self._counted(job)
-        startable = {task.name for task in job.spec.tasks if lifecycle.may_start(job, task, counted)}
+        startable = lifecycle.startable(job, counted)
         for member in jobs.members(job):
             if member.task.name in startable and not self._exists(job, member.name):
                 yield workloads.job_pod(job, member, group.metadata.name, self._birth(job, member.name))
 
     def _tell_wait(self, job: api.Job) -> None:
         """Tell on a Job why its PodGroup waits, as the Job's controller does."""
-        name = self._group_of.get(job.metadata.uid, "")
+        name = self._group_of.get(as_owner(job), "")
         wait = wait_of(self._objects.groups.get(f"{job.metadata.namespace}/{name}"))
         if wait != NO_WAIT and lifecycle.phase_of(job) in lifecycle.WORKING:
             self._objects.tell(about_wait(job, wait))
@@ -226,18 +229,21 @@ class Controllers:
     def _counted(self, job: api.Job) -> lifecycle.Tally:
         """Count how the pods of each task stand that has to come before others; all that is asked of it here."""
         first = {name for task in job.spec.tasks if task.depends_on is not None for name in task.depends_on.name}
-        pods = self._pods.get(job.metadata.uid, {}).values() if first else ()
+        pods = self._pods_of(job) if first else ()
         stands = {name: Counter(p.status.phase for p in pods if role_of(p) == name) for name in sorted(first)}
         return lifecycle.Tally(by_task=tuple((name, tuple(counts.items())) for name, counts in stands.items()))
+
+    def _pods_of(self, workload: Workload) -> Collection[api.Pod]:
+        return self._pods.get(as_owner(workload), {}).values()
 
     def _exists(self, workload: api.ApiObject, name: str) -> bool:
         return f"{workload.metadata.namespace}/{name}" in self._objects.pods
 
     def _free_name(self, workload: api.ApiObject) -> str:
-        uid, meta = workload.metadata.uid, workload.metadata
+        owner, meta = as_owner(workload), workload.metadata
         while True:
-            number = self._numbers.get(uid, 0)
-            self._numbers[uid] = number + 1
+            number = self._numbers.get(owner, 0)
+            self._numbers[owner] = number + 1
             name = f"{meta.name}-{number}"
             if not self._exists(workload, name) and f"{meta.namespace}/{name}" not in self._fixed_names:
                 return name
@@ -267,20 +273,20 @@ class Controllers:
     def _plain_group(self, pod: api.Pod) -> str:
         name = grouping.plain_group_name(pod)
         if f"{pod.metadata.namespace}/{name}" not in self._objects.groups:
-            controller = pod.metadata.controller
-            owner = self._owners.get(controller.uid) if controller is not None else None
-            self._objects.put_group(self._admitted(workloads.plain_group(pod, owner)))
+            owner = controller_of(pod.metadata)
+            known = self._owners.get(owner) if owner is not None else None
+            self._objects.put_group(self._admitted(workloads.plain_group(pod, known)))
         return name
 
     def _group_of_job(self, job: api.Job) -> api.PodGroup:
         """Return the Job's PodGroup: one that it controls already, else a new one."""
-        uid, namespace = job.metadata.uid, job.metadata.namespace
-        if uid not in self._group_of:
+        owner, namespace = as_owner(job), job.metadata.namespace
+        if owner not in self._group_of:
             made = completed(jobs.job_group(job, self._classes, job.spec.queue))
-            self._group_of[uid] = made.metadata.name
+            self._group_of[owner] = made.metadata.name
             if made.key not in self._objects.groups:
                 self._objects.put_group(self._admitted(made))
-        return self._objects.groups[f"{namespace}/{self._group_of[uid]}"]
+        return self._objects.groups[f"{namespace}/{self._group_of[owner]}"]
 
     def _admitted(self, group: api.PodGroup) -> api.PodGroup:
         """Put a PodGroup of the default queue into the queue that its namespace names."""
@@ -301,16 +307,23 @@ def _fixed_names(workload: Workload) -> Iterator[str]:
         yield from (f"{namespace}/{member.name}" for member in jobs.members(workload))
 
 
-def _with_owner(found: T, owners: Mapping[str, object], named: Mapping[tuple[str, str, str], str]) -> T:
-    """Return the object with its controller's uid, where the input has the controller but not under that uid."""
-    meta = found.metadata
-    controller = meta.controller
-    if controller is None or controller.uid in owners:
+def _without_uids(owners: Mapping[Owner, api.ApiObject]) -> dict[Owner, api.ApiObject]:
+    """Return owners by what a reference says of them that leaves out the uid, and maybe the group."""
+    named: dict[Owner, api.ApiObject] = {}
+    for owner, found in owners.items():
+        named.setdefault(owner._replace(uid=""), found)
+        named.setdefault(owner._replace(uid="", group=""), found)
+    return named
+
+
+def _with_owner(found: T, owners: Collection[Owner], named: Mapping[Owner, api.ApiObject]) -> T:
+    """Return the object with the whole reference to its controller, where one of the two does not say the uid."""
+    meta, owner = found.metadata, controller_of(found.metadata)
+    known = named.get(owner._replace(uid="")) if owner is not None and owner not in owners else None
+    if known is None or (owner is not None and owner.uid and says_uid(known)):
         return found
-    uid = named.get((controller.kind, meta.namespace, controller.name), controller.uid)
     references = tuple(
-        msgspec.structs.replace(reference, uid=uid) if reference is controller else reference
-        for reference in meta.owner_references
+        owner_reference(known) if reference is meta.controller else reference for reference in meta.owner_references
     )
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, owner_references=references))
 

@@ -23,6 +23,7 @@ from volsched.simulation import at_max as most
 from volsched.simulation.documents import Document, InputError, InputProblem
 from volsched.simulation.kinds import LeftOut, Why, judged
 from volsched.validation.fields import field_faults
+from volsched.validation.objects import read_object
 from volsched.validation.quantities import quantity_faults
 from volsched.validation.states import state_faults
 
@@ -184,7 +185,7 @@ def decode(raw: Mapping[str, Any]) -> api.ApiObject:
     if version in dra.VERSIONS.get(kind, ()):
         return api.decode_as(dra.KINDS[kind], raw)
     played = most.KINDS.get((version.rpartition("/")[0], kind)) if isinstance(version, str) else None
-    return api.decode_as(played, raw) if played is not None else api.decode_object(raw)
+    return api.decode_as(played, raw) if played is not None else read_object(raw)
 
 
 def unknown_subject(raw: Mapping[str, Any]) -> str:
@@ -205,6 +206,12 @@ def completed(found: Object) -> Object:
     if (namespace, uid) == (meta.namespace, meta.uid):
         return found
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))
+
+
+def says_uid(found: api.ApiObject) -> bool:
+    """Whether the uid of a completed object stood in the input."""
+    meta = found.metadata
+    return meta.uid != derived_uid(kind_of(found), meta.namespace, meta.name)
 
 
 def derived_uid(kind: str, namespace: str, name: str) -> str:

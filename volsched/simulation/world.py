@@ -15,10 +15,11 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from volsched.cache.reading import GROUP_NAME
-from volsched.controllers.owners import controller_uid
+from volsched.controllers.owners import as_owner
 from volsched.controllers.queues import wanted_state
 from volsched.model import api, dra
 from volsched.model.changes import Change, Gone, Put
+from volsched.model.owners import controller_of
 from volsched.model.plan import (
     Bind,
     ClaimWrite,
@@ -189,7 +190,7 @@ class World:
 
     def _release_claim(self, key: str, step: ReleaseClaim) -> None:
         claim = self.resource_claims.get(key)
-        if claim is not None and all(consumer.uid == step.pod for consumer in claim.status.reserved_for):
+        if claim is not None and all(consumer.uid == step.pod.uid for consumer in claim.status.reserved_for):
             self.put_resource_claim(claims.deallocated(claim))
 
     def _bind_claim(self, write: VolumeWrite) -> None:
@@ -239,9 +240,9 @@ class World:
     def _lift_gate(self, pod: api.Pod, step: LiftGate) -> None:
         gates = tuple(gate for gate in pod.spec.scheduling_gates if gate.name != step.gate)
         spec = msgspec.structs.replace(pod.spec, scheduling_gates=gates)
-        annotations = {**pod.metadata.annotations, UNGATED: "true"}
-        metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
-        self.put_pod(msgspec.structs.replace(pod, metadata=metadata, spec=spec))
+        conditions = (*pod.status.conditions, api.Condition(UNGATED, "True", "QueueAllocated"))
+        status = msgspec.structs.replace(pod.status, conditions=conditions)
+        self.put_pod(msgspec.structs.replace(pod, spec=spec, status=status))
 
     def _write_status(self, group: api.PodGroup, step: WriteGroupStatus) -> None:
         conditions = tuple(api.Condition(c.type, c.status, c.reason, c.message) for c in step.conditions)
@@ -304,12 +305,12 @@ class World:
         self._controllers.lost(pod)
         self._changes.append(Gone("Pod", meta.namespace, meta.name, meta.uid))
         group = self.groups.get(f"{meta.namespace}/{meta.annotations.get(GROUP_NAME, '')}")
-        if group is not None and controller_uid(group) == meta.uid:
+        if group is not None and controller_of(group.metadata) == as_owner(pod):
             self._collect(self.groups, group, "PodGroup")
         self.release_claims_of(pod)
         for key in _claim_keys(pod):
             claim = self.claims.get(key)
-            if claim is not None and controller_uid(claim) == meta.uid:
+            if claim is not None and controller_of(claim.metadata) == as_owner(pod):
                 self._collect(self.claims, claim, "PersistentVolumeClaim")
 
     def _collect(self, table: dict[str, T], found: T, kind: str) -> None:

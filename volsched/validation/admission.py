@@ -16,14 +16,14 @@ from volsched.framework.validation import REQUIRED, WRONG_TYPE, Fault, Faults, S
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError, shortened
 from volsched.validation.fields import field_faults
-from volsched.validation.objects import faults_of
+from volsched.validation.objects import faults_of, read_object
 from volsched.validation.queues import deletion_faults
 
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"
 DELETE: Final = "DELETE"
 
-MOST_SAID: Final = 10
+MOST_SAID: Final = 20
 """Faults, and warnings, that one answer names; the rest is a number."""
 
 LONGEST_SAID: Final = 1000
@@ -81,9 +81,10 @@ def judge(request: Request, world: World) -> Judgement:
     if request.new is None or _is_being_deleted(request.new):
         return ALLOWED
     known = set(_faults(request.old, world)) if request.old is not None else set()
-    found = list(dict.fromkeys(_faults(request.new, world)))
-    errors = [fault for fault in found if fault.severity == "error" and fault not in known]
-    warnings = [fault for fault in found if fault not in errors]
+    errors: list[Fault] = []
+    warnings: list[Fault] = []
+    for fault in dict.fromkeys(_faults(request.new, world)):
+        (errors if fault.severity == "error" and fault not in known else warnings).append(fault)
     return _said(request.new, errors, warnings)
 
 
@@ -102,7 +103,7 @@ def _judge_deletion(old: Json | None, world: World) -> Judgement:
 
 def _faults(raw: Json, world: World) -> Faults:
     try:
-        found = api.decode_object(raw)
+        found = read_object(raw)
     except ObjectError as error:
         yield Fault(error.field.removeprefix("$").removeprefix("."), WRONG_TYPE, error.message)
         return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from volsched.controllers import job_plugins
@@ -55,6 +56,12 @@ MOST_REPLICAS: Final = 150_000
 Whoever runs Jobs lists their pods by name, so that a number without an end would be the end of it.
 """
 
+MOST_TASKS: Final = 256
+MOST_POLICIES: Final = 64
+MOST_VOLUMES: Final = 64
+"""Of a Job, of a list, of a Job: as many as the CRD that comes with volsched takes, wherever another one is installed.
+Each look at a Job goes through all of them, and each volume is in every container."""
+
 JOB_PLUGINS: Final = (*job_plugins.PLAYED, "ray", "hcclrank")
 """Those of Volcano; which of them volsched plays itself matters only where its own controllers run."""
 
@@ -73,23 +80,64 @@ def group_faults(group: api.PodGroup, queues: Mapping[str, api.Queue]) -> Faults
 
 
 def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
-    """Yield what is wrong with a Volcano Job, its pods included."""
+    """Yield what is wrong with a Volcano Job, its pods included; of one that has too much of something only that."""
     spec = job.spec
+    too_many = list(_too_many(spec))
+    if too_many:
+        yield from too_many
+        return
     if not spec.tasks:
         yield Fault("spec.tasks", REQUIRED, "is missing; a Job has at least one task")
+    yield from _name_faults(job)
     names = [task.name or f"default{number}" for number, task in enumerate(spec.tasks)]
+    known = frozenset(names)
     yield from duplicates("spec.tasks", names, "task")
     for number, task in enumerate(spec.tasks):
         if task.name and (len(task.name) > _LONGEST_LABEL or not _DNS_LABEL.fullmatch(task.name)):
             said = f"{shortened(task.name, 80)!r} must be a name for pods: a-z, 0-9 and dashes inside, 63 at most"
             yield Fault(f"spec.tasks[{number}].name", INVALID, said)
-        yield from under(f"spec.tasks[{number}]", _task_faults(task, names))
+        yield from under(f"spec.tasks[{number}]", _task_faults(task, known))
+    yield from _number_faults(spec)
+    yield from _policies_faults("spec.policies", spec.policies)
+    yield from _dependency_cycle(spec.tasks)
+    for name in spec.plugins:
+        if name not in JOB_PLUGINS:
+            said = f"there is no such plugin of Volcano Jobs; there are {', '.join(JOB_PLUGINS)}"
+            yield warning(f"spec.plugins[{shortened(name)}]", NOT_FOUND, said)
+    for name, said in job_plugins.faults(job):
+        yield Fault(f"spec.plugins[{name}]", INVALID, said)
+    yield from use_faults("spec.queue", spec.queue or "default", queues)
+
+
+def _too_many(spec: api.JobSpec) -> Faults:
+    """Yield what a Job has more of than is looked through."""
     replicas = sum(max(0, task.replicas) for task in spec.tasks)
-    yield from not_below_zero("spec.minAvailable", spec.min_available)
     if replicas > MOST_REPLICAS:
         yield Fault(
             "spec.tasks", INVALID, f"{replicas} replicas together are more than {MOST_REPLICAS}; make more Jobs"
         )
+    if len(spec.tasks) > MOST_TASKS:
+        yield Fault("spec.tasks", INVALID, f"{len(spec.tasks)} are more than {MOST_TASKS}; make more Jobs")
+    if len(spec.volumes) > MOST_VOLUMES:
+        yield Fault("spec.volumes", INVALID, f"{len(spec.volumes)} are more than {MOST_VOLUMES}")
+    lists = [("spec.policies", spec.policies)]
+    lists += ((f"spec.tasks[{number}].policies", task.policies) for number, task in enumerate(spec.tasks))
+    for field, policies in lists:
+        if len(policies) > MOST_POLICIES:
+            yield Fault(field, INVALID, f"{len(policies)} are more than {MOST_POLICIES}")
+
+
+def _name_faults(job: api.Job) -> Faults:
+    """Yield a fault when the Job's name cannot be the label that its pods have it as."""
+    name = job.metadata.name
+    if len(name) > _LONGEST_LABEL:
+        said = f"{shortened(name)!r} has {len(name)} characters; pods have it as a label, which has {_LONGEST_LABEL}"
+        yield Fault("metadata.name", INVALID, said)
+
+
+def _number_faults(spec: api.JobSpec) -> Faults:
+    replicas = sum(max(0, task.replicas) for task in spec.tasks)
+    yield from not_below_zero("spec.minAvailable", spec.min_available)
     if spec.min_available is not None and spec.min_available > replicas:
         yield Fault(
             "spec.minAvailable", INVALID, f"{spec.min_available} is more than the {replicas} replicas of all tasks"
@@ -98,18 +146,9 @@ def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
         yield Fault("spec.minSuccess", INVALID, f"{spec.min_success} must be from 1 to {replicas}")
     yield from not_below_zero("spec.maxRetry", spec.max_retry)
     yield from not_below_zero("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished)
-    yield from _policies_faults("spec.policies", spec.policies)
-    yield from _dependency_cycle(spec.tasks)
-    for name in spec.plugins:
-        if name not in JOB_PLUGINS:
-            said = f"there is no such plugin of Volcano Jobs; there are {', '.join(JOB_PLUGINS)}"
-            yield warning(f"spec.plugins[{name}]", NOT_FOUND, said)
-    for name, said in job_plugins.faults(job):
-        yield Fault(f"spec.plugins[{name}]", INVALID, said)
-    yield from use_faults("spec.queue", spec.queue or "default", queues)
 
 
-def _task_faults(task: api.TaskSpec, names: list[str]) -> Faults:
+def _task_faults(task: api.TaskSpec, names: Container[str]) -> Faults:
     yield from not_below_zero("replicas", task.replicas)
     yield from not_below_zero("minAvailable", task.min_available)
     if task.min_available is not None and task.min_available > task.replicas:
@@ -117,7 +156,7 @@ def _task_faults(task: api.TaskSpec, names: list[str]) -> Faults:
     yield from _policies_faults("policies", task.policies)
     for number, name in enumerate(task.depends_on.name if task.depends_on is not None else ()):
         if name not in names:
-            yield Fault(f"dependsOn.name[{number}]", NOT_FOUND, f"there is no task {name!r}")
+            yield Fault(f"dependsOn.name[{number}]", NOT_FOUND, f"there is no task {shortened(name)!r}")
     yield from under("template.spec", pod_faults(task.template.spec, task.template.metadata))
 
 
@@ -151,19 +190,10 @@ def _policies_faults(field: str, policies: tuple[api.LifecyclePolicy, ...]) -> F
 def _dependency_cycle(tasks: tuple[api.TaskSpec, ...]) -> Faults:
     """Yield a fault when tasks wait for each other in a circle."""
     waits_for = {task.name: task.depends_on.name for task in tasks if task.depends_on is not None}
-    for number, task in enumerate(tasks):
-        if task.name in _reached_from(task.name, waits_for):
-            said = f"task {task.name!r} waits for itself, over others or at once"
-            yield Fault(f"spec.tasks[{number}].dependsOn", INVALID, said)
-            return
-
-
-def _reached_from(name: str, waits_for: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    seen: set[str] = set()
-    left = list(waits_for.get(name, ()))
-    while left:
-        found = left.pop()
-        if found not in seen:
-            seen.add(found)
-            left.extend(waits_for.get(found, ()))
-            yield found
+    try:
+        TopologicalSorter(waits_for).prepare()
+    except CycleError as error:
+        circle = set(error.args[1])
+        number = next(number for number, task in enumerate(tasks) if task.name in circle)
+        said = f"task {shortened(tasks[number].name)!r} waits for itself, over others or at once"
+        yield Fault(f"spec.tasks[{number}].dependsOn", INVALID, said)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from volsched import registry
 from volsched.controllers.grouping import DEFAULT_QUEUE
+from volsched.controllers.objects import GivenJob
 from volsched.framework.validation import WORKLOADS, Faults, Surroundings, under
 from volsched.model import api
 from volsched.validation import permissions
@@ -18,6 +19,17 @@ from volsched.validation.problems import Problem
 from volsched.validation.quantities import quantity_faults
 from volsched.validation.queues import children_faults, queue_faults
 from volsched.validation.states import state_faults
+
+
+def read_object(raw: Mapping[str, Any]) -> api.ApiObject:
+    """Return the struct of an object as it was read; raises ObjectError.
+
+    The CRD of Volcano Jobs lets templates say anything. So of a Job it is also looked whether pods can be made of it.
+    """
+    found = api.decode_object(raw)
+    if isinstance(found, api.Job):
+        api.decode_as(GivenJob, raw)
+    return found
 
 
 def problems_of(objects: Sequence[api.ApiObject], subject_of: Callable[[api.ApiObject], str]) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from volsched.framework.validation import DUPLICATE, INVALID, REQUIRED, Fault, Faults
 from volsched.model import api
-from volsched.model.errors import QuantityError
+from volsched.model.errors import QuantityError, shortened
 from volsched.model.quantity import amount_of
 from volsched.model.template import rules_of
 from volsched.validation.quantities import pod_spec_faults
@@ -98,7 +98,7 @@ def duplicates(field: str, names: Iterable[str], what: str) -> Faults:
     seen: set[str] = set()
     for number, name in enumerate(names):
         if name in seen:
-            yield Fault(f"{field}[{number}].name", DUPLICATE, f"{name!r} is the name of another {what}")
+            yield Fault(f"{field}[{number}].name", DUPLICATE, f"{shortened(name)!r} is the name of another {what}")
         seen.add(name)
 
 

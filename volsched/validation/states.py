@@ -9,6 +9,7 @@ from typing import Final
 from volsched.framework.arguments import hint
 from volsched.framework.validation import INVALID, NOT_SUPPORTED, Fault, Faults
 from volsched.model import api
+from volsched.model.errors import shortened
 
 POD_PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 GROUP_PHASES: Final = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
@@ -35,7 +36,8 @@ def state_faults(found: api.ApiObject) -> Faults:
 def one_of(field: str, value: str, known: tuple[str, ...] | Mapping[str, object]) -> Faults:
     """Yield a fault when a value is said and is not among the known ones."""
     if value and value not in known:
-        yield Fault(field, NOT_SUPPORTED, f"{value!r} is not one of {', '.join(known)}{hint(value, known)}")
+        said = shortened(value)
+        yield Fault(field, NOT_SUPPORTED, f"{said!r} is not one of {', '.join(known)}{hint(said, known)}")
 
 
 def is_time(stamp: str) -> bool:

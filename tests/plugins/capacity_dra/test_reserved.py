@@ -89,7 +89,7 @@ def a_pod(job: int, number: int, kind: int, named: bool) -> dict[str, Any]:
     pod = a_cluster().pod(name, f"j{job}", cpu="1", spec=spec, **requests).objects[0]
     pod["metadata"]["annotations"]["volcano.sh/task-spec"] = "w" if named else "ps"
     if kind == LET_IN:
-        pod["metadata"]["annotations"][UNGATED] = "true"
+        pod["status"]["conditions"] = [{"type": UNGATED, "status": "True"}]
     if kind == 1 and named:
         pod["status"]["resourceClaimStatuses"] = [{"name": "made", "resourceClaimName": f"{name}-made"}]
     return pod
@@ -158,7 +158,8 @@ def test_sums_are_those_that_are_counted_anew(history: list[tuple[list[Change], 
 
 def of_pod(job: int, number: int) -> dict[str, Any]:
     """The mark of a claim that was made for a pod's extended resources."""
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": f"pod-default-j{job}-{number}", "controller": True}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": f"j{job}-{number}", "uid": f"pod-default-j{job}-{number}"}
+    owner |= {"controller": True}
     return {"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}, "ownerReferences": [owner]}
 
 

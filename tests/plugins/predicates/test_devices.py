@@ -13,6 +13,7 @@ from tests.framework.dra.worlds import asking, claim, device, device_class, exac
 from volsched.framework.dra.search import MOST_STEPS, _Search
 from volsched.framework.engine import FastEngine
 from volsched.model.changes import BindFailed, Bound, Gone, Put
+from volsched.model.owners import as_pod
 from volsched.model.plan import Bind, ReleaseClaim
 from volsched.simulation.manifests import decode
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
@@ -216,7 +217,9 @@ def test_a_claim_that_is_in_the_way_is_released_unless_others_use_it(
     decision = a_rig(cluster, CONFIGURATION).cycle()
 
     released = [step for step in decision.steps if isinstance(step, ReleaseClaim)]
-    expected = [ReleaseClaim("uid-c", "default", "c", "pod-default-a-0")] if is_released else []
+    expected = (
+        [ReleaseClaim("uid-c", "default", "c", as_pod("default", "a-0", "pod-default-a-0"))] if is_released else []
+    )
     assert decision.bindings == {}
     assert released == expected
 

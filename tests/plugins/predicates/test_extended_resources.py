@@ -12,6 +12,7 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, par
 from volsched.framework.dra.extended import claim_name
 from volsched.framework.engine import FastEngine
 from volsched.model.changes import BindFailed, Gone, Put
+from volsched.model.owners import as_pod
 from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
 from volsched.simulation.manifests import decode
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
@@ -275,9 +276,35 @@ def test_a_claim_of_an_attempt_that_came_to_nothing_is_deleted_before_the_next()
     name = left["metadata"]["name"]
     assert decision.waiting == {"a-0": f'waiting for resourceclaim "{name}" of an earlier attempt to be deleted'}
     assert [s for s in decision.steps if isinstance(s, ReleaseClaim)] == [
-        ReleaseClaim(left["metadata"]["uid"], "default", name, step.uid, delete=True)
+        ReleaseClaim(left["metadata"]["uid"], "default", name, as_pod("default", step.name, step.uid), delete=True)
     ]
     assert set(rig.cycle(gone(left)).bindings) == {"a-0"}
+
+
+@pytest.mark.parametrize(
+    "forged", [{"namespace": "elsewhere"}, {"name": "b-0"}, {"kind": "Job"}, {"apiVersion": "x/v1"}]
+)
+def test_a_claim_that_names_the_uid_of_a_pod_and_is_not_of_that_pod_keeps_it_from_nothing(
+    forged: dict[str, str],
+) -> None:
+    [step] = [s for s in a_rig(one(4), CONFIGURATION).cycle().steps if isinstance(s, Bind)]
+    left = made_claim(step, allocated=False)
+    left["metadata"]["namespace"] = forged.get("namespace", "default")
+    left["metadata"]["ownerReferences"][0] |= {key: value for key, value in forged.items() if key != "namespace"}
+
+    assert set(a_rig(one(4).add(left), CONFIGURATION).cycle().bindings) == {"a-0"}
+
+
+def test_what_is_in_flight_for_a_pod_is_not_let_go_for_a_claim_of_another_namespace() -> None:
+    rig = a_rig(one(4), CONFIGURATION)
+    [step] = [s for s in rig.cycle().steps if isinstance(s, Bind)]
+    forged = made_claim(step)
+    forged["metadata"] |= {"namespace": "elsewhere", "uid": "forged"}
+    del forged["status"]["allocation"]["devices"]["results"][:]
+
+    rig.mirror.apply([Put(decode(forged))])
+
+    assert sorted(rig.cluster.devices.ledger.taken.values()) == [1, 1]
 
 
 def test_too_many_containers_for_one_claim_are_named() -> None:

@@ -148,6 +148,9 @@ def test_ephemeral_claims_must_be_made_for_the_pod() -> None:
     assert "was not created for pod" in (world.refusal(task) or "")
 
     owner = {"kind": "Pod", "name": "p", "uid": task.uid, "controller": True}
+    for other in ({"uid": "another"}, {"name": "q"}, {"kind": "Job"}):
+        world.claim("p-scratch", meta={"ownerReferences": [owner | other]})
+        assert "was not created for pod" in (world.refusal(task) or "")
     world.claim("p-scratch", meta={"ownerReferences": [owner]})
 
     assert world.refusal(task) is None

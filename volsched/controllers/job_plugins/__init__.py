@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from volsched.controllers import jobs
+from volsched.controllers.job_parts import JobParts
 from volsched.controllers.job_plugins.env import ENV
 from volsched.controllers.job_plugins.flags import Values, read
 from volsched.controllers.job_plugins.mpi import MPI
-from volsched.controllers.job_plugins.parts import JobPlugin, Json, Setting
+from volsched.controllers.job_plugins.parts import Hosts, JobPlugin, Json, Setting
 from volsched.controllers.job_plugins.pytorch import PYTORCH
 from volsched.controllers.job_plugins.ssh import SSH
 from volsched.controllers.job_plugins.svc import SVC
@@ -45,22 +46,34 @@ def faults(job: api.Job) -> Iterator[tuple[str, str]]:
             yield from ((name, problem) for problem in (*values.problems, *plugin.faults(job, values)))
 
 
-def companions(job: api.Job, raw: Json) -> Iterator[Create]:
-    """Yield the objects that a Job's plugins make beside its pods; `raw` is the Job as the API server has it."""
-    for plugin, setting in _asked(job, raw):
-        yield from plugin.companions(setting)
+class Outfit:
+    """What the plugins of a Job make and add, for one look at it: what all of its pods are told is made once."""
 
+    def __init__(self, job: api.Job, parts: JobParts) -> None:
+        self._hosts = Hosts(job, parts.templates)
+        self._plugins = [
+            (name, plugin, Setting(job, self._hosts, _values(job, name)))
+            for name, plugin in PLAYED.items()
+            if name in job.spec.plugins
+        ]
 
-def equip(job: api.Job, raw: Json, member: jobs.Member, spec: Json) -> None:
-    """Give a pod's spec what the plugins of its Job add."""
-    for plugin, setting in _asked(job, raw):
-        plugin.equip(setting, member, spec)
+    def companions(self) -> Iterator[Create]:
+        """Yield the objects that the plugins make beside pods."""
+        for _, plugin, setting in self._plugins:
+            yield from plugin.companions(setting)
 
+    def equip(self, member: jobs.Member, spec: Json) -> None:
+        """Give a pod's spec what the plugins add."""
+        for _, plugin, setting in self._plugins:
+            plugin.equip(setting, member, spec)
 
-def _asked(job: api.Job, raw: Json) -> Iterator[tuple[JobPlugin, Setting]]:
-    for name, plugin in PLAYED.items():
-        if name in job.spec.plugins:
-            yield plugin, Setting(job, raw, _values(job, name))
+    def bytes_added(self, task: api.TaskSpec) -> Mapping[str, int]:
+        """Return how many bytes each plugin adds to a pod of a task at most; none is made for it."""
+        return {name: plugin.adds(setting, task) for name, plugin, setting in self._plugins}
+
+    def bytes_made(self) -> Mapping[str, int]:
+        """Return how many bytes the largest object has at most that each plugin makes beside pods."""
+        return {name: plugin.makes(setting) for name, plugin, setting in self._plugins}
 
 
 def _values(job: api.Job, name: str) -> Values:

@@ -9,6 +9,7 @@ from typing import Final
 
 from volsched.controllers import jobs
 from volsched.controllers.job_plugins.parts import JobPlugin, Json, Setting, add_env, all_containers
+from volsched.model import api
 
 _INDEX_NAMES: Final = ("VC_TASK_INDEX", "VK_TASK_INDEX")
 
@@ -18,4 +19,8 @@ def _equip(_: Setting, member: jobs.Member, spec: Json) -> None:
         add_env(container, [{"name": name, "value": str(member.number)} for name in _INDEX_NAMES])
 
 
-ENV: Final = JobPlugin((), _equip)
+def _adds(setting: Setting, task: api.TaskSpec) -> int:
+    return 120 * setting.hosts.template(task).all_containers
+
+
+ENV: Final = JobPlugin((), _equip, _adds)

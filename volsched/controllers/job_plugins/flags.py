@@ -6,15 +6,19 @@ what was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from volsched.framework.arguments import hint
+from volsched.model.errors import shortened
 
 Value: TypeAlias = str | int | bool
 
 LARGEST_PORT: Final = 65535
+
+MOST_ARGUMENTS: Final = 64
+"""Of one plugin that are read: none has a quarter as many, and for each that is wrong a likeness is looked for."""
 
 _BOOLEANS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
@@ -35,11 +39,11 @@ class Flag:
         """Return the value; a ValueError says what is wrong with it."""
         if isinstance(self.default, bool):
             if text not in _BOOLEANS:
-                raise ValueError(f"--{self.name} must be true or false, not {text!r}")
+                raise ValueError(f"--{self.name} must be true or false, not {shortened(text)!r}")
             return _BOOLEANS[text]
         if isinstance(self.default, int):
             if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= self.most):
-                raise ValueError(f"--{self.name} must be a whole number from 1 to {self.most}, not {text!r}")
+                raise ValueError(f"--{self.name} must be a whole number from 1 to {self.most}, not {shortened(text)!r}")
             return int(text)
         return text
 
@@ -65,13 +69,15 @@ class Values:
         return self.values[name] is True
 
 
-def read(flags: Sequence[Flag], arguments: Iterable[str]) -> Values:
+def read(flags: Sequence[Flag], arguments: Sequence[str]) -> Values:
     """Return what arguments say; what cannot be read counts as not given, and is among the problems."""
     known = {flag.name: flag for flag in flags}
     values = {flag.name: flag.default for flag in flags}
     given: set[str] = set()
     problems: list[str] = []
-    left = iter(arguments)
+    left = iter(arguments[:MOST_ARGUMENTS])
+    if len(arguments) > MOST_ARGUMENTS:
+        problems.append(f"there are {len(arguments)} arguments; no more than {MOST_ARGUMENTS} are read")
     for argument in left:
         try:
             name, text = _one(argument, left, known)
@@ -86,10 +92,11 @@ def _one(argument: str, left: Iterator[str], known: Mapping[str, Flag]) -> tuple
     """Return the name and the text of the value that an argument gives, together with the next one if it needs that."""
     name, equals, text = argument.removeprefix("-").removeprefix("-").partition("=")
     if not argument.startswith("-") or not name or name.startswith("-"):
-        raise ValueError(f"{argument!r} is no argument; write it as --name=value")
+        raise ValueError(f"{shortened(argument)!r} is no argument; write it as --name=value")
     if name not in known:
         has = f"there are {', '.join(f'--{flag}' for flag in known)}" if known else "it takes none"
-        raise ValueError(f"there is no argument --{name}{hint(name, known) or f'; {has}'}")
+        said = shortened(name)
+        raise ValueError(f"there is no argument --{said}{hint(said, known) or f'; {has}'}")
     if equals:
         return name, text
     if isinstance(known[name].default, bool):

@@ -17,7 +17,6 @@ from volsched.controllers.job_plugins.parts import (
     Setting,
     add_env,
     all_containers,
-    hosts_of,
     missing_tasks,
     named_task,
     open_port,
@@ -38,13 +37,21 @@ def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
     flags, containers = setting.flags, all_containers(spec)
     open_port(spec, containers, "mpijob-port", flags.number(_PORT))
     if member.task.name == flags.text(_MASTER):
-        workers = hosts_of(setting.job, setting.raw, named_task(setting, _WORKER))
+        workers = setting.once("workers", lambda: ",".join(setting.hosts.of(named_task(setting, _WORKER))))
         for container in containers:
-            add_env(container, [{"name": "MPI_HOST", "value": ",".join(workers)}])
+            add_env(container, [{"name": "MPI_HOST", "value": workers}])
+
+
+def _adds(setting: Setting, task: api.TaskSpec) -> int:
+    is_master = task.name == setting.flags.text(_MASTER)
+    workers = setting.hosts.bytes(named_task(setting, _WORKER), 1) if is_master else 0
+    return (100 + workers) * setting.hosts.template(task).all_containers
 
 
 def _faults(job: api.Job, flags: Values) -> Iterable[str]:
     return missing_tasks(job, flags, (_MASTER, _WORKER))
 
 
-MPI: Final = JobPlugin((Flag(_MASTER, "master"), Flag(_WORKER, "worker"), Flag(_PORT, 22)), _equip, faults=_faults)
+MPI: Final = JobPlugin(
+    (Flag(_MASTER, "master"), Flag(_WORKER, "worker"), Flag(_PORT, 22)), _equip, _adds, faults=_faults
+)

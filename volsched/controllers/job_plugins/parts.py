@@ -2,32 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from volsched.cache.reading import seconds
 from volsched.controllers import jobs
+from volsched.controllers.job_parts import TaskTemplate
 from volsched.controllers.job_plugins.flags import Flag, Values
 from volsched.controllers.owners import owner_reference
 from volsched.controllers.writes import Create, Kind
 from volsched.model import api
+from volsched.model.errors import shortened
 
 GARBAGE_SECONDS: Final = 120.0
 """How long after a Job was made something may still be there of an earlier one of its name."""
 
 Json: TypeAlias = dict[str, Any]
+T = TypeVar("T")
+
+
+class Hosts:
+    """The host names of a Job's pods, by task: made once for all pods that are told them."""
+
+    def __init__(self, job: api.Job, templates: Iterable[TaskTemplate]) -> None:
+        self._job = job
+        self._templates = {task.name: template for task, template in zip(job.spec.tasks, templates, strict=True)}
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def template(self, task: api.TaskSpec) -> TaskTemplate:
+        """Return what a task's pods are made from."""
+        return self._templates[task.name]
+
+    def of(self, task: api.TaskSpec) -> tuple[str, ...]:
+        """Return the host names of a task's pods in their order, each once, as `<hostname>.<subdomain>`."""
+        if task.name not in self._names:
+            names = (jobs.pod_name(self._job, task, number) for number in range(task.replicas))
+            own, domain = self._templates[task.name].hostname, self._domain(task)
+            shared = (own,) if task.replicas else ()
+            self._names[task.name] = tuple(f"{name}.{domain}" for name in (shared if own else names))
+        return self._names[task.name]
+
+    def first(self, task: api.TaskSpec) -> str:
+        """Return the host name of a task's first pod."""
+        own = self._templates[task.name].hostname
+        return f"{own or jobs.pod_name(self._job, task, 0)}.{self._domain(task)}"
+
+    def number(self, task: api.TaskSpec) -> int:
+        """Return how many there are, without making them."""
+        return min(1, task.replicas) if self._templates[task.name].hostname else task.replicas
+
+    def bytes(self, task: api.TaskSpec, around: int) -> int:
+        """Return how many bytes they come to at most, with so many around each, without making them."""
+        longest = len(self._templates[task.name].hostname) or len(jobs.pod_name(self._job, task, task.replicas))
+        return self.number(task) * (longest + 1 + len(self._domain(task)) + around)
+
+    def _domain(self, task: api.TaskSpec) -> str:
+        return self._templates[task.name].subdomain or self._job.metadata.name
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A completed Job, as it is and as the API server has it, and the arguments of one of its plugins."""
+    """A completed Job, the host names of its pods, and the arguments of one of its plugins, for one look at it."""
 
     job: api.Job
-    raw: Json
+    hosts: Hosts
     flags: Values
+    _known: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, what: str, make: Callable[[], T]) -> T:
+        """Return what is the same for all pods, made for the first of them."""
+        if what not in self._known:
+            self._known[what] = make()
+        return cast("T", self._known[what])
+
+    @property
+    def tasks(self) -> Mapping[str, api.TaskSpec]:
+        """The Job's tasks by name."""
+        return self.once("tasks", lambda: {task.name: task for task in self.job.spec.tasks})
 
     @property
     def name(self) -> str:
@@ -55,9 +109,19 @@ EquipFn: TypeAlias = Callable[[Setting, jobs.Member, Json], None]
 FaultsFn: TypeAlias = Callable[[api.Job, Values], Iterable[str]]
 """Says what is wrong with arguments that can be read one by one."""
 
+AddsFn: TypeAlias = Callable[[Setting, api.TaskSpec], int]
+"""Returns how many bytes a pod of a task grows by at most, without making any."""
+
+MakesFn: TypeAlias = Callable[[Setting], int]
+"""Returns how many bytes the largest object has at most that is made beside the pods, without making it."""
+
 
 def _nothing(*_: object) -> Iterable[Any]:
     return ()
+
+
+def _no_bytes(*_: object) -> int:
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +130,13 @@ class JobPlugin:
 
     flags: tuple[Flag, ...]
     equip: EquipFn
+    adds: AddsFn
     companions: CompanionsFn = _nothing
+    makes: MakesFn = _no_bytes
     faults: FaultsFn = _nothing
 
 
-# --- tasks and hosts ------------------------------------------------------------------------------------------------
+# --- tasks ----------------------------------------------------------------------------------------------------------
 
 
 def task_of(job: api.Job, name: str) -> api.TaskSpec | None:
@@ -80,26 +146,16 @@ def task_of(job: api.Job, name: str) -> api.TaskSpec | None:
 
 def named_task(setting: Setting, flag: str) -> api.TaskSpec:
     """Return the task that a flag names; a Job that lacks it has a fault (`missing_tasks`) and is not run."""
-    return next(task for task in setting.job.spec.tasks if task.name == setting.flags.text(flag))
+    return setting.tasks[setting.flags.text(flag)]
 
 
 def missing_tasks(job: api.Job, flags: Values, required: Iterable[str], others: Iterable[str] = ()) -> Iterable[str]:
     """Say which tasks a Job lacks: those that `required` flags name, and those that `others` name when given."""
-    there = ", ".join(task.name for task in job.spec.tasks)
+    there = shortened(", ".join(task.name for task in job.spec.tasks), 200)
     for flag in (*required, *(flag for flag in others if flag in flags.given)):
         name = flags.text(flag)
         if task_of(job, name) is None:
-            yield f"there is no task {name!r}; name one of {there} with --{flag}"
-
-
-def hosts_of(job: api.Job, raw: Json, task: api.TaskSpec) -> tuple[str, ...]:
-    """Return the host names of a task's pods in their order, each once, as `<hostname>.<subdomain>`."""
-    given = raw["spec"]["tasks"][job.spec.tasks.index(task)]
-    spec: Json = (given.get("template") or {}).get("spec") or {}
-    domain = spec.get("subdomain") or job.metadata.name
-    if spec.get("hostname"):
-        return (f"{spec['hostname']}.{domain}",) if task.replicas else ()
-    return tuple(f"{jobs.pod_name(job, task, number)}.{domain}" for number in range(task.replicas))
+            yield f"there is no task {shortened(name)!r}; name one of {there} with --{flag}"
 
 
 # --- pods -----------------------------------------------------------------------------------------------------------
@@ -134,16 +190,14 @@ def open_port(spec: Json, containers: Iterable[Json], name: str, port: int) -> N
 
     On the host's network a port is the host's, which only one container of a pod may have.
     """
+    taken = bool(spec.get("hostNetwork")) and any(_opens(container, port) for container in all_containers(spec))
     for container in containers:
-        known = list(container.get("ports") or ())
-        if any(opened.get("containerPort") == port for opened in known):
+        if taken or _opens(container, port):
             continue
-        if spec.get("hostNetwork") and _opens(spec, port):
-            continue
-        container["ports"] = [*known, {"name": name, "containerPort": port}]
+        container["ports"] = [*(container.get("ports") or ()), {"name": name, "containerPort": port}]
+        taken = bool(spec.get("hostNetwork"))
 
 
-def _opens(spec: Json, port: int) -> bool:
-    """Whether any container of a pod says that it listens on a port."""
-    ports = (opened for container in all_containers(spec) for opened in container.get("ports") or ())
-    return any(opened.get("containerPort") == port for opened in ports)
+def _opens(container: Json, port: int) -> bool:
+    """Whether a container says that it listens on a port."""
+    return any(opened.get("containerPort") == port for opened in container.get("ports") or ())

@@ -20,7 +20,6 @@ from volsched.controllers.job_plugins.parts import (
     Json,
     Setting,
     add_env,
-    hosts_of,
     main_containers,
     missing_tasks,
     named_task,
@@ -43,8 +42,9 @@ _WAITER: Final = "wait-for-master"
 
 def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
     flags, master = setting.flags, named_task(setting, _MASTER)
-    port, address = flags.number(_PORT), hosts_of(setting.job, setting.raw, master)[0]
-    variables = {"MASTER_ADDR": address, "MASTER_PORT": str(port), "WORLD_SIZE": str(_world(setting))}
+    port, address = flags.number(_PORT), setting.hosts.first(master)
+    world = setting.once("world", lambda: _world(setting))
+    variables = {"MASTER_ADDR": address, "MASTER_PORT": str(port), "WORLD_SIZE": str(world)}
     rank = _rank(setting, member, master)
     if rank is not None:
         variables["RANK"] = str(rank)
@@ -54,6 +54,12 @@ def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
         add_env(container, [{"name": name, "value": value} for name, value in variables.items()])
     if flags.is_set(_WAIT) and member.task.name == flags.text(_WORKER):
         _let_wait(setting, spec, address)
+
+
+def _adds(setting: Setting, task: api.TaskSpec) -> int:
+    address = len(setting.hosts.first(named_task(setting, _MASTER)))
+    waiter = 800 + 3 * address + len(setting.flags.text(_WAIT_IMAGE)) if setting.flags.is_set(_WAIT) else 0
+    return (250 + address) * setting.hosts.template(task).containers + waiter
 
 
 def _world(setting: Setting) -> int:
@@ -112,5 +118,6 @@ PYTORCH: Final = JobPlugin(
         Flag(_WAIT_IMAGE, "busybox:1.36.1"),
     ),
     _equip,
+    _adds,
     faults=_faults,
 )

@@ -13,9 +13,10 @@ from typing import Final
 from volsched.controllers import jobs
 from volsched.controllers.job_plugins.flags import Flag, Values
 from volsched.controllers.job_plugins.mpi import sshd_port
-from volsched.controllers.job_plugins.parts import JobPlugin, Json, Setting, add_volume, all_containers, hosts_of
+from volsched.controllers.job_plugins.parts import JobPlugin, Json, Setting, add_volume, all_containers
 from volsched.controllers.writes import CONFIG_MAP, SECRET, Create
 from volsched.model import api
+from volsched.model.errors import shortened
 
 PRIVATE: Final = "id_rsa"
 PUBLIC: Final = "id_rsa.pub"
@@ -62,11 +63,22 @@ def _name(setting: Setting) -> str:
 
 def _client_config(setting: Setting) -> str:
     """Return what ssh has to know: the hosts by their short names. Pods are new, so that nobody knows their keys."""
+    port = _port(setting)
     lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
     for task in setting.job.spec.tasks:
-        for name in hosts_of(setting.job, setting.raw, task):
-            lines += [f"Host {name.partition('.')[0]}", f"  HostName {name}", f"  Port {_port(setting)}"]
+        for name in setting.hosts.of(task):
+            lines += [f"Host {name.partition('.')[0]}", f"  HostName {name}", f"  Port {port}"]
     return "\n".join(lines) + "\n"
+
+
+def _adds(setting: Setting, task: api.TaskSpec) -> int:
+    name, path = len(_name(setting)), len(setting.flags.text(_PATH))
+    return 400 + 3 * name + (60 + name + path) * setting.hosts.template(task).all_containers
+
+
+def _makes(setting: Setting) -> int:
+    keys = len(setting.flags.text(_PRIVATE_KEY)) + 2 * len(setting.flags.text(_PUBLIC_KEY))
+    return max(keys, sum(2 * setting.hosts.bytes(task, 20) for task in setting.job.spec.tasks))
 
 
 def _port(setting: Setting) -> int:
@@ -80,12 +92,14 @@ def _faults(_: api.Job, flags: Values) -> Iterator[str]:
     if bool(flags.text(_PRIVATE_KEY)) != bool(flags.text(_PUBLIC_KEY)):
         yield f"--{_PRIVATE_KEY} and --{_PUBLIC_KEY} belong together; give both, or neither and a pair is made"
     if not flags.text(_PATH).startswith("/"):
-        yield f"--{_PATH} must be an absolute path, not {flags.text(_PATH)!r}"
+        yield f"--{_PATH} must be an absolute path, not {shortened(flags.text(_PATH))!r}"
 
 
 SSH: Final = JobPlugin(
     (Flag(_PATH, "/root/.ssh"), Flag(_PRIVATE_KEY, ""), Flag(_PUBLIC_KEY, ""), Flag(_PORT, 22)),
     _equip,
+    _adds,
     _companions,
+    _makes,
     _faults,
 )

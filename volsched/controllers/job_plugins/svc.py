@@ -18,7 +18,6 @@ from volsched.controllers.job_plugins.parts import (
     add_env,
     add_volume,
     all_containers,
-    hosts_of,
 )
 from volsched.controllers.writes import CONFIG_MAP, NETWORK_POLICY, SERVICE, Create
 from volsched.model import api
@@ -44,10 +43,28 @@ def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
     containers = all_containers(spec)
     add_volume(spec, containers, {"name": config, "configMap": {"name": config}}, {"mountPath": MOUNT_PATH})
     if setting.flags.is_set(_INJECT):
-        names = [name for task in setting.job.spec.tasks for name in _variables(task)]
-        variables = [{"name": name, "valueFrom": {"configMapKeyRef": {"name": config, "key": name}}} for name in names]
+        variables = setting.once("variables", lambda: _injected(setting, config))
         for container in containers:
             add_env(container, variables)
+
+
+def _injected(setting: Setting, config: str) -> list[Json]:
+    names = (name for task in setting.job.spec.tasks for name in _variables(task))
+    return [{"name": name, "valueFrom": {"configMapKeyRef": {"name": config, "key": name}}} for name in names]
+
+
+def _adds(setting: Setting, task: api.TaskSpec) -> int:
+    config = len(_config_name(setting))
+    injected = setting.once("bytes", lambda: _bytes_injected(setting, config)) if setting.flags.is_set(_INJECT) else 0
+    return 500 + 2 * config + (60 + config + injected) * setting.hosts.template(task).all_containers
+
+
+def _bytes_injected(setting: Setting, config: int) -> int:
+    return sum(2 * (80 + config + 2 * len(task.name) + 20) for task in setting.job.spec.tasks)
+
+
+def _makes(setting: Setting) -> int:
+    return sum(2 * setting.hosts.bytes(task, 2) + 3 * len(task.name) + 60 for task in setting.job.spec.tasks)
 
 
 def _config_name(setting: Setting) -> str:
@@ -78,7 +95,7 @@ def _host_data(setting: Setting) -> Mapping[str, str]:
     """Return the host names of each task, as a file and as variables."""
     found: dict[str, str] = {}
     for task in setting.job.spec.tasks:
-        names = hosts_of(setting.job, setting.raw, task)
+        names = setting.hosts.of(task)
         hosts, number = _variables(task)
         found[f"{_plain(task)}.host"] = "\n".join(names)
         found[hosts] = ",".join(names)
@@ -97,4 +114,6 @@ def _plain(task: api.TaskSpec) -> str:
     return task.name.replace("-", "_")
 
 
-SVC: Final = JobPlugin((Flag(_NOT_READY, False), Flag(_NO_POLICY, False), Flag(_INJECT, True)), _equip, _companions)
+SVC: Final = JobPlugin(
+    (Flag(_NOT_READY, False), Flag(_NO_POLICY, False), Flag(_INJECT, True)), _equip, _adds, _companions, _makes
+)

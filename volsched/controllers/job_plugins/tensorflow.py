@@ -17,7 +17,6 @@ from volsched.controllers.job_plugins.parts import (
     Json,
     Setting,
     add_env,
-    hosts_of,
     main_containers,
     missing_tasks,
     task_of,
@@ -32,7 +31,7 @@ _PORT: Final = "port"
 def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
     if _is_alone(setting.job):
         return
-    config = json.dumps(_config(setting, member), separators=(",", ":"))
+    config = _config(setting, member)
     for container in main_containers(spec):
         add_env(container, [{"name": "TF_CONFIG", "value": config}])
 
@@ -42,15 +41,33 @@ def _is_alone(job: api.Job) -> bool:
     return sum(task.replicas for task in job.spec.tasks) == 1
 
 
-def _config(setting: Setting, member: jobs.Member) -> Json:
-    job, flags = setting.job, setting.flags
-    tasks = {role: task for role in ROLES if (task := task_of(job, flags.text(role))) is not None and task.replicas}
-    cluster = {
-        role: [f"{host}:{flags.number(_PORT)}" for host in hosts_of(job, setting.raw, task)]
-        for role, task in tasks.items()
-    }
-    own = next((role for role, task in tasks.items() if task.name == member.task.name), member.task.name)
-    return {"cluster": cluster, "task": {"type": own, "index": member.number}}
+def _config(setting: Setting, member: jobs.Member) -> str:
+    """Return what one pod is told; what all are told is made once, as it grows with their number."""
+    cluster = setting.once("cluster", lambda: _text(_cluster(setting)))
+    roles = setting.once("own", lambda: {task.name: role for role, task in reversed(_roles(setting).items())})
+    own = {"type": roles.get(member.task.name, member.task.name), "index": member.number}
+    return f'{{"cluster":{cluster},"task":{_text(own)}}}'
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _cluster(setting: Setting) -> Json:
+    port = setting.flags.number(_PORT)
+    return {role: [f"{host}:{port}" for host in setting.hosts.of(task)] for role, task in _roles(setting).items()}
+
+
+def _roles(setting: Setting) -> dict[str, api.TaskSpec]:
+    """Return the tasks of the roles that have pods."""
+    found = {role: setting.tasks.get(setting.flags.text(role)) for role in ROLES}
+    return {role: task for role, task in found.items() if task is not None and task.replicas}
+
+
+def _adds(setting: Setting, task: api.TaskSpec) -> int:
+    """Quotes count twice, as they are escaped in the pod."""
+    cluster = setting.once("bytes", lambda: sum(setting.hosts.bytes(t, 12) for t in _roles(setting).values()))
+    return (200 + len(task.name) + cluster) * setting.hosts.template(task).containers
 
 
 def _faults(job: api.Job, flags: Values) -> Iterator[str]:
@@ -60,4 +77,4 @@ def _faults(job: api.Job, flags: Values) -> Iterator[str]:
         yield f"no task is {', '.join(ROLES[:-1])} or {ROLES[-1]}; say which is which, as --{ROLES[1]}=<task>"
 
 
-TENSORFLOW: Final = JobPlugin((*(Flag(role, role) for role in ROLES), Flag(_PORT, 2222)), _equip, faults=_faults)
+TENSORFLOW: Final = JobPlugin((*(Flag(role, role) for role in ROLES), Flag(_PORT, 2222)), _equip, _adds, faults=_faults)

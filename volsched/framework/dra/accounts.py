@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import of_results, of_spec
-from volsched.framework.dra.extended import from_devices
+from volsched.framework.dra.extended import from_devices, made_for
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.device import ClaimSpec
 from volsched.model.devices import Devices, unmade_uid
@@ -201,10 +201,10 @@ class DeviceAccounts(Observer):
     def _move_to_made(self, key: str) -> None:
         """Let a pod's claim for extended resources count under its own name, once it is made."""
         claim = self._cluster.devices.claims.get(key)
-        if claim is None or not claim.extended or unmade_uid(claim.owner) not in self._charges:
-            return
-        self._rise(claim.owner)
-        self._sit(self._cluster.tasks[claim.owner])
+        task = made_for(claim, self._cluster.tasks) if claim is not None and claim.extended else None
+        if task is not None and unmade_uid(task.uid) in self._charges:
+            self._rise(task.uid)
+            self._sit(task)
 
     def _is_known(self, key: str) -> bool:
         """Say whether there is anything that tells what a claim counts for."""
@@ -271,7 +271,7 @@ def claims_of(task: TaskInfo, devices: Devices) -> tuple[str, ...]:
     found = (use.claim or names.get(use.name) for use in task.resource_claims)
     keys = dict.fromkeys(f"{task.namespace}/{name}" for name in found if name)
     if from_devices(task.template, devices):
-        made = devices.extended_claim_of(task.uid)
+        made = devices.extended_claim_of(task.as_owner)
         keys[made.key if made is not None else unmade_uid(task.uid)] = None
     return tuple(keys)
 

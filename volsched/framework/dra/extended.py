@@ -12,7 +12,7 @@ counts the container's extended resources (upstream: all that it requests), as n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -67,8 +67,14 @@ def unmade_claim(task: TaskInfo, pairs: Pairs) -> Unmade:
     requests.sort(key=lambda request: request.name)
     spec = claim_spec({"devices": {"requests": msgspec.to_builtins(requests)}})
     uid = unmade_uid(task.uid)
-    claim = Claim(uid, uid, "", spec, task.uid, False, None, (), extended=True)
+    claim = Claim(uid, uid, "", spec, task.as_owner, False, None, (), extended=True)
     return Unmade(claim, ExtendedClaim(claim_name(task.name, task.uid), tuple(requests), tuple(mappings)))
+
+
+def made_for(claim: Claim, tasks: Mapping[str, TaskInfo]) -> TaskInfo | None:
+    """Return the pod that a claim was made for, if it is that one by name and namespace, too."""
+    task = tasks.get(claim.owner.uid) if claim.owner is not None else None
+    return task if task is not None and task.as_owner == claim.owner else None
 
 
 def claim_name(pod: str, uid: str) -> str:

@@ -1,0 +1,142 @@
+"""The Lease is renewed whatever the program is busy with, and nothing is written by one that has lost it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from tests.cluster.conftest import MakeNodes
+from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
+from tests.cluster.controlling import LEASE as CONTROLLERS_LEASE
+from tests.cluster.scheduling import LEASE, QUICK_LEASE, Installed, SchedulerProcess, VolschedProcess, eventually
+from volsched.testing.controlplane.faults import FaultProxy, Latency
+from volsched.testing.controlplane.request_counts import WRITES
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
+
+BLOCKED_SECONDS = 14
+"""Longer than `QUICK_LEASE` lasts."""
+
+BUSY_WHEN_TOLD = f"""
+import signal, time
+def busy(*_):
+    end = time.monotonic() + {BLOCKED_SECONDS}
+    while time.monotonic() < end:
+        pass
+signal.signal(signal.SIGALRM, busy)
+"""
+
+SOON_STUCK = f"""{BUSY_WHEN_TOLD}
+from volsched.kube import pulse
+pulse.STUCK_SECONDS = 1.0
+"""
+
+
+def holder(installed: Installed, lease: str) -> tuple[str, int]:
+    spec = installed.api.get(lease)["spec"]
+    return spec["holderIdentity"], spec["leaseTransitions"]
+
+
+def block_the_loop(process: VolschedProcess) -> None:
+    process.process.send_signal(signal.SIGALRM)
+    eventually(lambda: any(each["seconds"] > 10 for each in process.said("the event loop stood still")))
+
+
+def stalls_of(process: VolschedProcess, seconds: str) -> float:
+    """How many stalls were longer than that; of one page, as the loop is looked at all the time."""
+    name = "volsched_loop_stall_seconds"
+    page = dict(line.rsplit(" ", 1) for line in process.page("/metrics")[1].splitlines())
+    return float(page[f"{name}_count"]) - float(page[f'{name}_bucket{{le="{seconds}"}}'])
+
+
+def test_a_scheduler_whose_loop_is_busy_for_longer_than_the_lease_lasts_keeps_it(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_nodes(1, cpu="4")
+    monkeypatch.setattr(SchedulerProcess, "prelude", BUSY_WHEN_TOLD)
+    leader = installed.start("--plain-pods", "direct", *QUICK_LEASE).wait_leading()
+    follower = installed.start("--plain-pods", "direct", *QUICK_LEASE)
+    follower.wait_for("waiting for leadership")
+    before = holder(installed, LEASE)
+
+    block_the_loop(leader)
+
+    assert holder(installed, LEASE) == before
+    assert not follower.said("leading")
+    assert leader.metric("volsched_leader") == 1
+    assert stalls_of(leader, "10") == 1
+    installed.make_pods(namespace, [installed.pod("after", cpu="1")])
+    installed.wait_bound(namespace, 1)
+    assert leader.terminate() == 0
+
+
+def test_controllers_whose_loop_is_busy_for_longer_than_the_lease_lasts_keep_it(
+    controlled: Controlled, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ControllersProcess, "prelude", BUSY_WHEN_TOLD)
+    leader = controlled.control(*QUICK_LEASE)
+    leader.wait_for(AT_WORK)
+    follower = controlled.control(*QUICK_LEASE)
+    follower.wait_for("waiting for leadership")
+    before = holder(controlled, CONTROLLERS_LEASE)
+
+    block_the_loop(leader)
+
+    assert holder(controlled, CONTROLLERS_LEASE) == before
+    assert not follower.said("leading")
+    controlled.make_pods(namespace, [controlled.pod("plain", cpu="1")])
+    controlled.wait_groups(namespace, 1)
+    assert leader.terminate() == 0
+
+
+def test_a_program_that_is_stuck_does_not_keep_the_lease(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SchedulerProcess, "prelude", SOON_STUCK)
+    leader = installed.start("--plain-pods", "direct", *QUICK_LEASE).wait_leading()
+    before = holder(installed, LEASE)
+    leader.process.send_signal(signal.SIGALRM)
+    monkeypatch.setattr(SchedulerProcess, "prelude", "")
+
+    installed.start("--plain-pods", "direct", *QUICK_LEASE).wait_leading()
+
+    assert holder(installed, LEASE)[1] == before[1] + 1
+    assert leader.wait() == 1
+    assert leader.said("lost the lease: the event loop has stood still")
+
+
+def test_a_leader_that_was_stopped_for_long_writes_nothing_when_it_goes_on(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    """When it is stopped most of its bindings have passed the fence, and wait for the limit of requests."""
+    make_nodes(10, cpu="32")
+    slowly = ("--kube-api-qps", "10", "--kube-api-burst", "1")
+    first = installed.start("--plain-pods", "direct", *QUICK_LEASE, *slowly, proxy=fault_proxy).wait_leading()
+    second = installed.start("--plain-pods", "direct", *QUICK_LEASE)
+    second.wait_for("waiting for leadership")
+    rule = fault_proxy.inject(Latency(0.3), method="POST", path="/binding$")
+    installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(100)])
+    eventually(lambda: fault_proxy.counts.count("create", "/pods/*/binding", status=201) > 5)
+
+    first.process.send_signal(signal.SIGSTOP)
+    second.wait_for("leading")
+    installed.wait_bound(namespace, 100)
+    rule.remove()
+    time.sleep(1.0)  # what the proxy held back is through
+    written = writes_of(fault_proxy)
+    first.process.send_signal(signal.SIGCONT)
+
+    assert first.wait() == 1
+    assert first.said("lost the lease")
+    time.sleep(1.0)  # what it may have sent is counted
+    assert writes_of(fault_proxy) == written
+
+
+def writes_of(proxy: FaultProxy) -> Counter[str]:
+    """Everything that was sent to be written, refused or not."""
+    found: Counter[str] = Counter()
+    for key, number in proxy.counts.all().items():
+        if key.verb in WRITES:
+            found[f"{key.verb} {key.shape}"] += number
+    return found

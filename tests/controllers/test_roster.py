@@ -1,0 +1,79 @@
+"""The pods of a Job, counted change by change: the same as counted from scratch."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.controllers.cases import a_member
+from volsched.controllers.lifecycle import Member
+from volsched.controllers.roster import Roster, standing_of
+
+MEMBERS = st.builds(
+    lambda task, number, phase, odd, uid, **fields: a_member(
+        task, number, phase, **fields, **({"name": "odd"} if odd else {}), uid=f"{task}-{number}-{uid}"
+    ),
+    st.sampled_from(["a", "b"]),
+    st.integers(0, 3),
+    st.sampled_from(["Pending", "Running", "Succeeded", "Failed", ""]),
+    st.booleans(),
+    st.integers(0, 1),
+    terminating=st.booleans(),
+    killed=st.booleans(),
+    exit_code=st.sampled_from([0, 1]),
+    version=st.integers(0, 1),
+)
+CHANGES = st.lists(st.tuples(st.sampled_from(["put", "put", "drop", "kill", "asked"]), MEMBERS), max_size=25)
+
+
+@given(CHANGES)
+def test_a_roster_equals_what_is_counted_from_scratch(changes: list[tuple[str, Member]]) -> None:
+    roster, there = Roster("train"), dict[str, Member]()
+    for what, pod in changes:
+        if what == "put":
+            there = {uid: known for uid, known in there.items() if known.name != pod.name} | {pod.uid: pod}
+            roster.put(pod)
+        elif what == "drop":
+            assert roster.drop(pod.uid) == there.pop(pod.uid, None)
+        elif what == "kill":
+            if pod.uid in there:
+                there[pod.uid] = there[pod.uid]._replace(killed=True)
+            roster.kill(pod.uid)
+        else:
+            roster.asked(pod.uid)
+
+    assert {pod.uid: pod for pod in roster} == there
+    assert roster.tally() == Roster.of("train", there.values()).tally()
+    by_standing = Counter(standing_of(pod) for pod in there.values())
+    assert {standing: len(pods) for standing, pods in roster.standings().items()} == by_standing
+    named = {pod.name: pod for task in roster.tasks() for pod in roster.numbers(task).values()} | {**roster.strays()}
+    assert named == {pod.name: pod for pod in there.values()}
+    assert {pod.uid for pod in roster.staying(finished=True)} == {p.uid for p in there.values() if not p.is_leaving}
+    waiting = {p.uid for p in there.values() if not p.is_leaving and not p.is_finished}
+    assert {pod.uid for pod in roster.staying(finished=False)} == waiting
+    assert all(pod.killed and not pod.terminating for pod in roster.owed())
+
+
+def test_a_deletion_is_owed_until_the_api_server_was_asked_or_shows_it() -> None:
+    roster = Roster.of("train", [a_member("w", 0), a_member("w", 1)])
+
+    roster.kill("w-0")
+    roster.kill("w-1")
+    assert [pod.name for pod in roster.owed()] == ["train-w-0", "train-w-1"]
+
+    roster.asked("w-0")
+    roster.put(a_member("w", 1, terminating=True, killed=True))
+    assert list(roster.owed()) == []
+
+
+def test_nothing_is_left_of_pods_that_are_gone() -> None:
+    roster = Roster.of("train", [a_member("w", 0), a_member("w", 1, name="odd"), a_member("v", 0, terminating=True)])
+
+    for pod in list(roster):
+        roster.kill(pod.uid)
+        roster.drop(pod.uid)
+
+    empty = Roster("train")
+    assert vars(roster) == vars(empty)

@@ -1,0 +1,32 @@
+"""docs/architecture.md lists every table that is kept, and how it ends."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tests.docs.pages import DOCS, codes, prose, rows
+from volsched.cache.mirror import Mirror
+from volsched.gauges import tables_of
+from volsched.kube.client import Api
+from volsched.kube.executor import ClusterExecutor
+from volsched.kube.fence import Fence
+from volsched.kube.inbox import Inbox
+from volsched.kube.views import Views
+from volsched.operator.engine import Engine
+from volsched.operator.options import Options
+from volsched.operator.writer import Writer
+
+NOBODY = cast("Api", None)
+
+
+async def test_every_table_is_listed_with_how_it_ends() -> None:
+    executor = ClusterExecutor(NOBODY, Fence(), Views(), lambda _: None)
+    engine = Engine(Options(), Writer(NOBODY, Fence()), lambda _: None)
+    parts = [part.tables() for part in (executor, Views(), Inbox(), Mirror(), engine)]
+    known = {name for part in (*parts, tables_of([], list)) for name in part}
+
+    lines = [line for _, line in prose(DOCS / "architecture.md")]
+    section = lines[lines.index("### What is kept") + 1 :]
+    section = section[: next(number for number, line in enumerate(section) if line.startswith("#"))]
+
+    assert sorted(name for names, *_ in rows(section) for name in codes(names)) == sorted(known)

@@ -1,0 +1,48 @@
+"""Errors of plugins are counted, logged once each, and told where a plugin fails in every session."""
+
+from __future__ import annotations
+
+from structlog.testing import capture_logs
+
+from volsched.plugin_errors import PluginErrors
+from volsched.ports import CycleReport
+
+
+def report(*plugins: str) -> CycleReport:
+    """A session in which these plugins failed."""
+    return CycleReport(
+        plugins={"gang": 0.1, "mine": 0.1}, faults=[(name, ZeroDivisionError("in it")) for name in plugins]
+    )
+
+
+def test_a_plugin_that_fails_in_every_session_is_told_once_until_it_has_done_without() -> None:
+    told: list[str] = []
+    errors = PluginErrors(told.append)
+    for plugins in (["mine"], ["mine"], [], ["mine"], ["mine", "mine"]):
+        errors.cycle(report(*plugins))
+    assert told == []
+
+    for _ in range(5):
+        errors.cycle(report("mine"))
+    assert told == ['plugin "mine" failed in 3 sessions in a row, last with ZeroDivisionError: in it']
+
+    errors.cycle(report())
+    for _ in range(3):
+        errors.cycle(report("mine"))
+    assert len(told) == 2
+
+
+def test_errors_are_counted_by_plugin_and_those_of_our_own_beside() -> None:
+    errors = PluginErrors(print)
+    errors.cycle(report("mine", "mine", ""))
+
+    assert errors.numbers() == {("gang",): 0, ("mine",): 2, ("volsched",): 1}
+
+
+def test_the_log_has_each_error_once() -> None:
+    errors = PluginErrors(print)
+    with capture_logs() as logs:
+        for _ in range(3):
+            errors.cycle(report("mine"))
+
+    assert [line["plugin"] for line in logs] == ["mine"]

@@ -1,0 +1,64 @@
+"""What a Command of Volcano's command line may ask for, and of what.
+
+A Command does not say who made it, so it is worth what the right to make Commands in its namespace is worth: it is
+about Jobs of that namespace, and about Queues, which belong to no namespace, only where an administrator says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from volsched.controllers.job_controller import COMMANDS
+from volsched.controllers.objects import Command
+from volsched.controllers.queues import STATE_AFTER
+from volsched.controllers.store import Store
+from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
+from volsched.model import api
+from volsched.model.errors import shortened
+from volsched.model.owners import group_of
+from volsched.model.plan import Tell
+
+_ACTIONS: Final[Mapping[Kind, Collection[str]]] = {JOB: COMMANDS, QUEUE: STATE_AFTER}
+
+
+def why_not(command: Command, store: Store, namespaces: Collection[str]) -> str:
+    """Say why a Command is not carried out; empty when it is. `namespaces` are those whose Commands are for Queues."""
+    target, namespace = command.target, command.metadata.namespace
+    kind = next((kind for kind in _ACTIONS if kind.name == target.kind), None)
+    group = group_of(target.api_version)
+    if kind is None or group not in ("", group_of(kind.group_version)):
+        said = shortened(f"{target.kind} of {target.api_version}" if target.api_version else target.kind)
+        return f"target: {said!r} is neither a Job of {group_of(JOB.group_version)} nor a Queue"
+    if command.action not in _ACTIONS[kind]:
+        known = ", ".join(_ACTIONS[kind])
+        return f"action: {shortened(command.action)!r} means nothing to a {kind.name}; there are {known}"
+    if kind is QUEUE and namespace not in namespaces:
+        return (
+            f"Commands to Queues are taken from {_listed(namespaces)} only; write spec.state of the Queue, or start "
+            f"volsched with --queue-command-namespace={namespace}"
+        )
+    found = _found(store, kind, namespace, target.name)
+    if found is None or target.uid not in ("", found.metadata.uid):
+        where = f" in namespace {namespace}" if kind is JOB else ""
+        what = f"{kind.name} {shortened(target.name)!r}" + (f" of uid {shortened(target.uid)}" if target.uid else "")
+        return f"target: there is no {what}{where}"
+    return ""
+
+
+def refused(command: Command, why: str) -> Tell:
+    """Return the Event that says why a Command was not carried out."""
+    meta, kind, version = command.metadata, COMMAND.name, COMMAND.group_version
+    message = f"{why}; it was deleted and not carried out"
+    return Tell(kind, version, meta.namespace, meta.name, meta.uid, "Warning", "CommandRefused", message, "Reconciling")
+
+
+def _found(store: Store, kind: Kind, namespace: str, name: str) -> api.ApiObject | None:
+    if kind is QUEUE:
+        return store.queues.get(name)
+    view = store.jobs.get(f"{namespace}/{name}")
+    return view.job if view is not None else None
+
+
+def _listed(namespaces: Collection[str]) -> str:
+    return f"the namespace{'' if len(namespaces) == 1 else 's'} {', '.join(sorted(namespaces))}"

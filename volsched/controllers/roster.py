@@ -1,0 +1,225 @@
+"""The pods of one Volcano Job, counted as they change.
+
+A Job may have more pods than can be gone through whenever one of them changes. So they are kept by task and number, and
+by what a policy could be about, and a look at the Job asks for numbers of these, and for no more pods than it acts on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeVar
+
+from volsched.cache.reading import ROLE, seconds
+from volsched.controllers import jobs
+from volsched.controllers.lifecycle import FIELDS, Member, Tally
+from volsched.model import api
+
+Key = TypeVar("Key")
+Inner = TypeVar("Inner")
+
+PENDING: Final = "PodPending"
+RUNNING: Final = "PodRunning"
+FAILED: Final = "PodFailed"
+EVICTED: Final = "PodEvicted"
+SUCCEEDED: Final = "Succeeded"
+OTHER: Final = ""
+"""How a pod stands: the event of a policy that it may be about, or that it has succeeded, or that nothing is to it."""
+
+
+class Standing(NamedTuple):
+    """What pods have in common of which a policy says the same."""
+
+    version: int
+    task: str
+    event: str
+    exit_code: int
+
+
+def standing_of(pod: Member) -> Standing:
+    """Return how a pod stands."""
+    event = _event_of(pod)
+    return Standing(pod.version, pod.task, event, pod.exit_code if event == FAILED else 0)
+
+
+def _event_of(pod: Member) -> str:
+    if pod.killed or (pod.is_finished and pod.terminating):
+        return OTHER
+    if pod.phase == "Succeeded":
+        return SUCCEEDED
+    if pod.phase == "Failed":
+        return FAILED
+    if pod.terminating:
+        return EVICTED
+    return RUNNING if pod.phase == "Running" else PENDING
+
+
+def member_of(pod: api.Pod, before: Member | None, now: float) -> Member:
+    """Return a pod of a Job as it stands; `before` is what was known of it, `now` is in seconds since the epoch."""
+    meta = pod.metadata
+    ended = [status.state.terminated for status in pod.status.container_statuses if status.state is not None]
+    return Member(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        task=meta.annotations.get(ROLE, ""),
+        number=_number(meta.annotations.get(jobs.TASK_INDEX, "")),
+        version=_number(meta.annotations.get(jobs.JOB_VERSION, "")),
+        phase=pod.status.phase,
+        terminating=meta.deletion_timestamp is not None,
+        killed=before is not None and before.killed,
+        exit_code=next((state.exit_code for state in ended if state is not None and state.exit_code), 0),
+        restarts=sum(status.restart_count for status in pod.status.container_statuses),
+        created=seconds(meta.creation_timestamp) or now,
+        since=before.since if before is not None and before.phase == pod.status.phase else now,
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+class Roster:
+    """The pods of the Job of this name."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._members: dict[str, Member] = {}
+        self._numbers: dict[str, dict[int, Member]] = {}
+        self._strays: dict[str, Member] = {}
+        self._standings: dict[Standing, dict[str, Member]] = {}
+        self._phases: dict[str, Counter[str]] = {}
+        self._terminating = 0
+        self._owed: dict[str, Member] = {}
+
+    @classmethod
+    def of(cls, job: str, pods: Iterable[Member]) -> Roster:
+        """Return pods as a roster, themselves where they are one."""
+        if isinstance(pods, Roster):
+            return pods
+        made = cls(job)
+        for pod in pods:
+            made.put(pod)
+        return made
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members.values())
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    # -- changes --------------------------------------------------------------------------------------------------
+
+    def put(self, pod: Member) -> None:
+        """Take in a pod as it is now."""
+        self.drop(pod.uid)
+        before = self._called(pod)
+        if before is not None:
+            self.drop(before.uid)  # whoever has its name now came after it
+        self._members[pod.uid] = pod
+        if self._is_in_order(pod):
+            self._numbers.setdefault(pod.task, {})[pod.number] = pod
+        else:
+            self._strays[pod.name] = pod
+        self._standings.setdefault(standing_of(pod), {})[pod.uid] = pod
+        if pod.killed and not pod.terminating:
+            self._owed[pod.uid] = pod
+        self._count(pod, 1)
+
+    def drop(self, uid: str) -> Member | None:
+        """Forget a pod, and return what was known of it."""
+        pod = self._members.pop(uid, None)
+        if pod is None:
+            return None
+        if self._is_in_order(pod):
+            _discard(self._numbers, pod.task, pod.number)
+        else:
+            del self._strays[pod.name]
+        _discard(self._standings, standing_of(pod), uid)
+        self._owed.pop(uid, None)
+        self._count(pod, -1)
+        return pod
+
+    def kill(self, uid: str) -> None:
+        """Take note that a pod is to go because a controller wants it to; its deletion is owed until it is `asked`."""
+        pod = self._members.get(uid)
+        if pod is not None and not pod.killed:
+            self.put(pod._replace(killed=True))
+
+    def asked(self, uid: str) -> None:
+        """Take note that the API server was asked to delete a pod."""
+        self._owed.pop(uid, None)
+
+    def _count(self, pod: Member, by: int) -> None:
+        if pod.terminating:
+            self._terminating += by
+            return
+        counts = self._phases.setdefault(pod.task, Counter())
+        counts[pod.phase or "Unknown"] += by
+        if not counts[pod.phase or "Unknown"]:
+            del counts[pod.phase or "Unknown"]
+        if not counts:
+            del self._phases[pod.task]
+
+    def _called(self, pod: Member) -> Member | None:
+        numbered = self._numbers.get(pod.task, {}).get(pod.number)
+        known = numbered if self._is_in_order(pod) else self._strays.get(pod.name)
+        return known if known is not None and known.name == pod.name else None
+
+    def _is_in_order(self, pod: Member) -> bool:
+        """Whether a pod has the name that one of its task and number has to have."""
+        return pod.name == f"{self._job}-{pod.task}-{pod.number}"
+
+    # -- questions ------------------------------------------------------------------------------------------------
+
+    def get(self, uid: str) -> Member | None:
+        """Return a pod."""
+        return self._members.get(uid)
+
+    def numbers(self, task: str) -> Mapping[int, Member]:
+        """Return the pods of a task that have the name which they should have, by their number."""
+        return self._numbers.get(task, _NOBODY)
+
+    def tasks(self) -> Iterable[str]:
+        """Return the tasks that have such pods, wanted or not."""
+        return self._numbers
+
+    def strays(self) -> Mapping[str, Member]:
+        """Return the pods that no task can want, by name."""
+        return self._strays
+
+    def owed(self) -> Iterable[Member]:
+        """Return the pods that are to be deleted, and of which that has not been asked yet."""
+        return self._owed.values()
+
+    def staying(self, *, finished: bool) -> Iterator[Member]:
+        """Yield the pods that are not about to go, those that have ended only if they are asked for."""
+        events = {PENDING, RUNNING, *((SUCCEEDED, FAILED) if finished else ())}
+        for standing, pods in self._standings.items():
+            if standing.event in events:
+                yield from pods.values()
+
+    def standings(self) -> Mapping[Standing, Mapping[str, Member]]:
+        """Return the pods by how they stand."""
+        return self._standings
+
+    def tally(self) -> Tally:
+        """Return how many pods stand how."""
+        counts: Counter[str] = Counter(terminating=self._terminating)
+        for phases in self._phases.values():
+            for phase, number in phases.items():
+                counts[FIELDS.get(phase, "unknown")] += number
+        shown = tuple((task, tuple(sorted(phases.items()))) for task, phases in sorted(self._phases.items()))
+        return Tally(**counts, by_task=shown)
+
+
+_NOBODY: Final[Mapping[int, Member]] = MappingProxyType({})
+
+
+def _discard(table: dict[Key, dict[Inner, Member]], key: Key, inner: Inner) -> None:
+    """Take an entry out of a table of tables, and the inner one with its last entry."""
+    found = table[key]
+    del found[inner]
+    if not found:
+        del table[key]

@@ -1,0 +1,84 @@
+"""Credential plugins of kubeconfigs (`user.exec`), run so that one that hangs holds nobody up.
+
+kubernetes-asyncio waits for a plugin for ever, lets it ask at our standard input, and leaves it running when the one
+who waited is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from typing import Any, Final
+
+from kubernetes_asyncio.config import kube_config
+from kubernetes_asyncio.config.config_exception import ConfigException
+from kubernetes_asyncio.config.exec_provider import ExecProvider
+
+from volsched.model.errors import shortened
+
+PLUGIN_SECONDS: Final = 20.0
+"""How long a plugin may take; it may have to ask a network, and no person."""
+
+LAST_SECONDS: Final = 1.0
+"""How long a plugin that was killed may take to be gone."""
+
+
+class Plugin(ExecProvider):
+    """One plugin as the kubeconfig names it; raises ConfigException, which never holds what it printed."""
+
+    async def run(self, previous_response: str | None = None) -> Any:
+        """Run it and return the status that it prints; it is killed when it takes too long."""
+        spec: dict[str, Any] = {"interactive": False}
+        if previous_response:
+            spec["response"] = previous_response
+        info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
+        code, printed, said = await self._output(json.dumps(info))
+        if code != 0:
+            raise ConfigException(f"exec: {self.args[0]} ended with status {code}: {shortened(said.strip(), 500)}")
+        return self._status(printed)
+
+    async def _output(self, info: str) -> tuple[int | None, bytes, str]:
+        process = await asyncio.create_subprocess_exec(
+            *self.args,
+            env={**self.env, "KUBERNETES_EXEC_INFO": info},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(PLUGIN_SECONDS):
+                printed, said = await process.communicate()
+        except TimeoutError as error:
+            raise ConfigException(f"exec: {self.args[0]} has not answered for {PLUGIN_SECONDS:g}s") from error
+        finally:
+            if process.returncode is None:
+                await _kill(process)
+        return process.returncode, printed, said.decode(errors="replace")
+
+    def _status(self, printed: bytes) -> Any:
+        try:
+            credential = json.loads(printed)
+            version, status = credential["apiVersion"], credential["status"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ConfigException(f"exec: {self.args[0]} printed no ExecCredential with a status") from None
+        if version != self.api_version:
+            raise ConfigException(f"exec: {self.args[0]} speaks {version}, and {self.api_version} was asked for")
+        return status
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """End a plugin with all that it has started, which may hold its pipes, and see to the end of those."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LAST_SECONDS):
+            await process.communicate()
+
+
+def use() -> None:
+    """Have kubernetes-asyncio run plugins in this way."""
+    kube_config.ExecProvider = Plugin  # type: ignore[attr-defined]
