@@ -153,6 +153,7 @@ class Mirror:
             "mirror.nodes": lambda: len(cluster.nodes),
             "mirror.queues": lambda: len(cluster.queues),
             "mirror.namespaces": lambda: len(cluster.namespaces),
+            "mirror.permissions": lambda: cluster.permissions.minded,
             "mirror.columns": lambda: len(cluster.columns),
             "mirror.templates": lambda: len(self.templates),
             "mirror.remembered": lambda: self.templates.remembered,

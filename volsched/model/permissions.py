@@ -37,7 +37,10 @@ def _why(rule: AllowedNamespaces) -> tuple[str, str]:
 
 
 class Permissions:
-    """Follows a cluster's queues and namespaces, which it reads. ``judged`` counts how often a job was looked at."""
+    """Follows a cluster's queues and namespaces, which it reads.
+
+    ``minded`` says how many jobs are remembered, as their answer may change; ``judged`` how often one was looked at.
+    """
 
     def __init__(self, queues: Mapping[str, QueueInfo], namespaces: Mapping[str, Labels]) -> None:
         self._queues = queues
@@ -45,6 +48,7 @@ class Permissions:
         self._rules: dict[str, AllowedNamespaces] = {}
         self._children: dict[str, dict[str, None]] = {}
         self._minded: dict[str, dict[str, JobInfo]] = {}
+        self.minded = 0
         self.judged = 0
 
     # -- queues -------------------------------------------------------------------------------------------------------
@@ -89,21 +93,23 @@ class Permissions:
 
     def judge(self, job: JobInfo) -> str:
         """Say why a job may not use its queue, empty when it may, and remember it if anybody minds who does."""
-        if not self._rules:
+        if not self._rules and not self.minded:
             return ""
         self.judged += 1
         rules = dict(self._rules_for(job.queue))
+        self.forget(job)
         if rules:
             self._minded.setdefault(job.namespace, {})[job.key] = job
-        else:
-            self.forget(job)
+            self.minded += 1
         return refusal_of(job.namespace, self._namespaces.get(job.namespace), job.queue, rules)
 
     def forget(self, job: JobInfo) -> None:
         """Mind a job no longer."""
-        minded = self._minded.get(job.namespace)
-        if minded is not None and minded.pop(job.key, None) is not None and not minded:
-            del self._minded[job.namespace]
+        minded = self._minded.get(job.namespace, {})
+        if minded.pop(job.key, None) is not None:
+            self.minded -= 1
+            if not minded:
+                del self._minded[job.namespace]
 
     def minded_in(self, namespace: str) -> list[JobInfo]:
         """Return the jobs of a namespace whose answer depends on it."""
