@@ -61,5 +61,6 @@ def _unadmitted(session: Session) -> list[JobInfo]:
         if job.parked_at != cluster.relief
         and job.has_group
         and job.queue in cluster.queues
+        and not job.barred
         and not session.bounds.leaves_alone(job, session.now)
     ]

@@ -30,10 +30,10 @@ class Turns:
 
 
 def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo] = ()) -> Iterator[JobInfo]:
-    """Those of the jobs (and of others) that are admitted, complete and in a queue."""
+    """Those of the jobs (and of others) that are admitted, complete and in a queue that they may use."""
     cluster = session.cluster
     for job in dict.fromkeys((*jobs, *also)):
-        if job.queue not in cluster.queues or not (job.has_group or job.implicit):
+        if job.barred or job.queue not in cluster.queues or not (job.has_group or job.implicit):
             continue
         if job.phase in ("", PENDING) and not job.implicit:
             continue

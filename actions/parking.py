@@ -99,7 +99,8 @@ class Parking:
             else:
                 del self._lots[key]
                 _dissolve(lot)
-        return [job for job in cluster.waiting.values() if job.parked_at != relief and job.parked_with is None]
+        unparked = (job for job in cluster.waiting.values() if job.parked_at != relief and job.parked_with is None)
+        return [job for job in unparked if not job.barred]
 
 
 _NOBODY = JobInfo("", "")

@@ -17,6 +17,7 @@ from volsched.framework.boundary import Bounds, SessionOverError, culprit, modul
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import Engine, FastEngine
 from volsched.framework.holdings import Holdings
+from volsched.framework.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
 from volsched.model import api, dra
@@ -158,6 +159,7 @@ class Scheduler:
             with self._bounded(session):
                 self._act(session, durations)
         self._explain_orphans(session)
+        self._explain_barred(session)
         with self._bounded(session):
             self._plugins_due = session.wake_at()
         with self._bounded(session):
@@ -273,6 +275,15 @@ class Scheduler:
                 session.refuse_job(job, None)
         self._orphans = orphans
 
+    def _explain_barred(self, session: Session) -> None:
+        """Say of jobs that want something of a queue which they may not use that this is so."""
+        for job in list(session.cluster.touched.values()):
+            verdict = not_allowed(job) if job.refusal is None or job.refusal.step not in _ORPHAN_STEPS else None
+            if verdict is not None and wants_its_queue(job):
+                session.refuse_job(job, verdict)
+            elif job.refusal is not None and job.refusal.reason == QUEUE_NOT_ALLOWED:
+                session.refuse_job(job, None)
+
     def _aftermath(self, session: Session) -> list[Step]:
         """Statuses, conditions and Events for what changed."""
         cluster = session.cluster
@@ -329,5 +340,5 @@ def _tell_problem(problem: Problem) -> Tell:
         problem.uid,
         "Warning",
         "InvalidField",
-        f"{problem.field}: {problem.message}; it counts as 0",
+        f"{problem.field}: {problem.message}; {problem.outcome}",
     )

@@ -212,7 +212,7 @@ class Demands:
             reserved,
             max(0, held.cpu - minimum.cpu),
             max(0, held.memory - minimum.memory),
-            waiting.wishes,
+            {} if job.barred else waiting.wishes,
             Promised(held.cpu + reserved.cpu, held.memory + reserved.memory, cards),
         )
 
@@ -332,7 +332,9 @@ def _without(wanted: Wanted, kinds: tuple[Kind, ...]) -> Wanted:
 
 
 def _is_admitted(job: JobInfo) -> bool:
-    """Whether a job's minimum is reserved: it was let in, or runs with its minimum of pods."""
+    """Whether a job's minimum is reserved: it was let in, or runs with its minimum of pods, and may use its queue."""
+    if job.barred:
+        return False
     if job.phase == INQUEUE:
         return True
     return job.phase == RUNNING and _allocated(job) >= job.min_available

@@ -17,6 +17,7 @@ from tests.plugins.capacity_card.test_usage import CARDS, asking, member, seen, 
 from tests.plugins.capacity_card.test_validation import TEXTS
 from tests.simulation.clusters import Manifest, group, workload
 from volsched.cli import queue_view
+from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
 
 WORLD = (
     card_node("a1", "A"),
@@ -211,6 +212,47 @@ def test_help_teaches(verb: str) -> None:
     assert "Examples:" in said
     assert "Exit status:" in said
     assert "\x08" not in said
+
+
+# --- who may use a queue ---------------------------------------------------------------------------------------------
+
+
+def permitting(name: str, rule: str, **spec: Any) -> Manifest:
+    found = team(name, **spec)
+    found["metadata"]["annotations"] = {ALLOWED_NAMESPACES: rule}
+    return found
+
+
+def used_by(*world: Manifest, of: str = "q") -> str:
+    """What the page of a queue says of that, in one line."""
+    page = queue("describe", of, world=world).stdout
+    return " ".join(page.partition("Used by: ")[2].partition("\n\n")[0].split())
+
+
+def test_describe_says_who_may_use_a_queue_either_way() -> None:
+    assert used_by(team("q")) == "every namespace (no annotation volsched.io/allowed-namespaces)"
+    assert used_by(permitting("q", "vision,lab")) == "namespaces lab, vision"
+    assert used_by(permitting("q", "team=ml")) == "namespaces with labels team=ml"
+    assert used_by(permitting("q", "*")) == (
+        "nobody, as volsched.io/allowed-namespaces cannot be read: '*' is no name of a namespace"
+    )
+    leaf, above = permitting("q", "lab", parent="all"), permitting("all", "team=ml", parent="root")
+    assert used_by(leaf, above) == 'namespace lab and, by queue "all" above it: namespaces with labels team=ml'
+
+
+def test_programs_are_told_who_may_use_a_queue_either_way() -> None:
+    leaf, above = permitting("q", "vision, lab", parent="all"), permitting("all", "team=ml", parent="root")
+    found = shown("describe", "q", "all", "free", world=(leaf, above, permitting("odd", "*"), team("free")))["queues"]
+
+    of_all = {"queue": "all", "names": [], "selector": "team=ml", "problem": None}
+    assert found["free"]["allowedNamespaces"] is None
+    assert found["all"]["allowedNamespaces"] == [of_all]
+    assert found["q"]["allowedNamespaces"] == [
+        {"queue": "q", "names": ["lab", "vision"], "selector": None, "problem": None},
+        of_all,
+    ]
+    [odd] = shown("describe", "odd", world=(permitting("odd", "*"),))["queues"]["odd"]["allowedNamespaces"]
+    assert odd == {"queue": "odd", "names": [], "selector": None, "problem": "'*' is no name of a namespace"}
 
 
 # --- any input ------------------------------------------------------------------------------------------------------

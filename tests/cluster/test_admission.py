@@ -25,6 +25,7 @@ from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, PATIENCE, SYSTEM, Json, eventually, wait_allowed
 from tests.validation.test_fields import SEED
+from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.testing.controlplane import ControlPlane, a_pod
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
@@ -494,6 +495,34 @@ def test_without_the_webhooks_there_is_nothing_to_certify(admitting: Admitting) 
     assert done.returncode == 1
     assert "there is no ValidatingWebhookConfiguration volsched-webhooks; apply manifests/components" in done.stderr
     assert admitting.controlled.api.find(SECRET) is None
+
+
+def test_whoever_may_not_use_a_queue_is_told_at_once(asked: Admitting, namespace: str) -> None:
+    queue = f"q-{namespace}"
+    api, name = asked.controlled.api, asked.controlled.name
+    permitting = a_queue(queue)
+    permitting["metadata"]["annotations"] = {ALLOWED_NAMESPACES: "team=ml"}
+    pod = a_pod("naming", scheduler=name, annotations={"scheduling.volcano.sh/queue-name": queue})
+    pod["metadata"]["namespace"] = namespace
+    tasks = [{"name": "a", "replicas": 1, "template": {"spec": pod["spec"]}}]
+    meta = {"name": "train", "namespace": namespace}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta}
+    job["spec"] = {"schedulerName": name, "queue": queue, "tasks": tasks}
+    words = f'namespace "{namespace}" may not use queue "{queue}": its annotation volsched.io/allowed-namespaces lets'
+    work = (a_group(namespace, queue=queue), job, pod)
+
+    api.create(f"{GROUPS}/queues", permitting)
+    try:
+        for found in work:
+            eventually(lambda found=found: words in asked.apply(found).text)  # it hears of the queue a moment later
+        broken = {**permitting, "metadata": {**permitting["metadata"], "name": "broken"}}
+        broken["metadata"]["annotations"] = {ALLOWED_NAMESPACES: "*"}
+        assert "'*' is no name of a namespace; nobody new may use the queue" in asked.apply(broken).text
+        api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"team": "ml"}}})
+        for found in work:
+            eventually(lambda found=found: not asked.apply(found).is_refusal)
+    finally:
+        api.delete(f"{GROUPS}/queues/{queue}")
 
 
 def test_without_its_rights_admission_does_not_hold_up_the_controllers(admitting: Admitting) -> None:

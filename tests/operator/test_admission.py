@@ -31,6 +31,10 @@ def a_node(name: str, *, cards: int = 8, heartbeat: str = "") -> api.Node:
     return api.decode_as(api.Node, raw)
 
 
+def a_namespace(name: str, version: str = "", **labels: str) -> api.Namespace:
+    return api.decode_as(api.Namespace, {"metadata": {"name": name, "labels": labels, "resourceVersion": version}})
+
+
 def a_queue(name: str, running: int = 0, **spec: Any) -> api.Queue:
     return api.decode_as(api.Queue, {"metadata": {"name": name}, "spec": spec, "status": {"running": running}})
 
@@ -74,6 +78,16 @@ def test_what_rules_read_is_seen_when_it_changes() -> None:
     queues["q"] = a_queue("q")
     neighbours.queue_changed("q")
     assert seen() == (["q"], ["n"])
+    neighbours.observe([Put(a_namespace("n", team="ml"))])
+    assert neighbours.beside().namespaces["n"].metadata.labels == {"team": "ml"}
+    neighbours.observe([Put(a_namespace("n", team="vision"))])
+    assert neighbours.beside().namespaces["n"].metadata.labels == {"team": "vision"}
+    rebuilt = neighbours.rebuilt
+    neighbours.observe([Put(a_namespace("n", "7", team="vision"))])
+    assert neighbours.beside().of(api.Node)
+    assert neighbours.rebuilt == rebuilt
+    neighbours.observe([Gone("Namespace", "", "n", "")])
+    assert (neighbours.beside().namespaces, len(neighbours.beside().of(api.Node))) == ({}, 1)
     neighbours.observe([Put(a_node("n", cards=4))])
     assert neighbours.beside().of(api.Node)[0].status.allocatable == {"nvidia.com/gpu": "4"}
     queues["q"] = a_queue("q", weight=3)

@@ -58,6 +58,10 @@ def node(name: str, cpu: Any = 8, memory: str = "32Gi", pods: int = 110, **more:
     }
 
 
+def namespace(name: str, **labels: str) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta(name, labels=labels)}
+
+
 def queue(name: str, **spec: Any) -> Manifest:
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": meta(name), "spec": spec}
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.validation.test_fields import SEED
 from volsched.framework.validation import Surroundings
 from volsched.model import api
+from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.validation.admission import (
     ALLOWED,
     CREATE,
@@ -345,3 +346,48 @@ def test_whatever_is_asked_there_is_an_answer(kind: str, new: Json, old: Json, o
     asked = Request(operation, {**an_object(kind), **new}, {**an_object(kind), **old})
 
     assert isinstance(judge(asked, EMPTY), Judgement)
+
+
+# --- who may use a queue --------------------------------------------------------------------------------------------
+
+
+def a_group(queue: str, **fields: Any) -> Json:
+    return an_object("PodGroup", spec={"minMember": 1, "queue": queue}, **fields)
+
+
+def permitting(name: str, rule: str) -> Json:
+    return a_queue(name, metadata={"annotations": {ALLOWED_NAMESPACES: rule}})
+
+
+def test_whoever_may_not_use_a_queue_is_told_at_once_in_the_words_of_the_scheduler() -> None:
+    world = a_world(permitting("vision", "other"), a_queue("free"))
+    words = (
+        'PodGroup/team/x: spec.queue: namespace "team" may not use queue "vision": its annotation '
+        "volsched.io/allowed-namespaces lets in namespace other only; name another queue, or have whoever runs the "
+        "cluster let the namespace in [QueueNotAllowed]"
+    )
+
+    assert create(a_group("vision"), world).errors == (words,)
+    assert create(a_group("free"), world).allowed
+    assert update(a_group("free"), a_group("vision"), world).errors == (words,), "it is put into the queue"
+    left = update(a_group("vision"), a_group("vision", metadata={"labels": {"a": "b"}}), world)
+    assert (left.errors, left.warnings) == ((), (words,)), "it was there before"
+
+
+def test_a_queue_whose_rule_cannot_be_read_is_refused_and_can_be_corrected() -> None:
+    broken = permitting("q", '["vision"')
+    [error] = create(broken).errors
+    assert error.startswith(
+        "Queue/q: metadata.annotations[volsched.io/allowed-namespaces]: is no JSON of a list of names"
+    )
+    assert not update(permitting("q", "vision"), broken).allowed
+    assert update(broken, permitting("q", "vision")) == ALLOWED
+    assert update(broken, {**broken, "spec": {"weight": 2}}).allowed
+
+
+@given(st.text(max_size=60))
+def test_no_rule_ends_a_review(rule: str) -> None:
+    world = a_world(permitting("vision", rule))
+    for said in (create(permitting("q", rule)), create(a_group("vision"), world)):
+        assert said.warnings == ()
+        assert {error.rpartition(" ")[2] for error in said.errors} <= {"[Invalid]", "[QueueNotAllowed]"}

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.clusters import Manifest, group, node, pod, queue, stock, volcano_job, workload
+from tests.simulation.clusters import Manifest, group, namespace, node, pod, queue, stock, volcano_job, workload
+from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
+from volsched.model.allowed_namespaces import FIELD as ALLOWED_FIELD
 from volsched.model.errors import ObjectError
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import completed, decode, subject_of, take_stock
@@ -80,6 +82,12 @@ ONE: list[tuple[Manifest, str, str, str]] = [
     (queue("q", parent="q"), "spec.parent", "Invalid", "'q' is the queue itself"),
     (queue("root", parent="q"), "spec.parent", "Forbidden", "the root has no parent"),
     (changed(TEAM, "status", to={"state": "Shut"}), "status.state", "NotSupported", "'Shut' is not one of Open"),
+    (
+        changed(TEAM, "metadata", "annotations", to={ALLOWED_NAMESPACES: "*"}),
+        ALLOWED_FIELD,
+        "Invalid",
+        "'*' is no name of a namespace; nobody new may use the queue",
+    ),
     # PodGroups
     (group("g", -1), "spec.minMember", "Invalid", "-1 must not be negative"),
     (group("g", minTaskMember={"ps": -1}), "spec.minTaskMember[ps]", "Invalid", "-1 must not be negative"),
@@ -230,6 +238,63 @@ def test_work_is_judged_beside_the_queues_that_are_given() -> None:
     assert together(TEAM, queue("part", parent="team"), group("g", q="team")) == [
         ("PodGroup/default/g", "spec.queue", "error")
     ]
+
+
+def permitting(name: str, rule: str, **spec: Any) -> Manifest:
+    return changed(queue(name, **spec), "metadata", "annotations", to={ALLOWED_NAMESPACES: rule})
+
+
+def naming(found: Manifest, *path: str) -> Manifest:
+    """The same, with pods that name the queue ``team`` for their PodGroup."""
+    return changed(found, *path, "annotations", to={"scheduling.volcano.sh/queue-name": "team"})
+
+
+WORKERS = workload("Deployment", "w", 1)
+POD_QUEUE = "metadata.annotations[scheduling.volcano.sh/queue-name]"
+
+
+@pytest.mark.parametrize(
+    ("work", "about", "field"),
+    [
+        (group("g", q="team"), "PodGroup/default/g", "spec.queue"),
+        (JOB, "Job/default/train", "spec.queue"),
+        (naming(pod("p"), "metadata"), "Pod/default/p", POD_QUEUE),
+        (naming(WORKERS, "spec", "template", "metadata"), "Deployment/default/w", f"spec.template.{POD_QUEUE}"),
+    ],
+)
+def test_work_is_judged_by_who_may_use_its_queue(work: Manifest, about: str, field: str) -> None:
+    own = namespace("default", stage="prod")
+    refused = [(about, field, "error")]
+    assert together(permitting("team", "vision"), work) == refused
+    assert together(permitting("team", "vision, default"), work) == []
+    assert together(permitting("team", "stage=test"), own, work) == refused
+    assert together(permitting("team", "stage=prod"), own, work) == []
+    assert together(permitting("team", "stage=test"), work) == [], "nobody knows the labels of the namespace"
+    assert together(permitting("team", "a,*"), work) == [("Queue/team", ALLOWED_FIELD, "error"), *refused]
+    assert together(queue("team", parent="all"), permitting("all", "vision", parent="root"), work) == refused
+    assert together(queue("team"), permitting("root", "vision"), work) == refused
+    [problem] = problems(permitting("team", "vision"), work)
+    assert (problem.code, problem.message) == (
+        "QueueNotAllowed",
+        'namespace "default" may not use queue "team": its annotation volsched.io/allowed-namespaces lets in namespace '
+        "vision only; name another queue, or have whoever runs the cluster let the namespace in",
+    )
+
+
+def test_a_job_that_names_no_queue_is_judged_by_the_one_of_its_namespace() -> None:
+    annotated = changed(
+        namespace("default"), "metadata", "annotations", to={"scheduling.volcano.sh/queue-name": "team"}
+    )
+    job = volcano_job("train", {"worker": 1})
+    assert together(permitting("team", "vision"), annotated, job) == [("Job/default/train", "spec.queue", "error")]
+    assert together(permitting("team", "vision"), namespace("default"), job) == []
+
+
+def test_pods_in_another_podgroup_or_job_are_not_judged_by_what_they_name() -> None:
+    grouped = naming(pod("p"), "metadata")
+    grouped["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
+    of_job = naming(volcano_job("train", {"worker": 1}), "spec", "tasks", 0, "template", "metadata")  # type: ignore[arg-type]
+    assert together(permitting("team", "vision"), grouped, of_job) == []
 
 
 def test_queues_are_judged_beside_each_other() -> None:

@@ -18,6 +18,7 @@ from volsched.cache import reading
 from volsched.cache.online import OnlineAccounts
 from volsched.cache.quarantine import Identity, Quarantine, SetAside, identity_of, stopped_by, unreadable
 from volsched.model import api
+from volsched.model.allowed_namespaces import FIELD as ALLOWED_FIELD
 from volsched.model.bounded import Bounded, Size
 from volsched.model.budget import Budget
 from volsched.model.changes import (
@@ -64,7 +65,7 @@ class MirrorSettings:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A field of an object that could not be read, and what was made of it."""
+    """A field of an object that could not be read; ``outcome`` says what that comes to."""
 
     kind: str
     namespace: str
@@ -72,6 +73,7 @@ class Problem:
     uid: str
     field: str
     message: str
+    outcome: str = "it counts as 0"
 
 
 @dataclass(slots=True)
@@ -151,6 +153,7 @@ class Mirror:
             "mirror.nodes": lambda: len(cluster.nodes),
             "mirror.queues": lambda: len(cluster.queues),
             "mirror.namespaces": lambda: len(cluster.namespaces),
+            "mirror.permissions": lambda: cluster.permissions.minded,
             "mirror.columns": lambda: len(cluster.columns),
             "mirror.templates": lambda: len(self.templates),
             "mirror.remembered": lambda: self.templates.remembered,
@@ -655,6 +658,8 @@ class Mirror:
         if created is None:
             created = known.created if known is not None and known.created else self._arrival.next() * 1e-6
         info.created = created
+        if info.allowed is not None and info.allowed.problem and (known is None or known.allowed != info.allowed):
+            self._reporter("Queue", found, "nobody new may use the queue")(ALLOWED_FIELD, info.allowed.problem)
         if known is None or known.said != info.said:
             self.cluster.put_queue(info)
 
@@ -665,14 +670,10 @@ class Mirror:
             self.cluster.remove_queue(gone.name)
 
     def _put_namespace(self, found: api.ApiObject) -> None:
-        if self.cluster.namespaces.get(found.metadata.name) != found.metadata.labels:
-            self.cluster.namespaces[found.metadata.name] = found.metadata.labels
-            self.cluster.namespaces_version += 1
-            self.cluster.relief += 1
+        self.cluster.put_namespace(found.metadata.name, found.metadata.labels)
 
     def _drop_namespace(self, gone: Gone) -> None:
-        if self.cluster.namespaces.pop(gone.name, None) is not None:
-            self.cluster.namespaces_version += 1
+        self.cluster.remove_namespace(gone.name)
 
     def _put_budget(self, found: api.ApiObject) -> None:
         assert isinstance(found, api.PodDisruptionBudget)
@@ -737,11 +738,11 @@ class Mirror:
 
     # -- problems -----------------------------------------------------------------------------------------------------
 
-    def _reporter(self, kind: str, found: api.ApiObject) -> reading.Report:
+    def _reporter(self, kind: str, found: api.ApiObject, outcome: str = "it counts as 0") -> reading.Report:
         meta = found.metadata
 
         def report(path: str, message: str) -> None:
-            self.problems[Problem(kind, meta.namespace, meta.name, meta.uid, path, message)] = None
+            self.problems[Problem(kind, meta.namespace, meta.name, meta.uid, path, message, outcome)] = None
 
         return report
 

@@ -14,6 +14,7 @@ from sys import intern
 from typing import Final
 
 from volsched.model import api, workload
+from volsched.model.allowed_namespaces import allowed_in
 from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
 from volsched.model.node import NodeFacts
@@ -200,6 +201,7 @@ def queue_info(queue: api.Queue, report: Report) -> QueueInfo:
     info.reclaimable = spec.reclaimable is not False
     info.state = queue.status.state
     info.annotations = queue.metadata.annotations
+    info.allowed = allowed_in(info.annotations)
     info.capability = amounts(spec.capability, "spec.capability", report)
     info.deserved = amounts(spec.deserved, "spec.deserved", report)
     info.guarantee = amounts(spec.guarantee.resource, "spec.guarantee.resource", report)

@@ -28,7 +28,7 @@ from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
 from volsched.simulation.world import World
 
-KINDS: Final = ("Node", "Queue", "PodGroup", "Pod")
+KINDS: Final = ("Node", "Namespace", "Queue", "PodGroup", "Pod")
 """What every account is made from."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any, Final
 
 from plugins.capacity_card.amounts import joined, whole
@@ -14,7 +15,9 @@ from volsched.cli.quota_view import by_name, sections
 from volsched.framework.usage import CardUse, Dimension, JobUse, QueueUse, Usage
 from volsched.framework.validation import Surroundings
 from volsched.model import api
+from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES, AllowedNamespaces
 from volsched.model.quantity import format_amount
+from volsched.model.queue import levels
 from volsched.model.resources import CPU, MEMORY
 from volsched.simulation.manifests import subject_of
 from volsched.simulation.table import section
@@ -59,17 +62,36 @@ def listed(seen: Look, about: About) -> Json:
 
 
 def described(seen: Look, about: About, problems: Mapping[str, Sequence[str]]) -> Json:
-    """Return some queues with their jobs and problems, and all cards and other quotas."""
+    """Return some queues with their jobs and problems, and all cards and other quotas.
+
+    ``allowedNamespaces`` is null where every namespace may use the queue, else what it and queues above it say of that.
+    """
     found, usage = listed(seen, about), seen.usage
     found["queues"] = {
         name: {
             **_queue(usage.queues[name]),
+            "allowedNamespaces": [_rule(level, rule) for level, rule in _rules(usage, name)] or None,
             "jobs": {job.name: _job(job, by_card=usage.by_card) for job in usage.queues[name].jobs},
             "problems": list(problems[name]),
         }
         for name in problems
     }
     return found
+
+
+def _rules(usage: Usage, name: str) -> Iterator[tuple[str, AllowedNamespaces]]:
+    """Yield whom a queue and those above it let in, where they say so."""
+    queues = {name: use.queue for name, use in usage.queues.items()}
+    for level in levels(queues, name):
+        rule = queues[level].allowed if level in queues else None
+        if rule is not None:
+            yield level, rule
+
+
+def _rule(queue: str, rule: AllowedNamespaces) -> Json:
+    """Return whom a queue lets in: the names, or the selector; nobody where the annotation has a problem."""
+    selector = None if rule.selector.matches_nothing else str(rule.selector)
+    return {"queue": queue, "names": sorted(rule.names), "selector": selector, "problem": rule.problem or None}
 
 
 def _card(use: CardUse) -> Json:
@@ -145,6 +167,7 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
     head = [f"Name:    {name}", f"State:   {use.queue.state or 'Open'}", f"Parent:  {use.queue.parent or _NONE}"]
     parts = [
         *head,
+        *_whom_it_lets_in(seen.usage, name, width),
         *section("Quota", _quota_rows(seen, use), width),
         *sections(seen.tables, width, queue=name),
         *section("Jobs", _job_rows(use, by_card=seen.usage.by_card), width),
@@ -153,6 +176,21 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
     if not use.jobs:
         parts += ["", "No job holds or waits for anything."]
     return "\n".join(parts) + "\n"
+
+
+def _whom_it_lets_in(usage: Usage, name: str, width: int) -> Iterator[str]:
+    """Yield the lines that say who may use a queue."""
+    said = [_says(level, rule, name) for level, rule in _rules(usage, name)]
+    first, *more = said or [f"every namespace (no annotation {ALLOWED_NAMESPACES})"]
+    indent = " " * len("Used by: ")
+    for number, text in enumerate((first, *more)):
+        before = "Used by: " if not number else indent
+        yield fill(text, max(width, 40), initial_indent=before, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _says(level: str, rule: AllowedNamespaces, name: str) -> str:
+    who = rule.who if not rule.problem else f"nobody, as {ALLOWED_NAMESPACES} cannot be read: {rule.problem}"
+    return who if level == name else f'and, by queue "{level}" above it: {who}'
 
 
 def _queue_rows(usage: Usage) -> Iterator[Row]:

@@ -113,7 +113,8 @@ class Demand(Observer):
         self.version += 1
 
     def _count(self, job: JobInfo) -> None:
-        share = _Share(self._counted_in(job.queue), len(job.waiting), _pending(job), reserved_by(job), _elastic(job))
+        waiting = 0 if job.barred else len(job.waiting)
+        share = _Share(self._counted_in(job.queue), waiting, _pending(job), reserved_by(job), _elastic(job))
         self._shares[job.key] = share
         self._add(share, 1)
 
@@ -141,6 +142,8 @@ class Demand(Observer):
 
 def _pending(job: JobInfo) -> dict[str, int]:
     found: dict[str, int] = {}
+    if job.barred:
+        return found
     for task in job.waiting.values():
         accumulate(found, task.template.request, 1)
     return found
@@ -149,7 +152,7 @@ def _pending(job: JobInfo) -> dict[str, int]:
 def reserved_by(job: JobInfo) -> Resources:
     """What an admitted job may still take of its minimum, its gated pods left out."""
     least = job.min_resources
-    if least is None:
+    if least is None or job.barred:
         return Resources.EMPTY
     if job.phase == RUNNING and _allocated_count(job) >= job.min_available:
         least = least.minus(job.allocated)

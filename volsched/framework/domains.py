@@ -26,7 +26,7 @@ from volsched.framework.columns import FactColumns
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeFacts, NodeInfo
-from volsched.model.selectors import LabelSelector, NodeSelector
+from volsched.model.selectors import NAMESPACE_NAME, LabelSelector, NodeSelector
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import PodTerm, SpreadConstraint, TaskTemplate, Toleration
@@ -439,7 +439,7 @@ class Domains(Observer):
     def namespace_labels(self, namespace: str) -> Labels:
         """Return the labels of a namespace; of one that nobody has described, its name."""
         found = self._cluster.namespaces.get(namespace)
-        return {"kubernetes.io/metadata.name": namespace} if found is None else found
+        return {NAMESPACE_NAME: namespace} if found is None else found
 
     def _matching(self, task: TaskInfo) -> tuple[Census, ...]:
         if not self._censuses:

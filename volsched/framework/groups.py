@@ -67,7 +67,7 @@ def note_refusal(job: JobInfo) -> None:
     Volcano's controllers, and ours, repeat the condition on the Volcano Job, which has no pods before it is admitted.
     """
     known = next((condition for condition in job.conditions if condition.type == UNSCHEDULABLE), None)
-    if known is not None and job.tasks and known.reason not in _OWN_REASONS:
+    if known is not None and job.tasks and not job.barred and known.reason not in _OWN_REASONS:
         return
     verdict = job.refusal
     if verdict is not None and is_kept_out(job):

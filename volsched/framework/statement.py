@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from volsched.framework import reporter
+from volsched.framework.permission import not_allowed
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Bind, Evict, Step
@@ -55,6 +56,8 @@ class Statement:
 
     def allocate_run(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
         """Put equal tasks of one job that wait on nodes, each on the next; say how many, none if a plugin objects."""
+        if tasks and _refusal(tasks[0]) is not None:
+            return 0
         cluster = self._session.cluster
         relief = cluster.relief
         placed = tasks[: cluster.allocate_run(tasks, nodes)]
@@ -75,6 +78,9 @@ class Statement:
     def _place(
         self, task: TaskInfo, node: NodeInfo, status: TaskStatus, kind: Literal["allocate", "pipeline"]
     ) -> Verdict | None:
+        refusal = _refusal(task)
+        if refusal is not None:
+            return refusal
         cluster = self._session.cluster
         operation = Operation(kind, task, task.status, task.node, cluster.relief)
         cluster.move(task, status, node)
@@ -207,6 +213,11 @@ class Statement:
             preemptor.key if preemptor else "",
             operation.reason,
         )
+
+
+def _refusal(task: TaskInfo) -> Verdict | None:
+    """Why a task may not be placed at all, whatever action tries it."""
+    return not_allowed(task.job) if task.job is not None else None
 
 
 def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:

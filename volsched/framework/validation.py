@@ -24,6 +24,7 @@ NOT_SUPPORTED: Final = "NotSupported"
 NOT_FOUND: Final = "NotFound"
 FORBIDDEN: Final = "Forbidden"
 UNKNOWN_KIND: Final = "UnknownKind"
+QUEUE_NOT_ALLOWED: Final = "QueueNotAllowed"
 
 WORKLOADS: Final = (api.Deployment, api.ReplicaSet, api.StatefulSet, api.DaemonSet, api.BatchJob)
 """Kinds that make pods of one template."""
@@ -75,6 +76,11 @@ class Surroundings:
     def of(self, kind: type[Object]) -> Sequence[Object]:
         """Return the objects of one kind."""
         return cast("Sequence[Object]", self._by_kind.get(kind, ()))
+
+    @cached_property
+    def namespaces(self) -> Mapping[str, api.Namespace]:
+        """The namespaces, by name."""
+        return {found.metadata.name: found for found in self.of(api.Namespace)}
 
     @cached_property
     def queues(self) -> Mapping[str, api.Queue]:

@@ -15,7 +15,8 @@ from volsched.model.columns import ResourceColumns
 from volsched.model.devices import Devices
 from volsched.model.job import INQUEUE, PENDING, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
-from volsched.model.queue import QueueInfo
+from volsched.model.permissions import Permissions
+from volsched.model.queue import ROOT, QueueInfo
 from volsched.model.resources import PODS, accumulate
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
@@ -133,6 +134,7 @@ class Cluster:
         self.jobs: dict[str, JobInfo] = {}
         self.queues: dict[str, QueueInfo] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.permissions = Permissions(self.queues, self.namespaces)
         self.priority_classes: dict[str, int] = {}
         self.default_priority = 0
         self.storage = Storage()
@@ -362,6 +364,7 @@ class Cluster:
         if task.job is not None:
             task.job.admit(task)
             self.members_changed(task.job)
+            task.ungated = task.ungated and not task.job.barred
         if task.ungated:
             self._count_ungated(task, 1)
         if status is not TaskStatus.PENDING or node is not None:
@@ -448,6 +451,7 @@ class Cluster:
 
     def set_ungated(self, task: TaskInfo, *, ungated: bool) -> None:
         """Let a task that waits count in its queue although it has no node, or no longer."""
+        ungated = ungated and not (task.job is not None and task.job.barred)
         if task.ungated == ungated:
             return
         if not ungated:
@@ -561,6 +565,8 @@ class Cluster:
                 self._charge_queue(queue.name, job.allocated, 1, job.placed_count)
                 self.touched[job.key] = job
         self.relief += 1
+        if self.permissions.put_queue(queue, known):
+            self._judge_below(queue.name)
         self._tell(self._observers, lambda observer: observer.queue_changed(queue, gone=False))
 
     def remove_queue(self, name: str) -> None:
@@ -572,6 +578,8 @@ class Cluster:
         self.touched.update((job.key, job) for job in self._jobs_in(name))
         self.relief += 1
         if queue is not None:
+            if self.permissions.drop_queue(queue):
+                self._judge_below(name)
             self._tell(self._observers, lambda observer: observer.queue_changed(queue, gone=True))
 
     def _jobs_in(self, queue: str) -> list[JobInfo]:
@@ -580,6 +588,7 @@ class Cluster:
     def put_job(self, job: JobInfo) -> None:
         """Add a job."""
         self.jobs[job.key] = job
+        self._judge(job)
         job.unpark()
         self.set_phase(job, job.phase)
         self._note(job)
@@ -589,13 +598,19 @@ class Cluster:
     def remove_job(self, job: JobInfo) -> None:
         """Forget a job that has no tasks left."""
         job.part()
+        self.permissions.forget(job)
         for known in (self.jobs, self.waiting, self.unadmitted, self.touched):
             known.pop(job.key, None)
         self.relief += 1
         self._tell(self._hear_of_jobs, lambda observer: observer.job_changed(job, gone=True))
 
     def set_phase(self, job: JobInfo, phase: str) -> None:
-        """Set a job's phase; jobs that nobody has admitted are kept at hand for the enqueue action."""
+        """Set a job's phase; jobs that nobody has admitted are kept at hand for the enqueue action.
+
+        One that may not use its queue is not admitted, whoever says so.
+        """
+        if job.barred and phase == INQUEUE:
+            phase = PENDING
         if phase in ("", PENDING):
             self.unadmitted[job.key] = job
         else:
@@ -638,6 +653,44 @@ class Cluster:
         self._tell(self._hear_of_jobs, lambda observer: observer.job_changed(job, gone=False))
         for task in ungated:
             self._count_ungated(task, 1)
+        self._judge(job)
+
+    def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Take in a namespace."""
+        if self.namespaces.get(name) != labels:
+            self.namespaces[name] = labels
+            self.relief += 1
+            self._namespace_changed(name)
+
+    def remove_namespace(self, name: str) -> None:
+        """Forget a namespace."""
+        if self.namespaces.pop(name, None) is not None:
+            self._namespace_changed(name)
+
+    def _namespace_changed(self, name: str) -> None:
+        self.namespaces_version += 1
+        for job in self.permissions.minded_in(name):
+            self._judge(job)
+
+    def _judge_below(self, queue: str) -> None:
+        """Ask again who may use a queue and those below it."""
+        queues = self.permissions.below(queue)
+        for job in list(self.jobs.values()):
+            if job.queue in queues or queue == ROOT:
+                self._judge(job)
+
+    def _judge(self, job: JobInfo) -> None:
+        """Ask whether a job may use its queue; one that may no longer gives back what it was promised."""
+        before, job.barred = job.barred, self.permissions.judge(job)
+        if job.barred == before:
+            return
+        for task in list(job.waiting.values()):
+            self.set_ungated(task, ungated=task.ungated)
+        self.set_phase(job, job.phase)
+        job.unpark()
+        self.touched[job.key] = job
+        self.relief += 1
+        self._tell(self._hear_of_jobs, lambda observer: observer.job_changed(job, gone=False))
 
     def join(self, task: TaskInfo, job: JobInfo | None) -> None:
         """Make a task a member of another job (or of none): it leaves as the one's and returns as the other's."""

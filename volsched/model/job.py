@@ -45,6 +45,8 @@ class JobInfo:
 
     A job of a plain pod that is scheduled without any PodGroup object has ``implicit`` set.
     ``allocated`` is what its placed tasks hold, by resource.
+    ``barred`` says why its namespace may not use its queue, empty when it may: then nobody looks at it, it is never
+    Inqueue, and counts for nothing but what it holds already.
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
     ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the
     job was found to be hopeless, ``hunted_at`` for each action the cluster's changes at which it last sought victims.
@@ -59,6 +61,7 @@ class JobInfo:
     __slots__ = (
         "allocated",
         "annotations",
+        "barred",
         "conditions",
         "confirmed",
         "counts",
@@ -105,6 +108,7 @@ class JobInfo:
         self.has_group = False
         self.implicit = False
         self.queue = ""
+        self.barred = ""
         self.min_available = 1
         self.min_roles: Mapping[str, int] = {}
         self.min_resources: Resources | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from volsched.model.allowed_namespaces import AllowedNamespaces
+
 ROOT: Final = "root"
 """The queue that all others are below, whether they say so or not."""
 
@@ -13,12 +15,13 @@ class QueueInfo:
     """A Queue object's spec as the scheduler reads it.
 
     ``capability``, ``deserved`` and ``guarantee`` are amounts per resource; a resource that is absent from
-    ``capability`` is not limited by it. ``allocated`` is what the queue's placed tasks hold and ``placed`` how many
-    these are, kept by the cluster.
+    ``capability`` is not limited by it. ``allowed`` says which namespaces may use it, None for all. ``allocated``
+    is what the queue's placed tasks hold and ``placed`` how many these are, kept by the cluster.
     """
 
     __slots__ = (
         "allocated",
+        "allowed",
         "annotations",
         "capability",
         "created",
@@ -50,6 +53,7 @@ class QueueInfo:
         self.guarantee: Mapping[str, int] = {}
         self.dra: object = None
         self.annotations: Mapping[str, str] = {}
+        self.allowed: AllowedNamespaces | None = None
         self.allocated: dict[str, int] = {}
         self.placed = 0
         self.version = 0

@@ -24,6 +24,8 @@ LABEL_OPERATORS: Final = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, GREATER, LESS)
 FIELD_OPERATORS: Final = (IN, NOT_IN)
 NODE_NAME_FIELD: Final = "metadata.name"
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+"""The label by which the API server lets namespaces be selected by their names."""
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False, order=True):

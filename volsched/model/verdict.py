@@ -53,6 +53,7 @@ class ConditionReason(StrEnum):
     NOT_ADMITTED = "NotAdmitted"
     QUEUE_NOT_FOUND = "QueueNotFound"
     QUEUE_CLOSED = "QueueClosed"
+    QUEUE_NOT_ALLOWED = "QueueNotAllowed"
     QUEUE_INVALID = "QueueInvalid"
     POD_GROUP_NOT_FOUND = "PodGroupNotFound"
     GANG_INCOMPLETE = "GangIncomplete"

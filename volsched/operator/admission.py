@@ -1,8 +1,8 @@
 """Admission: what `volsched validate` says, said to whoever writes to the API server, on every replica.
 
 kopf takes reviews in on a thread of its own, and they are judged on others (`reviewers`): what somebody sends holds up
-neither the loop that follows the cluster nor other reviews. They are judged beside Queues and Nodes as they are known
-on that loop when a review comes: asking costs the API server nothing.
+neither the loop that follows the cluster nor other reviews. They are judged beside Queues, Namespaces and Nodes as
+they are known on that loop when a review comes: asking costs the API server nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Neighbourhood:
-    """Queues and Nodes beside which objects are judged, put together anew only when something that rules read changed.
+    """Queues, Namespaces and Nodes beside which objects are judged, put together anew only when a rule reads otherwise.
 
     What a kubelet or a controller writes of its own (conditions, numbers of queues) is no such thing.
     """
@@ -53,18 +53,30 @@ class Neighbourhood:
         self._queues = queues
         self._queues_seen: dict[str, Any] = {}
         self._nodes: dict[str, api.Node] = {}
+        self._namespaces: dict[str, api.Namespace] = {}
         self._surroundings: Surroundings | None = None
         self.rebuilt = 0
 
     def observe(self, changes: Sequence[Change]) -> None:
-        """Take in what the informer of Nodes found."""
+        """Take in what the informers of Nodes and Namespaces found."""
         for change in changes:
             if isinstance(change, Put) and isinstance(change.object, api.Node):
-                self._put(change.object)
-            elif isinstance(change, Gone) and self._nodes.pop(change.name, None) is not None:
-                self._surroundings = None
+                self._put_node(change.object)
+            elif isinstance(change, Put) and isinstance(change.object, api.Namespace):
+                self._put_namespace(change.object)
+            elif isinstance(change, Gone):
+                table = self._namespaces if change.kind == "Namespace" else self._nodes
+                if table.pop(change.name, None) is not None:
+                    self._surroundings = None
 
-    def _put(self, node: api.Node) -> None:
+    def _put_namespace(self, namespace: api.Namespace) -> None:
+        meta = namespace.metadata
+        known = self._namespaces.get(meta.name)
+        if known is None or (known.metadata.labels, known.metadata.annotations) != (meta.labels, meta.annotations):
+            self._namespaces[meta.name] = namespace
+            self._surroundings = None
+
+    def _put_node(self, node: api.Node) -> None:
         known = self._nodes.get(node.metadata.name)
         if known is None or _of_node(known) != _of_node(node):
             self._nodes[node.metadata.name] = _without_the_rest(node)
@@ -84,7 +96,8 @@ class Neighbourhood:
     def beside(self) -> Surroundings:
         """Return them as they are now."""
         if self._surroundings is None:
-            self._surroundings = Surroundings([*self._queues.values(), *self._nodes.values()])
+            objects = (*self._queues.values(), *self._namespaces.values(), *self._nodes.values())
+            self._surroundings = Surroundings(objects)
             self.rebuilt += 1
         return self._surroundings
 

@@ -139,7 +139,8 @@ class Program(Process):
 
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):
-            self._needed.append(self._follow(resource, partial(self._observe, self._engine.observe)))
+            sink = self._observe_namespaces if resource.kind == "Namespace" else self._engine.observe
+            self._needed.append(self._follow(resource, partial(self._observe, sink)))
         self._needed.append(self._follow(JOBS, partial(self._observe, self._engine.observe_jobs)))
         for resource in self._options.volcano.resources():
             self._needed.append(self._follow(resource, self._observe_volcano))
@@ -170,6 +171,10 @@ class Program(Process):
             self._events.cancel(str(raw["metadata"].get("uid")))
         if kind is QUEUE:
             self._neighbours.queue_changed(str(raw["metadata"]["name"]))
+
+    def _observe_namespaces(self, changes: Sequence[Change]) -> None:
+        self._engine.observe(changes)
+        self._neighbours.observe(changes)
 
     def _observe_volcano(self, changes: Sequence[Change]) -> None:
         self._volcano.observe(changes)

@@ -33,6 +33,7 @@ from volsched.model.plan import (
     WritePodCondition,
     WriteQueueStatus,
 )
+from volsched.model.selectors import NAMESPACE_NAME
 from volsched.model.task import UNGATED
 from volsched.simulation import claims, workloads
 from volsched.simulation.controllers import Controllers
@@ -44,7 +45,6 @@ _Deed: TypeAlias = Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | W
 """A step that changes something here."""
 
 _TOLD_FIRST: Final = (
-    api.Namespace,
     api.PriorityClass,
     api.StorageClass,
     api.CSIDriver,
@@ -61,7 +61,7 @@ _TOLD_FIRST: Final = (
     api.Node,
     api.Queue,
 )
-"""Kinds that the mirror is told of before PodGroups and pods, in this order."""
+"""Kinds that the mirror is told of before PodGroups and pods, after Namespaces, in this order."""
 
 
 @dataclass(slots=True)
@@ -117,6 +117,7 @@ class World:
 
         PodGroups come in the order of what they were made for, so that age follows the order of the input.
         """
+        self._changes += map(Put, _namespaces(self.inventory))
         for kind in _TOLD_FIRST:
             for found in self.inventory.of(kind):
                 self._changes.append(Put(_opened_or_closed(found) if isinstance(found, api.Queue) else found))
@@ -325,6 +326,16 @@ class World:
     def _take(self) -> list[Change]:
         changes, self._changes = self._changes, []
         return changes
+
+
+def _namespaces(inventory: Inventory) -> Iterator[api.Namespace]:
+    """Yield every namespace that is given or has something in it, with the label that the API server gives to each."""
+    known = {found.metadata.name: found for found in inventory.of(api.Namespace)}
+    for name in dict.fromkeys((*known, *(found.metadata.namespace for found in inventory.objects))):
+        if name:
+            meta = known[name].metadata if name in known else api.ObjectMeta(name=name)
+            labels = {**meta.labels, NAMESPACE_NAME: name}
+            yield api.Namespace(metadata=msgspec.structs.replace(meta, labels=labels))
 
 
 def _opened_or_closed(queue: api.Queue) -> api.Queue:

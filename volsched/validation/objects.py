@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from volsched import registry
+from volsched.controllers.grouping import DEFAULT_QUEUE
 from volsched.controllers.objects import GivenJob
 from volsched.framework.validation import WORKLOADS, Faults, Surroundings, under
 from volsched.model import api
+from volsched.validation import permissions
 from volsched.validation.annotations import annotation_faults
 from volsched.validation.configuration import config_map_faults
 from volsched.validation.jobs import group_faults, job_faults
@@ -53,6 +55,7 @@ def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
     yield from state_faults(found)
     yield from quantity_faults(found)
     yield from annotation_faults(found)
+    yield from permissions.pod_faults(found, beside)
     rules = _RULES.get(type(found))
     if rules is not None:
         yield from rules(found, beside)
@@ -61,16 +64,21 @@ def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _queue(queue: api.Queue, beside: Surroundings) -> Faults:
+    yield from permissions.annotation_faults(queue)
     yield from queue_faults(queue, beside.queues)
     yield from children_faults(queue, beside.queues)
 
 
 def _group(group: api.PodGroup, beside: Surroundings) -> Faults:
-    return group_faults(group, beside.queues)
+    yield from group_faults(group, beside.queues)
+    queue = group.spec.queue or DEFAULT_QUEUE
+    yield from permissions.use_faults("spec.queue", group.metadata.namespace, queue, beside)
 
 
 def _job(job: api.Job, beside: Surroundings) -> Faults:
-    return job_faults(job, beside.queues)
+    yield from job_faults(job, beside.queues)
+    queue = permissions.queue_of_job(job, beside)
+    yield from permissions.use_faults("spec.queue", job.metadata.namespace, queue, beside)
 
 
 def _config_map(found: api.ConfigMap, _: Surroundings) -> Faults:

@@ -1,0 +1,224 @@
+"""The component `queue-permissions` on a real API server: the verb `use` on Queues, for users and on their behalf."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs.pages import DOCS, blocks
+from tests.manifests.applying import installed
+from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization, kustomize
+from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+
+COMPONENT = MANIFESTS / "components/queue-permissions"
+PAGE = DOCS / "queue-permissions.md"
+QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+TEAMS = ("team-a", "team-b")
+PATIENCE = 120.0
+
+ALICE, BOB = ("--as=alice",), ("--as=bob",)
+"""Alice may use queue `vision` in her namespace team-a, by the page's own example; Bob may use none. Both may edit."""
+
+CONTROLLERS = (f"--as=system:serviceaccount:{SYSTEM}:volsched-controllers",)
+KUBERNETES = (
+    "--as=system:serviceaccount:kube-system:replicaset-controller",
+    "--as-group=system:serviceaccounts:kube-system",
+)
+
+
+def a_group(queue: str | None, name: str = "g") -> Json:
+    spec = {"minMember": 1, **({"queue": queue} if queue is not None else {})}
+    return {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+
+
+def a_volcano_job(queue: str) -> Json:
+    tasks = [{"name": "t", "replicas": 1, "template": template(None)}]
+    spec = {"queue": queue, "minAvailable": 1, "tasks": tasks}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
+
+
+def template(queue: str | None, **spec: str) -> Json:
+    notes = {"annotations": {QUEUE_NAME: queue}} if queue is not None else {}
+    containers = [{"name": "c", "image": "none"}]
+    return {"metadata": {"labels": {"app": "x"}, **notes}, "spec": {"containers": containers, **spec}}
+
+
+def pod(queue: str | None) -> Json:
+    notes = {QUEUE_NAME: queue} if queue is not None else {}
+    return a_pod("p", scheduler="volsched", annotations=notes)
+
+
+def workload(kind: str, queue: str) -> Json:
+    selector = {"matchLabels": {"app": "x"}}
+    found = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "w"}}
+    match kind:
+        case "Job":
+            return found | {"apiVersion": "batch/v1", "spec": {"template": template(queue, restartPolicy="Never")}}
+        case "CronJob":
+            of_job = {"spec": {"template": template(queue, restartPolicy="Never")}}
+            return found | {"apiVersion": "batch/v1", "spec": {"schedule": "0 0 1 1 *", "jobTemplate": of_job}}
+        case "ReplicationController":
+            return found | {"apiVersion": "v1", "spec": {"selector": {"app": "x"}, "template": template(queue)}}
+        case "StatefulSet":
+            return found | {"spec": {"selector": selector, "serviceName": "w", "template": template(queue)}}
+        case _:
+            return found | {"spec": {"selector": selector, "template": template(queue)}}
+
+
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController")
+NAMING = [
+    pytest.param(a_group, id="PodGroup"),
+    pytest.param(a_volcano_job, id="Volcano Job"),
+    pytest.param(pod, id="Pod"),
+    *(pytest.param(lambda queue, kind=kind: workload(kind, queue), id=kind) for kind in WORKLOADS),
+]
+
+
+@pytest.fixture(scope="module")
+def guarded(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The component on a cluster with two teams, and the rights that the page gives away."""
+    folder = tmp_path_factory.mktemp("guarded")
+    mine = a_kustomization(folder, [MANIFESTS / "crds", MANIFESTS / "rbac"], [COMPONENT])
+    [example] = [block.text for block in blocks(PAGE) if "file=rights.yaml" in block.words]
+    with installed(cluster, mine):
+        cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s")
+        for team in TEAMS:
+            cluster.kubectl("create", "namespace", team)
+        try:
+            for team in TEAMS:
+                flags = ("--clusterrole=admin", "--user=alice", "--user=bob", f"--serviceaccount={team}:robot")
+                cluster.kubectl("create", "rolebinding", "editors", *flags, "-n", team)
+            cluster.kubectl("apply", "-f", "-", stdin=example)
+            wait_until_it_refuses(cluster)
+            yield cluster
+        finally:
+            cluster.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=example)
+            cluster.kubectl("delete", "namespace", *TEAMS)
+
+
+def wait_until_it_refuses(cluster: ControlPlane) -> None:
+    """Policies take effect a moment after they were made, roles are put together by a controller."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            make(cluster, a_group("nobodys"), *BOB)
+        except KubectlError as refused:
+            if "may not use queue" in str(refused):
+                return
+        time.sleep(0.2)
+    raise AssertionError("the policy refuses nothing")
+
+
+def make(cluster: ControlPlane, found: Json, *flags: str, namespace: str = "team-a") -> None:
+    cluster.kubectl("create", "--dry-run=server", "-n", namespace, *flags, "-f", "-", stdin=json.dumps(found))
+
+
+def assert_refused(cluster: ControlPlane, found: Json, *flags: str, queue: str, namespace: str = "team-a") -> None:
+    user = flags[0].removeprefix("--as=")
+    said = f'user "{user}" may not use queue "{queue}" in namespace "{namespace}": that takes the verb use on queues'
+    with pytest.raises(KubectlError, match=said):
+        make(cluster, found, *flags, namespace=namespace)
+
+
+@pytest.mark.parametrize("naming", NAMING)
+def test_of_two_users_the_one_with_the_verb_names_the_queue(guarded: ControlPlane, naming: object) -> None:
+    assert callable(naming)
+
+    make(guarded, naming("vision"), *ALICE)
+    assert_refused(guarded, naming("vision"), *BOB, queue="vision")
+    assert_refused(guarded, naming("language"), *ALICE, queue="language")
+    assert_refused(guarded, naming("vision"), *ALICE, queue="vision", namespace="team-b")
+
+
+def test_what_names_no_queue_or_the_default_one_is_let_in(guarded: ControlPlane) -> None:
+    for found in (a_group(None), a_group(""), a_group("default"), pod(None), pod("default")):
+        make(guarded, found, *BOB)
+
+
+@pytest.mark.parametrize("naming", NAMING[:3])
+def test_an_object_is_asked_about_when_it_is_put_into_another_queue(guarded: ControlPlane, naming: object) -> None:
+    assert callable(naming)
+    raw = naming("vision")
+    kind = {"Job": "jobs.batch.volcano.sh"}.get(raw["kind"], raw["kind"].lower())
+    target = (kind, raw["metadata"]["name"], "-n", "team-a")
+    guarded.kubectl("create", "-n", "team-a", *ALICE, "-f", "-", stdin=json.dumps(raw))
+    try:
+        guarded.kubectl("label", *target, "seen=yes", *BOB)
+        to = (
+            {"metadata": {"annotations": {QUEUE_NAME: "language"}}}
+            if kind == "pod"
+            else {"spec": {"queue": "language"}}
+        )
+        with pytest.raises(KubectlError, match='user "bob" may not use queue "language"'):
+            guarded.kubectl("patch", *target, *BOB, "--type=merge", "-p", json.dumps(to))
+    finally:
+        guarded.kubectl("delete", *target, "--grace-period=0", "--force")
+
+
+def test_a_namespace_that_names_a_queue_is_asked_about(guarded: ControlPlane) -> None:
+    guarded.kubectl("create", "clusterrole", "labeller", "--verb=get,patch", "--resource=namespaces")
+    guarded.kubectl("create", "clusterrolebinding", "labeller", "--clusterrole=labeller", "--user=alice", "--user=bob")
+    try:
+        flags = ("--dry-run=server", "--overwrite")
+        guarded.kubectl("annotate", "namespace", "team-a", f"{QUEUE_NAME}=vision", *flags, *ALICE)
+        with pytest.raises(KubectlError, match='user "bob" may not use queue "vision" in namespace "team-a"'):
+            guarded.kubectl("annotate", "namespace", "team-a", f"{QUEUE_NAME}=vision", *flags, *BOB)
+    finally:
+        guarded.kubectl("delete", "clusterrolebinding", "labeller")
+        guarded.kubectl("delete", "clusterrole", "labeller")
+
+
+def test_what_is_made_on_behalf_of_others_is_let_in(guarded: ControlPlane) -> None:
+    make(guarded, a_group("vision"), *CONTROLLERS, namespace="team-b")
+    make(guarded, pod("vision"), *CONTROLLERS, namespace="team-b")
+    make(guarded, pod("vision"), *KUBERNETES, namespace="kube-system")
+    robot = "--as=system:serviceaccount:team-b:robot"
+    assert_refused(guarded, pod("vision"), robot, queue="vision", namespace="team-b")
+
+
+def test_workloads_of_those_who_may_have_their_pods(guarded: ControlPlane) -> None:
+    """The controllers of Kubernetes make them, as themselves."""
+    text = json.dumps(workload("Deployment", "vision"))
+    guarded.kubectl("create", "-n", "team-a", *ALICE, "-f", "-", stdin=text)
+    try:
+        guarded.api.wait_for("/api/v1/namespaces/team-a/pods", lambda pods: len(pods["items"]) == 1)
+    finally:
+        guarded.kubectl("delete", "-n", "team-a", "-f", "-", stdin=text)
+
+
+def test_nobody_gives_the_verb_away_who_does_not_have_it(guarded: ControlPlane) -> None:
+    """Bob administers his namespace, which lets him make RoleBindings there."""
+    flags = ("--clusterrole=use-queue-vision", "--user=bob", "-n", "team-a", "--dry-run=server", *BOB)
+
+    with pytest.raises(KubectlError, match="attempting to grant RBAC permissions not currently held"):
+        guarded.kubectl("create", "rolebinding", "mine", *flags)
+
+
+def test_the_policy_is_understood_by_the_api_server(guarded: ControlPlane) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/volsched-queue-permissions"
+
+    policy = guarded.api.wait_for(path, lambda found: "typeChecking" in found.get("status", {}))
+
+    assert policy["status"]["typeChecking"] in ({}, None)
+
+
+def test_in_a_namespace_of_ones_own_the_same_are_exempt(tmp_path: Path) -> None:
+    mine = a_kustomization(tmp_path, [MANIFESTS / "overlays/standalone"], [COMPONENT], namespace="batch-system")
+
+    text = kustomize(mine)
+
+    assert SYSTEM not in text
+    bindings = [found for found in yaml.safe_load_all(text) if found["kind"] == "ClusterRoleBinding"]
+    [exempt] = [found for found in bindings if found["metadata"]["name"] == "volsched-use-any-queue"]
+    assert [(s["kind"], s["name"]) for s in exempt["subjects"]] == [
+        ("ServiceAccount", "volsched-scheduler"),
+        ("ServiceAccount", "volsched-controllers"),
+        ("Group", "system:serviceaccounts:kube-system"),
+        ("User", "system:kube-controller-manager"),
+    ]

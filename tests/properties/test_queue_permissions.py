@@ -1,0 +1,205 @@
+"""No session places, promises, admits, reserves or evicts anything for a namespace that its queue does not let in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.actions.test_queue_permissions import a_namespace, a_queue, put, work
+from tests.properties.stories import configurations
+from volsched.framework.demand import Demand
+from volsched.framework.engine import Engine, FastEngine
+from volsched.model.changes import Change
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.job import INQUEUE
+from volsched.model.node import NodeInfo
+from volsched.model.plan import Bind, Evict, LiftGate, Step
+from volsched.model.status import TaskStatus
+from volsched.model.task import ADMISSION_GATE, TaskInfo
+from volsched.testing.builders import Rig, a_cluster, a_rig
+from volsched.testing.checked import CheckedEngine
+from volsched.testing.naive import NaiveEngine
+from volsched.testing.recount import faults, leftovers
+
+SPACES = ("a", "b", "c")
+TEAMS = ("red", "blue")
+PARENTS = {"leaf": "team", "team": "root", "alone": "root", "root": ""}
+RULES = (None, "a", "a, b", '["c"]', "team=red", '{"matchLabels": {"team": "blue"}}', "team!=red", "a,*", "{}", "")
+
+
+def lets_in(rule: str | None, space: str, team: str | None) -> bool:
+    """What each of the rules means, said once more."""
+    answers: dict[str | None, bool] = {
+        None: True,
+        "a": space == "a",
+        "a, b": space in ("a", "b"),
+        '["c"]': space == "c",
+        "team=red": team == "red",
+        '{"matchLabels": {"team": "blue"}}': team == "blue",
+        "team!=red": team in ("blue", ""),
+    }
+    return answers.get(rule, False)
+
+
+@dataclass
+class Realm:
+    """What is in force: the rules of queues, and the teams of namespaces; None of one that nobody knows."""
+
+    rules: dict[str, str | None] = field(default_factory=dict)
+    teams: dict[str, str | None] = field(default_factory=lambda: dict.fromkeys(SPACES))
+
+    def allows(self, queue: str, space: str) -> bool:
+        while queue:
+            if not lets_in(self.rules.get(queue), space, self.teams[space]):
+                return False
+            queue = PARENTS[queue]
+        return True
+
+
+Edict = tuple[str, str, str | None]
+"""A queue and its rule from now on, or a namespace and its team."""
+
+
+def edicts() -> st.SearchStrategy[Edict]:
+    rules = st.tuples(st.just("queue"), st.sampled_from(sorted(PARENTS)), st.sampled_from(RULES))
+    teams = st.tuples(st.just("team"), st.sampled_from(SPACES), st.sampled_from([*TEAMS, ""]))
+    return rules | teams
+
+
+Work = Mapping[str, Any]
+
+
+def works() -> st.SearchStrategy[Work]:
+    return st.fixed_dictionaries(
+        {
+            "namespace": st.sampled_from(SPACES),
+            "queue": st.sampled_from(["leaf", "alone"]),
+            "pods": st.integers(0, 3),
+            "minimum": st.integers(0, 2),
+            "phase": st.sampled_from(["Pending", "Inqueue", "Running"]),
+            "at": st.sampled_from([None, None, "n0"]),
+            "cpu": st.sampled_from(["0", "1", "2"]),
+            "group": st.sampled_from([{}, {"minResources": {"cpu": "2"}}, {"priorityClassName": "high"}]),
+            "ungated": st.booleans(),
+            "spec": st.sampled_from([{}, {}, {"schedulingGates": [{"name": ADMISSION_GATE}]}]),
+        }
+    )
+
+
+class Witness(Observer):
+    """Sees every pod that is given a place, if only for the rest of a session."""
+
+    def __init__(self, realm: Realm) -> None:
+        self._realm = realm
+        self.wrongs: list[str] = []
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        chosen = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+        if task.status in chosen and before not in chosen and not self._may(task):
+            self.wrongs.append(f"{task.key} is {task.status.name}")
+
+    def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
+        if counts and not self._may(task):
+            self.wrongs.append(f"{task.key} counts")
+
+    def _may(self, task: TaskInfo) -> bool:
+        return self._realm.allows(task.queue, task.namespace)
+
+
+class Reign:
+    """A scheduler that lives through edicts, and what was wrong with what it did."""
+
+    def __init__(self, configuration: str, given_work: list[Work], engine: Callable[[Cluster], Engine]) -> None:
+        self.realm = Realm()
+        cluster = a_cluster().node("n0", cpu="2").node("n1", cpu="3")
+        high = {"metadata": {"name": "high", "uid": "high"}, "value": 1000}
+        cluster.add({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **high})
+        for name, parent in PARENTS.items():
+            cluster.add(a_queue(name, parent=parent))
+        for number, one in enumerate(given_work):
+            work(cluster, f"w{number}", **one)
+        self.rig: Rig = a_rig(cluster, configuration, engine)
+        self.witness = Witness(self.realm)
+        self.rig.cluster.observe(self.witness)
+        self.placements: list[list[tuple[str, str]]] = []
+
+    def decree(self, edict: Edict) -> list[Change]:
+        what, name, said = edict
+        if what == "queue":
+            self.realm.rules[name] = said
+            return put(a_queue(name, said, parent=PARENTS[name]))
+        self.realm.teams[name] = said
+        return put(a_namespace(name, **({"team": said} if said else {})))
+
+    def cycle(self, edicts: list[Edict]) -> None:
+        before = {uid for uid, task in self.rig.cluster.tasks.items() if task.node is not None}
+        changes = [change for edict in edicts for change in self.decree(edict)]
+        steps = self.rig.cycle(*changes).steps
+        self.placements.append([(step.name, step.node) for step in steps if isinstance(step, Bind)])
+        assert [*self._wrongs(steps), *self.witness.wrongs] == []
+        assert [*faults(self.rig.cluster), *leftovers(self.rig.cluster)] == []
+        evicted = {step.uid for step in steps if isinstance(step, Evict)}
+        there = {uid for uid, task in self.rig.cluster.tasks.items() if task.node is not None}
+        assert before <= there | evicted, "what runs goes on"
+
+    def _wrongs(self, steps: list[Step]) -> Iterator[str]:
+        cluster = self.rig.cluster
+        for job in cluster.jobs.values():
+            if bool(job.barred) == self.realm.allows(job.queue, job.namespace):
+                yield f"{job} is judged wrongly: {job.barred!r}"
+            if job.barred and job.phase == INQUEUE:
+                yield f"{job} is admitted"
+            if job.barred and any(task.nominated for task in job.waiting.values()):
+                yield f"{job} is promised room"
+        for step in steps:
+            if isinstance(step, Bind | LiftGate) and cluster.tasks[step.uid].job.barred:
+                yield f"{step} for nobody"
+            if isinstance(step, Evict):
+                job = next((task.job for task in cluster.tasks.values() if task.key == step.preemptor), None)
+                if job is not None and job.barred:
+                    yield f"{step} for nobody"
+        yield from self._demands()
+
+    def _demands(self) -> Iterator[str]:
+        wanted: dict[str, int] = {}
+        for job in self.rig.cluster.jobs.values():
+            if not job.barred:
+                wanted[job.queue] = wanted.get(job.queue, 0) + len(job.waiting)
+        for name, demand in Demand(self.rig.cluster).queues().items():
+            if demand.waiting != wanted.get(name, 0):
+                yield f"queue {name} counts {demand.waiting} that wait, not {wanted.get(name, 0)}"
+            if not wanted.get(name) and any(demand.pending.values()):
+                yield f"queue {name} counts what nobody may want there"
+
+
+REIGNS = st.tuples(
+    configurations(evicting=True), st.lists(works(), max_size=6), st.lists(st.lists(edicts(), max_size=3), max_size=5)
+)
+
+
+@settings(max_examples=150)
+@given(REIGNS, st.sampled_from([FastEngine, NaiveEngine, CheckedEngine]))
+def test_nothing_is_done_for_whom_a_queue_does_not_let_in(
+    reign: tuple[str, list[Work], list[list[Edict]]], engine: Callable[[Cluster], Engine]
+) -> None:
+    configuration, given_work, chapters = reign
+    scheduler = Reign(configuration, given_work, engine)
+
+    for chapter in [*chapters, []]:
+        scheduler.cycle(chapter)
+
+
+@given(REIGNS)
+def test_all_engines_place_the_same(reign: tuple[str, list[Work], list[list[Edict]]]) -> None:
+    configuration, given_work, chapters = reign
+    fast, naive = (Reign(configuration, given_work, engine) for engine in (FastEngine, NaiveEngine))
+
+    for chapter in [*chapters, []]:
+        fast.cycle(chapter)
+        naive.cycle(chapter)
+
+    assert fast.placements == naive.placements

@@ -1,0 +1,30 @@
+"""What a job is told that may not use its queue: no plugin and no configuration has a say in that.
+
+Nobody looks at such a job (``JobInfo.barred``), so it is neither admitted nor placed, reserves nothing and evicts
+nobody. What it holds already it keeps, and that counts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from volsched.model.job import INQUEUE, PENDING, JobInfo
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
+
+QUEUE_NOT_ALLOWED: Final = "QueueNotAllowed"
+
+
+def not_allowed(job: JobInfo) -> Verdict | None:
+    """Return why a job may not use its queue, None when it may."""
+    if not job.barred:
+        return None
+    step = Step.ENQUEUE if job.has_group and job.phase in ("", PENDING) else Step.ALLOCATABLE
+    shown_as = ConditionReason.QUEUE_NOT_ALLOWED
+    return Verdict(step, "", Scope.JOB, QUEUE_NOT_ALLOWED, job.barred, resolvable=False, shown_as=shown_as)
+
+
+def wants_its_queue(job: JobInfo) -> bool:
+    """Whether a job would have anything of its queue: to be admitted, or a place for a pod."""
+    if job.waiting:
+        return job.has_group or job.implicit
+    return job.has_group and job.phase in ("", PENDING, INQUEUE)
