@@ -417,7 +417,7 @@ async def test_a_gate_is_given_up_when_the_pod_goes_meanwhile(harness: Harness, 
     harness.control_plane.api.delete(f"{harness.path}/gated", grace_seconds=0)
     namesake = harness.make("gated", spec={"schedulingGates": [{"name": gate}]})
 
-    await harness.until(lambda: fault_proxy.counts.count("patch", "/pods/*") == 1)
+    await harness.until(lambda: fault_proxy.counts.count("patch", "/pods/*/status") == 2)
     await harness.until(lambda: harness.executor.backlog == 0)
     assert harness.executor.binder.refused_gates == 0
     assert namesake["spec"]["schedulingGates"] == (harness.get("gated") or {})["spec"]["schedulingGates"]

@@ -335,6 +335,27 @@ def test_a_command_that_somebody_else_has_taken_is_not_carried_out_again() -> No
     assert len(carried_out(command("AbortJob", "Job", "j"))[0]) > 1
 
 
+def test_a_command_or_queue_that_cannot_be_read_is_set_aside_until_it_changes() -> None:
+    """Of a Command the controllers tell; of a Queue the scheduler does."""
+    told: list[Tell] = []
+    engine = Engine(Options(), Taken(), told.append)
+
+    async def story() -> None:
+        await engine.begin()
+        engine.see(QUEUE, True, {**queue("q"), "spec": {"weight": "heavy"}})
+        engine.see(COMMAND, True, {**command("AbortJob", "Job", "j"), "target": "j"})
+        assert engine.quarantine.counts == {("Queue", "decoding"): 1.0, ("Command", "decoding"): 1.0}
+        assert [(tell.kind, tell.name, tell.reason) for tell in told] == [("Command", "c", "Quarantined")]
+        assert "target" in told[0].message
+
+        engine.see(QUEUE, True, queue("q"))
+        engine.see(COMMAND, True, command("AbortJob", "Job", "j"))
+        await settled(engine)
+        assert not engine.quarantine
+
+    asyncio.run(story())
+
+
 def test_a_pod_whose_podgroup_is_refused_says_so() -> None:
     async def story() -> None:
         writer, told = Taken(), list[Tell]()

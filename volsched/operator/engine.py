@@ -11,6 +11,7 @@ from typing import Any, Final
 import structlog
 
 from volsched.cache.quarantine import (
+    DECODING,
     MIRROR,
     RECONCILING,
     Quarantine,
@@ -201,6 +202,11 @@ class Engine:
         for news in self.quarantine.take_news():
             self._tell(news.tell())
 
+    def _set_aside_quietly(self, found: SetAside) -> None:
+        """Set an object aside of a kind that the scheduler follows as well: it tells."""
+        self.quarantine.add(found)
+        self.quarantine.take_news()
+
     def _observe(self, change: Change) -> None:
         match change:
             case Put(found):
@@ -208,7 +214,7 @@ class Engine:
             case Gone():
                 self.store.gone(change)
             case Unreadable():
-                self.quarantine.add(unreadable(change))  # the scheduler, which follows these kinds as well, tells
+                self._set_aside_quietly(unreadable(change))
 
     def see(self, kind: Kind, is_there: bool, raw: Json) -> None:
         """Take in what kopf, or an answer to a write, shows."""
@@ -237,7 +243,7 @@ class Engine:
         try:
             self.store.put(api.decode_as(api.Queue, raw))
         except ObjectError as error:
-            _log.error("an object cannot be read and is ignored", resource="queues", error=str(error))
+            self._set_aside_quietly(_undecodable(error, QUEUE, api.identity_of(raw)))
 
     def _see_job(self, is_there: bool, raw: Json, key: str, uid: str) -> None:
         if is_there:
@@ -260,7 +266,7 @@ class Engine:
         try:
             self._commands[key] = api.decode_as(Command, raw)
         except ObjectError as error:
-            _log.error("an object cannot be read and is ignored", resource="commands", error=str(error))
+            self._set_aside(_undecodable(error, COMMAND, api.identity_of(raw)))
         else:
             self._dirty(Key(COMMAND.name, key))
 
@@ -453,6 +459,11 @@ class Engine:
             self.store.gone(Gone(QUEUE.name, "", write.name, queue.metadata.uid))
         elif write.kind is JOB and (job := self.store.jobs.get(f"{write.namespace}/{write.name}")) is not None:
             self._drop_job(f"{write.namespace}/{write.name}", job.job.metadata.uid)
+
+
+def _undecodable(error: ObjectError, kind: Kind, meta: api.ObjectMeta) -> SetAside:
+    why = f"{error.field.removeprefix('$.')}: {error.message}"
+    return SetAside(kind.name, kind.group_version, meta.namespace, meta.name, meta.uid, DECODING, why)
 
 
 def _is_only_numbers(write: Write) -> bool:

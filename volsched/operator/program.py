@@ -19,7 +19,7 @@ import structlog
 
 from volsched import __version__, logs
 from volsched.controllers.objects import WORKLOADS, RawJob
-from volsched.controllers.writes import JOB, QUEUE, Kind
+from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
 from volsched.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
 from volsched.kube.client import Api
 from volsched.kube.events import Events
@@ -167,7 +167,7 @@ class Program(Process):
 
     def _see(self, kind: Kind, is_there: bool, raw: dict[str, Any]) -> None:
         self._engine.see(kind, is_there, raw)
-        if not is_there:
+        if not is_there and kind is not COMMAND:  # a Command is deleted first, then why it is not carried out is told
             self._events.cancel(str(raw["metadata"].get("uid")))
         if kind is QUEUE:
             self._neighbours.queue_changed(str(raw["metadata"]["name"]))
