@@ -47,6 +47,8 @@ def add_gauges(
 ) -> None:
     """Let `metrics` read all of these; `silence` is the age of the scheduling thread's heartbeat in seconds."""
     cluster = mirror.cluster
+    queues, resources = (lambda: cluster.queues), (lambda: cluster.columns.names)
+    metrics.bounds.known.update({"queue": queues, "queue_name": queues, "resource": resources})
     add_requests(metrics, apis)
     add_watches(metrics, informers)
     add_lease(metrics, fence)

@@ -49,6 +49,7 @@ from volsched.loop import SchedulingThread, Settings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
 from volsched.model.plan import Tell
+from volsched.model.pod_limits import DEFAULT, PodLimits
 from volsched.plugin_errors import PluginErrors
 from volsched.ports import CycleReport
 from volsched.process import FAILED, Process, run_process
@@ -76,6 +77,7 @@ class Options:
     default_queue: str = "default"
     node_selector: tuple[tuple[str, str], ...] = ()
     plain_pods: str = ""
+    pod_limits: PodLimits = DEFAULT
     always_unschedulable: bool = False
     session_budget: float = 5.0
     admission_timeout: float = 600.0
@@ -122,6 +124,7 @@ class Program(Process):
             scheduler_names=options.scheduler_names,
             default_queue=options.default_queue,
             plain_pods=options.is_direct,
+            pod_limits=options.pod_limits,
         )
         self._thread = SchedulingThread(
             Mirror(settings),

@@ -36,6 +36,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import GroupStatus, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.pod_limits import DEFAULT, PodLimits
 from volsched.model.queue import QueueInfo
 from volsched.model.selectors import LabelSelector
 from volsched.model.status import TaskStatus
@@ -56,11 +57,13 @@ class MirrorSettings:
     """Whose pods are ours, and how they are grouped.
 
     ``plain_pods``: a pod of ours that names no PodGroup is a job of one; otherwise it waits for a PodGroup.
+    ``pod_limits``: how much one pod may say.
     """
 
     scheduler_names: tuple[str, ...] = ("volsched", "volcano")
     default_queue: str = "default"
     plain_pods: bool = False
+    pod_limits: PodLimits = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class Mirror:
         self.cluster.observe(self.online)
         self.problems: Bounded[Problem, None] = Bounded(MOST_PROBLEMS)
         self.quarantine = Quarantine()
-        self.templates = TemplateTable()
+        self.templates = TemplateTable(limits=self.settings.pod_limits)
         self._kept_annotations: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
         self._arrival = _Arrival()
         self._pods = _Pods()

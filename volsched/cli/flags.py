@@ -10,6 +10,7 @@ import click
 
 from volsched import cli
 from volsched.model.duration import seconds_of
+from volsched.model.pod_limits import DEFAULT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -29,6 +30,21 @@ class Duration(click.ParamType[float]):
         if seconds is None:
             self.fail(f"{value!r} is no duration; write it as 15s, 1m30s or 500ms", param, ctx)
         return seconds
+
+
+class PodLimit(click.ParamType[tuple[str, int]]):
+    """How much a pod may say of one thing, `NAME=NUMBER`."""
+
+    name = "limit"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Return the name of the field of `PodLimits`, and the number."""
+        name, _, number = str(value).partition("=")
+        if name not in DEFAULT.by_name():
+            self.fail(f"{name!r} is no limit of a pod; it is one of {', '.join(DEFAULT.by_name())}", param, ctx)
+        if not (number.isascii() and number.isdigit()):
+            self.fail(f"{value!r}: write it as {name}=NUMBER", param, ctx)
+        return name.replace("-", "_"), int(number)
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any, Final
 
 import click
 
 from volsched.cli.flags import (
     Duration,
+    PodLimit,
     check_configmap,
     leader_flags,
     lease_from,
@@ -23,6 +25,7 @@ from volsched.cli.volcano_flags import (
     say_what_has_no_effect,
     volcano_flags,
 )
+from volsched.model.pod_limits import DEFAULT as DEFAULT_POD_LIMITS
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """Who answers to this name alone stands in kube-scheduler's place: its Lease, its plain pods, its preemption."""
@@ -103,6 +106,15 @@ class Labels(click.ParamType[tuple[tuple[str, str], ...]]):
     show_default=True,
     help="A PodGroup that was admitted and has fewer pods than it starts with for so long is Pending again, and no "
     "room is kept for it. 0: never.",
+)
+@click.option(
+    "--pod-limit",
+    "pod_limits",
+    type=PodLimit(),
+    multiple=True,
+    metavar="NAME=NUMBER",
+    show_default=", ".join(f"{name}={number}" for name, number in DEFAULT_POD_LIMITS.by_name().items()),
+    help="How much one pod may say; a pod that says more is not placed. May be repeated.",
 )
 @click.option("--default-queue", default="default", metavar="NAME", help="The queue of what names none.")
 @click.option(
@@ -187,6 +199,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         default_queue=flags["default_queue"],
         node_selector=tuple(label for labels in flags["node_selectors"] for label in labels),
         plain_pods=flags["plain_pods"] or ("direct" if DEFAULT_SCHEDULER in names else "podgroup"),
+        pod_limits=replace(DEFAULT_POD_LIMITS, **dict(flags["pod_limits"])),
         always_unschedulable=flags["pod_condition_reason"] == "unschedulable",
         session_budget=flags["session_budget"],
         admission_timeout=flags["admission_timeout"],

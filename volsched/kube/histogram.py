@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Final
 
 SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -21,6 +22,15 @@ class Histogram:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
+
+    @classmethod
+    def of(cls, histograms: Iterable[Histogram]) -> Histogram:
+        """Return what several have counted together; their buckets are the same."""
+        each = list(histograms)
+        found = cls(each[0]._bounds)
+        found._counts = [sum(counts) for counts in zip(*(histogram._counts for histogram in each), strict=True)]
+        found._sum = sum(histogram._sum for histogram in each)
+        return found
 
     def add(self, seconds: float) -> None:
         """Count one value."""

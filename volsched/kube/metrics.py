@@ -3,8 +3,8 @@
 Names that Volcano's dashboards know are kept where they make sense; all else begins with `volsched_`. Counters and
 histograms are kept as they happen; everything that describes a present state (who waits for what, how deep a lane is,
 what a queue uses) is read when asked for, so the series of what no longer exists disappear by themselves.
-Labels are bounded: queues, reasons, actions, plugins, kinds, verbs and codes; never a pod, and a node only where the
-number is that of the node itself.
+Labels are bounded: queues and resources (``label_bounds``), reasons, actions, plugins, kinds, verbs and codes; never a
+pod, and a node only where the number is that of the node itself.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from volsched import __version__
 from volsched.kube.histogram import Histogram
+from volsched.kube.label_bounds import LabelBounds
 from volsched.model.series import Numbers, Series
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -45,6 +46,7 @@ class Metrics:
     What is added is read on the thread that renders.
     """
 
+    bounds: LabelBounds = field(default_factory=LabelBounds)
     _families: list[Callable[[], Metric]] = field(default_factory=list)
     _groups: list[Callable[[], Iterable[tuple[Series, Numbers]]]] = field(default_factory=list)
     _registry: CollectorRegistry | None = None
@@ -55,14 +57,14 @@ class Metrics:
     def add(self, name: str, help_: str, labels: tuple[str, ...], read: Read, *, counts: bool = False) -> None:
         """Add a family whose numbers are read when asked for; one that `counts` only ever grows."""
         series = Series(name, help_, labels, counts)
-        self._families.append(lambda: _family(series, read()))
+        self._families.append(lambda: self._family(series, read()))
 
     def add_histograms(
         self, name: str, help_: str, labels: tuple[str, ...], read: Callable[[], Histograms], scale: float = 1.0
     ) -> None:
         """Add a family of histograms, shown times `scale`."""
         distribution = Distribution(name, help_, labels, scale)
-        self._families.append(lambda: _histograms(distribution, read()))
+        self._families.append(lambda: self._histograms(distribution, read()))
 
     def add_series(self, read: Callable[[], Iterable[tuple[Series, Numbers]]]) -> None:
         """Add families of which it is known only when asked which they are."""
@@ -82,20 +84,19 @@ class Metrics:
             yield family()
         for group in self._groups:
             for series, numbers in group():
-                yield _family(series, numbers)
+                yield self._family(series, numbers)
 
+    def _histograms(self, distribution: Distribution, histograms: Histograms) -> Metric:
+        family = HistogramMetricFamily(distribution.name, distribution.help, labels=distribution.labels)
+        bounded = self.bounds.bounded(distribution.labels, dict(histograms), Histogram.of)
+        for values, histogram in sorted(bounded.items()):
+            buckets, total = histogram.buckets(distribution.scale)
+            family.add_metric(values, buckets, total)
+        return family
 
-def _histograms(distribution: Distribution, histograms: Histograms) -> Metric:
-    family = HistogramMetricFamily(distribution.name, distribution.help, labels=distribution.labels)
-    for values, histogram in sorted(dict(histograms).items()):
-        buckets, total = histogram.buckets(distribution.scale)
-        family.add_metric(values, buckets, total)
-    return family
-
-
-def _family(series: Series, numbers: Numbers) -> Metric:
-    make = CounterMetricFamily if series.counts else GaugeMetricFamily
-    family = make(series.name, series.help, labels=series.labels)
-    for values, number in sorted(dict(numbers).items()):
-        family.add_metric(values, number)
-    return family
+    def _family(self, series: Series, numbers: Numbers) -> Metric:
+        make = CounterMetricFamily if series.counts else GaugeMetricFamily
+        family = make(series.name, series.help, labels=series.labels)
+        for values, number in sorted(self.bounds.bounded(series.labels, dict(numbers), sum).items()):
+            family.add_metric(values, number)
+        return family

@@ -17,9 +17,10 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
-from volsched.model import api, requests
+from volsched.model import api, pod_limits, requests
 from volsched.model.api import Taint
 from volsched.model.errors import FieldError, QuantityError
+from volsched.model.pod_limits import PodLimits
 from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.resources import Resources
 from volsched.model.selectors import LabelSelector, NodeSelector, NodeTerm, int64
@@ -340,12 +341,28 @@ class TemplateTable:
     """The templates of one cluster.
 
     `keep_annotation` says which annotations of a pod decide where it goes, by key, and `asking` are those by which it
-    asks for something, unless they are blank; see `keep`.
+    asks for something, unless they are blank; see `keep`. `limits` are how much a pod may say.
     """
 
-    __slots__ = ("_asking", "_by_bytes", "_by_rules", "_encoder", "_keep", "_kept", "_keys_of_terms", "_next")
+    __slots__ = (
+        "_asking",
+        "_by_bytes",
+        "_by_rules",
+        "_encoder",
+        "_keep",
+        "_kept",
+        "_keys_of_terms",
+        "_limits",
+        "_next",
+    )
 
-    def __init__(self, keep_annotation: Callable[[str], bool] = lambda _: False, asking: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        keep_annotation: Callable[[str], bool] = lambda _: False,
+        asking: Collection[str] = (),
+        limits: PodLimits = pod_limits.DEFAULT,
+    ) -> None:
+        self._limits = limits
         self._keep = keep_annotation
         self._asking = asking
         self._kept: dict[str, bool] = {}
@@ -392,7 +409,7 @@ class TemplateTable:
         key = self._encoder.encode((_counting_parts(pod), annotations, self._identity(pod), resized))
         template = self._by_bytes.get(key)
         if template is None:
-            rules = rules_of(pod, annotations, asks_by_annotation=self._asks(annotations))
+            rules = rules_of(pod, annotations, asks_by_annotation=self._asks(annotations), limits=self._limits)
             template = self._by_bytes[key] = self._of_rules(rules)
         return template
 
@@ -451,10 +468,17 @@ class TemplateTable:
 
 
 def rules_of(
-    pod: api.Pod, annotations: tuple[tuple[str, str], ...] = (), *, asks_by_annotation: bool = False
+    pod: api.Pod,
+    annotations: tuple[tuple[str, str], ...] = (),
+    *,
+    asks_by_annotation: bool = False,
+    limits: PodLimits = pod_limits.DEFAULT,
 ) -> _Rules:
-    """Parse everything of a pod that decides where it goes; what cannot be understood becomes a refusal."""
+    """Parse everything of a pod that decides where it goes; what cannot be understood, or is too much, is a refusal."""
     spec, metadata = pod.spec, pod.metadata
+    too_much = pod_limits.exceeded(spec, limits)
+    if too_much:
+        spec = pod_limits.trimmed(spec)
     reader = _Reader(metadata.namespace, metadata.labels)
     asked = reader.read(_NOTHING_ASKED, requests.of_placed_pod if _is_resized(pod) else requests.of_pod, pod)
     terms = _terms_of(spec, reader)
@@ -481,7 +505,7 @@ def rules_of(
         labels=tuple((key, metadata.labels[key]) for key in keys if key in metadata.labels),
         namespace=metadata.namespace if keys or _has_terms(spec) or claims else "",
         **terms,
-        refusals=tuple(reader.refusals),
+        refusals=(*too_much, *reader.refusals),
     )
 
 
