@@ -82,7 +82,7 @@ def read(text: str) -> list[Stage]:
             known |= pairs(step.text)
         elif step.word == "FROM":
             base, *name = re.split(r"\s+AS\s+", _filled(step.text, known))
-            stages.append(Stage(base, *(name or [""])))
+            stages.append(Stage(base, name[0] if name else ""))
         else:
             stages[-1].steps.append(step)
     return stages

@@ -1,0 +1,1 @@
+"""Drills: what must never happen, tried on a real control plane through a proxy that makes it fail."""

@@ -1,0 +1,117 @@
+"""The cluster of a drill: a real control plane, and replicas of scheduler and controllers, each behind its own proxy.
+
+The processes and the manifests are those of the cluster tests: everything runs with the rights that it ships with, by
+the user of the image. A process that ends when nobody ended it is what most drills look for: `exits` tells.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.cluster.controlling import Controlled, ControllersProcess
+from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
+from tests.cluster.scheduling_fixtures import apply_manifests
+from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
+from volsched.testing.controlplane.faults import FaultProxy
+
+CONFIGURATION: Final = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: capacity-card
+  - name: mgpu
+    arguments:
+      predicate.MGPUEnable: true
+  - name: predicates
+  - name: nodeorder
+"""
+"""Quotas by card model and shared cards, unless a drill says otherwise; a Queue that names no quota lets nothing in."""
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica: its process now, and the proxy through which alone it reaches the API server."""
+
+    process: SchedulerProcess | ControllersProcess
+    proxy: FaultProxy
+    flags: tuple[str, ...]
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self.process.process.poll() is not None
+
+
+class World(Controlled):
+    """A cluster with replicas of volsched; `killed` are the processes that a drill ended itself."""
+
+    def __init__(self, control_plane: ControlPlane, folder: Path, stack: ExitStack) -> None:
+        super().__init__(control_plane, folder)
+        self.schedulers: list[Replica] = []
+        self.managers: list[Replica] = []
+        self.killed: set[int] = set()
+        self._stack = stack
+
+    def populate(self, *, schedulers: int = 2, controllers: int = 2, flags: tuple[str, ...] = QUICK_LEASE) -> None:
+        """Start replicas, and wait until one of each is at work."""
+        for _ in range(schedulers):
+            proxy = self._stack.enter_context(FaultProxy(self.control_plane))
+            given = (*flags, "--scheduler-configmap", f"{SYSTEM}/volsched-config")
+            self.schedulers.append(Replica(self.start(*given, proxy=proxy), proxy, given))
+        for _ in range(controllers):
+            proxy = self._stack.enter_context(FaultProxy(self.control_plane))
+            self.managers.append(Replica(self.control(*flags, proxy=proxy), proxy, flags))
+
+    def restart(self, replica: Replica) -> None:
+        """Start a replica again that the drill has ended, with the flags and through the proxy that it had."""
+        self.killed.add(replica.pid)
+        begin = self.start if replica in self.schedulers else self.control
+        replica.process = begin(*replica.flags, proxy=replica.proxy)
+
+    def close(self) -> None:
+        """End all processes."""
+        for process in (*self.processes, *self.controllers):
+            process.close()
+
+    def exits(self) -> list[str]:
+        """Name the processes that ended and that no drill ended, with their exit status."""
+        found = []
+        for process in (*self.processes, *self.controllers):
+            status = process.process.poll()
+            if status is not None and process.process.pid not in self.killed:
+                found.append(f"{process.log.name}: exit {status}")
+        return found
+
+    def nodes(self, count: int, **keywords: Any) -> list[str]:
+        """Create nodes, all alike; keywords are those of `a_node`."""
+        stem = keywords.pop("prefix", "node")
+        return self.control_plane.create_nodes([a_node(f"{stem}-{index}", **keywords) for index in range(count)])
+
+
+@contextmanager
+def world(configuration: str = CONFIGURATION, **options: Any) -> Iterator[World]:
+    """Run a cluster with our kinds and rights and this configuration; `options` are those of `ControlPlane`.
+
+    No replica runs yet: `populate` starts them. Everything is ended and deleted in the end.
+    """
+    binaries = find_binaries()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drill-")))
+        control_plane = stack.enter_context(ControlPlane(binaries=binaries, **options))
+        there = World(apply_manifests(control_plane), folder, stack)
+        there.configure(configuration)
+        stack.callback(there.close)
+        yield there
