@@ -232,6 +232,10 @@ class SchedulingThread:
         due = self._due_at()
         return due is not None and due <= time.time()
 
+    def table_sizes(self) -> dict[str, int]:
+        """Return how many entries the scheduler keeps, by table; none before it has a configuration."""
+        return self._scheduler.table_sizes() if self._scheduler is not None else {}
+
     def _run_session(self, scheduler: Scheduler) -> None:
         report = scheduler.cycle()
         self.cycles += 1

@@ -167,6 +167,7 @@ class Program(Process):
         for part in (self._executor, views, self._inbox, self._thread.mirror):
             self._tables.add(part.tables())
         self._tables.add(following)
+        self._tables.add_source(self._thread.table_sizes)
         await self._serve()
         for step in (self._end_lease, self._cancel_tasks, self._stop_executor, self._stop_thread):
             self._cleanup.push_async_callback(step)  # the last one is done first

@@ -21,6 +21,7 @@ from volsched.framework.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
 from volsched.model import api, dra
+from volsched.model.bounded import entries_of
 from volsched.model.cluster import Cluster
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.plan import Bind, Evict, Executor, Step, Tell, WritePodCondition
@@ -127,6 +128,13 @@ class Scheduler:
         self.engine = self._make_engine(self.mirror.cluster)
         for job in self.mirror.cluster.jobs.values():
             job.unpark()
+
+    def table_sizes(self) -> dict[str, int]:
+        """Return how many entries the engine and the accounts of plugins keep, by table; for any thread."""
+        return {
+            "decisions.engine": entries_of(self.engine, {id(self.mirror.cluster)}),
+            **{f"accounts.{name}": size for name, size in self._accounts.sizes().items()},
+        }
 
     def cycle(self) -> CycleReport:
         """Run one session: open, act, close, tell."""

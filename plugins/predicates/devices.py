@@ -17,7 +17,7 @@ from volsched.framework.dra.extended import Pairs, from_devices
 from volsched.framework.dra.pools import Pools
 from volsched.framework.dra.results import allocation_of
 from volsched.framework.dra.search import Choice, Impossible, Limits, Unfit, choose
-from volsched.framework.dra.selectors import Selectors
+from volsched.framework.dra.selectors import MOST_SECONDS, Selectors
 from volsched.framework.leaving import leavers
 from volsched.framework.nodeterms import selects
 from volsched.framework.session import Session
@@ -52,12 +52,12 @@ WEIGHT = 2.0
 class DeviceRules(Observer):
     """The rule, the score, and what placed pods are about to have."""
 
-    def __init__(self, cluster: Cluster, within: float = 600.0) -> None:
+    def __init__(self, cluster: Cluster, within: float = 600.0, selector_seconds: float = MOST_SECONDS) -> None:
         self._cluster = cluster
         self._within = within
         self._devices = cluster.devices
         self._pools = Pools(cluster.devices)
-        self._selectors = Selectors()
+        self._selectors = Selectors(selector_seconds)
         self._vacancies = Vacancies(cluster)
         self._needs = KnownNeeds(cluster.devices)
         self._from_devices: dict[int, Pairs] = {}
@@ -159,6 +159,7 @@ class DeviceRules(Observer):
 
     def _search(self, claims: Sequence[Claim], node: NodeInfo, limits: Limits) -> Choice | Unfit | Impossible:
         devices, pools = self._devices, self._pools.of(node)
+        self._selectors.ask_for(claims[0].key.partition("/")[0] if claims else "")
         return choose(claims, pools, devices.classes, devices.ledger, self._selectors, limits=limits)
 
     def _hopeless(self, key: Hashable) -> bool:

@@ -22,6 +22,7 @@ from plugins.predicates.uses import ClaimUses
 from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.domains import domains_of
+from volsched.framework.dra.selectors import MOST_SECONDS
 from volsched.framework.session import Session
 from volsched.model.errors import ConfigError
 from volsched.model.task import TaskInfo
@@ -36,6 +37,7 @@ def _switch(key: str, rule: str) -> Argument:
 BIND_TIMEOUT = "volumebinding.bindTimeoutSeconds"
 DEVICE_TIMEOUT = "dynamicresources.bindingTimeoutSeconds"
 """kube-scheduler's `bindingTimeout` of DynamicResourcesArgs."""
+SELECTOR_SECONDS = "dynamicresources.selectorSecondsPerSession"
 
 ARGUMENTS: tuple[Argument, ...] = (
     _switch("NodeAffinityEnable", "node affinity (and the node selector)"),
@@ -53,6 +55,13 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument("predicate.resources.*", "float", 1.0, "Taken from Volcano; belongs to predicate.ProportionalEnable."),
     Argument(BIND_TIMEOUT, "int", 600, "Seconds that a binding waits for its volumes.", minimum=1),
     Argument(DEVICE_TIMEOUT, "int", 600, "Seconds that binding conditions of devices have to come true.", minimum=1),
+    Argument(
+        SELECTOR_SECONDS,
+        "float",
+        MOST_SECONDS,
+        "Seconds of CPU in a session for answers of CEL selectors that are not known yet; namespaces share them.",
+        minimum=0.01,
+    ),
     Argument("volumebinding.weight", "int", 1, "Taken from Volcano; its score needs an alpha feature."),
 )
 
@@ -74,6 +83,8 @@ class PredicatesArguments:
     """Seconds that a binding waits for its volumes."""
     devices_within: int = 600
     """Seconds that binding conditions of devices have to come true."""
+    selector_seconds: float = MOST_SECONDS
+    """Seconds of CPU in a session for answers of CEL selectors that are not known yet."""
 
 
 def build(arguments: Mapping[str, Any]) -> PredicatesPlugin:
@@ -84,6 +95,7 @@ def build(arguments: Mapping[str, Any]) -> PredicatesPlugin:
     values: dict[str, Any] = {
         "bind_within": arguments.get(BIND_TIMEOUT, 600),
         "devices_within": arguments.get(DEVICE_TIMEOUT, 600),
+        "selector_seconds": arguments.get(SELECTOR_SECONDS, MOST_SECONDS),
     }
     for field in fields(PredicatesArguments):
         if field.name not in values:
@@ -134,7 +146,7 @@ class PredicatesPlugin:
         session.add_predicate_fn(NAME, disks.are_free, vector=disks.free_rows, applies=disks.applies)
         self._register_claims(session)
         if wanted.dynamic_resource_allocation:
-            devices = _register_devices(session, wanted.devices_within)
+            devices = _register_devices(session, wanted)
             session.add_run_fn(NAME, lambda _, task: 0 if _is_special(task) or devices.concern(task) else ANY_RUN)
         else:
             session.add_run_fn(NAME, lambda _, task: 0 if _is_special(task) or task.resource_claims else ANY_RUN)
@@ -193,8 +205,9 @@ def _is_special(task: TaskInfo) -> bool:
     return bool(template.refusals or template.claims or template.minds_pods)
 
 
-def _register_devices(session: Session, within: int) -> DeviceRules:
-    rules = session.account("predicates.devices", lambda cluster: DeviceRules(cluster, within))
+def _register_devices(session: Session, wanted: PredicatesArguments) -> DeviceRules:
+    within, seconds = wanted.devices_within, wanted.selector_seconds
+    rules = session.account("predicates.devices", lambda cluster: DeviceRules(cluster, within, seconds))
     rules.open(session)
     session.add_wake_fn(NAME, rules.wake_at)
     session.add_pre_predicate_fn(NAME, rules.refuse_pod)

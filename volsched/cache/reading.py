@@ -15,6 +15,7 @@ from typing import Final
 
 from volsched.model import api, workload
 from volsched.model.allowed_namespaces import allowed_in
+from volsched.model.bounded import Weighed
 from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
 from volsched.model.node import NodeFacts
@@ -31,6 +32,8 @@ PREEMPTABLE: Final = "volcano.sh/preemptable"
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _QUOTA_NAMES: Final = ("count/", "requests.", "limits.")
 """How names begin that only a ResourceQuota knows: they repeat what ``cpu``, ``pods`` or a card's own name says."""
+
+_known_names: Final[Weighed[tuple[str, ...], tuple[str, ...]]] = Weighed(1 << 20, lambda names: sum(map(len, names)))
 
 Report = Callable[[str, str], None]
 """Takes a field's path and what is wrong with it."""
@@ -63,9 +66,8 @@ def container_names(pod: api.Pod) -> tuple[str, ...]:
     return _same_names(tuple([item.name for item in (*pod.spec.containers, *pod.spec.init_containers)]))
 
 
-@lru_cache(maxsize=4096)
 def _same_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    return names
+    return _known_names.recall(names) or _known_names.keep(names, names)
 
 
 @lru_cache(maxsize=4096)

@@ -72,6 +72,7 @@ from volsched.framework.leaving import all_left, leavers
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reverse
 from volsched.framework.reporter import about_group
 from volsched.framework.statement import Statement, bind_step
+from volsched.model.bounded import entries_of
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, Condition, JobInfo
 from volsched.model.node import NodeInfo
@@ -132,6 +133,12 @@ class Accounts:
             if isinstance(account, Observer):
                 self._cluster.observe(account)
         return cast("T", self._kept[name])
+
+    def sizes(self) -> dict[str, int]:
+        """Return how many entries each account keeps, by name; may be asked on any thread."""
+        kept = dict(self._kept)
+        apart = {id(self._cluster), *map(id, kept.values())}
+        return {name: entries_of(account, apart) for name, account in kept.items()}
 
     def drop(self) -> None:
         """Forget all accounts: the configuration that they were made for is gone."""

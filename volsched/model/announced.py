@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from volsched.model import api, json_text
+from volsched.model.bounded import Weighed
 from volsched.model.task import ResourceClaimUse
 
 ANNOTATION: Final = "volsched.io/resource-claims"
@@ -44,6 +44,8 @@ class Announced:
 
 NOTHING: Final = Announced()
 
+_known: Final[Weighed[str, Announced]] = Weighed(1 << 20, len)
+
 
 def announced_by(annotations: Mapping[str, str]) -> Announced:
     """Return what the annotations of a PodGroup say of its pods' claims."""
@@ -51,8 +53,12 @@ def announced_by(annotations: Mapping[str, str]) -> Announced:
     return NOTHING if text is None else _read(text)
 
 
-@lru_cache(maxsize=4096)
 def _read(text: str) -> Announced:
+    """Read an annotation, once for all PodGroups that say the same."""
+    return _known.recall(text) or _known.keep(text, _parsed(text))
+
+
+def _parsed(text: str) -> Announced:
     try:
         roles = json_text.decode(text, dict[str, tuple[_Entry, ...]])
     except (msgspec.DecodeError, UnicodeError) as error:

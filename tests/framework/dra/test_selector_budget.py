@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -113,6 +114,35 @@ def test_what_is_not_known_when_the_budget_is_over_is_known_in_later_sessions() 
 
     assert sessions == 4
     assert [answers[number] for number in range(3)] == [True, False, True]
+
+
+def test_whoever_comes_first_in_every_session_does_not_keep_the_others_waiting() -> None:
+    """A team with a thousand devices to judge asks before the one that needs a single answer."""
+    many = [device(number) for number in range(1_000)]
+    selectors = Selectors(most_seconds=4)
+    hostile, honest = (f'device.attributes["{DRIVER}"].{name} != "s1"' for name in ("serial", "uuid"))
+
+    def session() -> tuple[int, int]:
+        """How many answers each of the two teams has had by its end."""
+        ticks = iter(range(10_000))
+        selectors.begin(lambda: next(ticks))
+        for namespace, expression, devices in (("hostile", hostile, many), ("honest", honest, many[:1])):
+            selectors.ask_for(namespace)
+            for one in devices:
+                with suppress(OverBudgetError):
+                    selectors.select(expression, one)
+        return tuple(sum(expression in one.verdicts for one in many) for expression in (hostile, honest))
+
+    assert session() == (4, 0)
+    assert session() == (6, 1)
+    assert session() == (8, 1)
+
+
+def test_compiled_expressions_are_bounded_by_their_length() -> None:
+    selectors = Selectors()
+    for number in range(100):
+        selectors.of(f"{number} == 1 || " + "true || " * 1000 + "true")
+    assert selectors.expressions <= 1 << 18
 
 
 def test_what_is_remembered_is_bounded_by_device() -> None:

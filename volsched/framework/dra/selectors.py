@@ -24,6 +24,7 @@ from itertools import pairwise, zip_longest
 from typing import Any, Final
 
 from volsched.framework.dra.reads import TOKEN, kind_of, reads_of
+from volsched.model.bounded import Bounded, Weighed
 from volsched.model.device import Device, Value, Version
 from volsched.model.errors import QuantityError
 from volsched.model.quantity import parse
@@ -37,7 +38,9 @@ MOST_VALUES: Final = 64
 MOST_SECONDS: Final = 0.5
 """Of a session, for answers that are not known yet."""
 
-_KEPT: Final = 4096
+MOST_CHARACTERS: Final = 1 << 18
+"""Of all compiled expressions together; one character takes up to a hundred bytes, compiled."""
+
 _KEPT_ANSWERS: Final = 1 << 16
 _KEPT_BY_DEVICE: Final = 16
 _QUANTITY: Final = "quantity"
@@ -80,33 +83,42 @@ class Selectors:
     """Expressions, each compiled once, and their answers, each worked out once for all devices of a kind.
 
     ``most_seconds`` is what working out answers may take in one session. What is not known when that is over is known
-    in a later session: tenants write expressions, and one may take milliseconds for each of 40,000 devices.
+    in a later session: tenants write expressions, and one may take milliseconds for each of 40,000 devices. Namespaces
+    share that time: each has as much as any other of those that asked in the session before, so that whoever comes
+    first in every session does not keep the others waiting for ever.
     """
 
     def __init__(self, most_seconds: float = MOST_SECONDS) -> None:
         self._most_seconds = most_seconds
-        self._known: dict[str, Selector] = {}
-        self._answers: dict[tuple[str, Hashable], bool | str] = {}
+        self._known: Weighed[str, Selector] = Weighed(MOST_CHARACTERS, len)
+        self._answers: Bounded[tuple[str, Hashable], bool | str] = Bounded(_KEPT_ANSWERS)
         self._clock: Callable[[], float] = lambda: 0.0
-        self._spent = 0.0
+        self._spent: dict[str, float] = {}
+        self._sharing = 1
+        self._namespace = ""
 
     def begin(self, clock: Callable[[], float]) -> None:
         """Begin a session; the clock gives seconds."""
-        self._clock, self._spent = clock, 0.0
+        self._clock, self._sharing, self._spent = clock, max(1, len(self._spent)), {}
+
+    def ask_for(self, namespace: str) -> None:
+        """Say whose pods are looked at from now on: its share of the time is used."""
+        self._namespace = namespace
 
     @property
     def is_over_budget(self) -> bool:
-        """Whether nothing more is worked out in this session."""
-        return self._spent >= self._most_seconds
+        """Whether nothing more is worked out for this namespace in this session."""
+        own = self._spent.get(self._namespace, 0.0)
+        return own >= self._most_seconds / self._sharing or sum(self._spent.values()) >= self._most_seconds
+
+    @property
+    def expressions(self) -> int:
+        """Characters of all expressions that are kept compiled."""
+        return self._known.weight
 
     def of(self, expression: str) -> Selector:
         """Return the compiled expression."""
-        found = self._known.get(expression)
-        if found is None:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            found = self._known[expression] = compiled(expression)
-        return found
+        return self._known.recall(expression) or self._known.keep(expression, compiled(expression))
 
     def select(self, expression: str, device: Device) -> bool | str:
         """Say whether a device is meant; a text says why that cannot be told. Raises OverBudgetError."""
@@ -122,19 +134,19 @@ class Selectors:
         if reads is None:
             return self._work_out(expression, device)
         key = (expression, kind_of(device, reads))
-        known = self._answers.get(key)
+        known = self._answers.recall(key)
         if known is None:
-            if len(self._answers) >= _KEPT_ANSWERS:
-                self._answers.clear()
             known = self._answers[key] = self._work_out(expression, device)
         return known
 
     def _work_out(self, expression: str, device: Device) -> bool | str:
-        if self.is_over_budget:
+        is_over = self.is_over_budget
+        spent = self._spent.setdefault(self._namespace, 0.0)
+        if is_over:
             raise OverBudgetError
         began = self._clock()
         answer = self.of(expression).select(device)
-        self._spent += self._clock() - began
+        self._spent[self._namespace] = spent + self._clock() - began
         return answer
 
 
