@@ -5,6 +5,11 @@ pods that a session has placed or promised room to. Books are keyed by the uid o
 anew has the name of the one before. What a pod holds stands in its annotations, or in those that its Binding is
 carrying; so books that are made anew, after a restart, are the same.
 
+Whoever may edit a pod may change these annotations while it runs, and its containers go on using what they were given.
+So what the API server showed first of a pod on its node counts until the pod has left it (node and annotations are one
+write, the Binding): a *changed result* is told and counted apart. Only a restart forgets that; the ValidatingAdmissionPolicy of the component `card-results` keeps others from
+writing these annotations at all.
+
 Where the annotations of a pod say nothing readable, nobody knows which cards it uses. Its node is then *unclear* and
 gets no more pods with cards until that pod is gone or annotated: to guess would be to give the same memory away twice.
 
@@ -13,17 +18,17 @@ What is taken is kept exactly, also when it is more than a node (still) has; onl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Card, Cards, State, cards_of
 from plugins.mgpu.placement import Ask, Lists, alike
 from plugins.mgpu.requests import MIN_MEMORY, PodRequest, read, wants_cards
-from plugins.mgpu.results import lists_of
+from plugins.mgpu.results import lists_of, only_results
 from volsched.framework.templates import keep
 from volsched.model.cluster import Cluster, Observer
-from volsched.model.errors import FieldError
+from volsched.model.errors import FieldError, shortened
 from volsched.model.node import NodeFacts, NodeInfo
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
@@ -37,9 +42,24 @@ class Holding(NamedTuple):
     lists: Lists
 
 
+class Allocation(NamedTuple):
+    """What a pod was given on a node: what it asked for, and the annotations that say the cards of each container."""
+
+    node: str
+    request: PodRequest
+    containers: Sequence[str]
+    results: Mapping[str, str]
+
+    def lists(self, cards: Cards) -> Lists:
+        """Return the cards of each container; FieldError when they cannot be told of a node with these cards."""
+        return lists_of(self.request.asks, self.containers, self.results, cards)
+
+
 @dataclass(slots=True)
 class NodeBook:
     """One node: its cards, what pods hold of them by uid, and the pods of which that is not known, with the reason.
+
+    ``changed`` are the pods whose annotations say other cards by now than they were given, with what they say.
 
     A node without cards has a book when there is something odd to say of it.
     ``used`` is what is taken of each card, by however much that is more than it has.
@@ -48,6 +68,7 @@ class NodeBook:
     cards: Cards
     holdings: dict[str, Holding] = field(default_factory=dict)
     unclear: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, str] = field(default_factory=dict)
     used: list[Card] = field(init=False)
     _state: State | None = None
     _alike: State | None = None
@@ -93,6 +114,7 @@ class NodeBook:
     def release(self, uid: str) -> bool:
         """Give back what a pod holds, exactly; say whether it was known at all."""
         was_unclear = self.unclear.pop(uid, None) is not None
+        self.changed.pop(uid, None)
         holding = self.holdings.pop(uid, None)
         if holding is not None:
             self._use(holding, -1)
@@ -153,6 +175,8 @@ class Books(Observer):
         self.requests = requests
         self.nodes: dict[str, NodeBook] = {}
         self.changed: dict[str, None] = {}
+        self._allocations: dict[str, Allocation] = {}
+        self._left: set[str] = set()
         for node in cluster.rows:
             self._open(node)
 
@@ -192,8 +216,13 @@ class Books(Observer):
     # -- books ----------------------------------------------------------------------------------------------------
 
     def take_changed(self) -> dict[str, None]:
-        """Return the nodes whose books changed since this was last called."""
+        """Return the nodes whose books changed since this was last called, and forget what pods had that have left."""
         changed, self.changed = self.changed, {}
+        for uid in self._left:
+            task, given = self.cluster.tasks.get(uid), self._allocations.get(uid)
+            if given is not None and not _is_on(task, given.node):
+                del self._allocations[uid]
+        self._left.clear()
         return changed
 
     def hold(self, task: TaskInfo, node: NodeInfo, lists: Lists) -> None:
@@ -217,22 +246,52 @@ class Books(Observer):
         book = self.nodes.get(node.name)
         if book is None or not book.cards.count:
             return
-        request = self.requests.of(task.template)
+        shown = Allocation(node.name, self.requests.of(task.template), task.containers, only_results(results_of(task)))
         book.release(task.uid)
+        given = self._allocations.get(task.uid)
+        if given is not None and given.node == node.name and self._hold(task, book, given):
+            self._compare(task, book, given, shown)
+        else:
+            self._believe(task, book, shown)
+        self._note(node)
+
+    def _believe(self, task: TaskInfo, book: NodeBook, shown: Allocation) -> None:
+        """Take what a pod shows for what it was given, and keep to that once it is the API server that shows it."""
         try:
-            if not request.is_clear:
-                fault = next(fault for fault in request.faults if fault.vague)
+            if not shown.request.is_clear:
+                fault = next(fault for fault in shown.request.faults if fault.vague)
                 raise FieldError(fault.field, f"{fault.code} {fault.said(task.containers)}")
-            lists = lists_of(request.asks, task.containers, results_of(task), book.cards)
+            lists = shown.lists(book.cards)
         except FieldError as error:
             book.unclear[task.uid] = f'pod "{task.key}": {error}'
         else:
-            book.hold(task.uid, Holding(request.shapes, lists))
-        self._note(node)
+            book.hold(task.uid, Holding(shown.request.shapes, lists))
+            if not task.bind_annotations:
+                self._allocations[task.uid] = shown
+
+    def _hold(self, task: TaskInfo, book: NodeBook, given: Allocation) -> bool:
+        """Note what a pod was given; False when the node's cards are others by now, so that this says nothing."""
+        try:
+            lists = given.lists(book.cards)
+        except FieldError:
+            return False
+        book.hold(task.uid, Holding(given.request.shapes, lists))
+        return True
+
+    def _compare(self, task: TaskInfo, book: NodeBook, given: Allocation, shown: Allocation) -> None:
+        """Note it when a pod shows something else than it was given."""
+        try:
+            is_same = shown.request.asks == given.request.asks and shown.lists(book.cards) == given.lists(book.cards)
+        except FieldError:
+            is_same = False
+        if not is_same:
+            text = ", ".join(f"{key}={shortened(text, 40)!r}" for key, text in sorted(shown.results.items()))
+            book.changed[task.uid] = text or "no result"
 
     def _release(self, task: TaskInfo, node: NodeInfo) -> None:
         book = self.nodes.get(node.name)
         if book is not None and book.release(task.uid):
+            self._left.add(task.uid)
             self._note(node)
 
     def _note(self, node: NodeInfo) -> None:
@@ -243,6 +302,10 @@ class Books(Observer):
 def results_of(task: TaskInfo) -> Mapping[str, str]:
     """The annotations of a pod with a node, with those that its Binding still carries."""
     return {**task.annotations, **task.bind_annotations} if task.bind_annotations else task.annotations
+
+
+def _is_on(task: TaskInfo | None, node: str) -> bool:
+    return task is not None and task.node is not None and task.node.name == node and ON_NODE[task.status]
 
 
 def _cards_of(node: NodeInfo) -> Cards:

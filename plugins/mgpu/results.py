@@ -33,6 +33,11 @@ def written(asks: Sequence[ContainerAsk], lists: Lists, names: Sequence[str], id
     return found
 
 
+def only_results(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return those annotations that say the cards of containers."""
+    return {key: text for key, text in annotations.items() if key.startswith(INDEX)}
+
+
 def without_results(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return annotations without those of a placement."""
     return {key: text for key, text in annotations.items() if key != ASSUMED and not key.startswith(INDEX)}

@@ -29,6 +29,9 @@ FRAGMENTATION: Final = Series(
     "volsched_mgpu_fragmentation_ratio", "Part of a node's free core that is on cards in use", ("node",)
 )
 UNKNOWN: Final = Series("volsched_mgpu_card_state_unknown", "Nodes of whose cards too little is known", ("node",))
+CHANGED: Final = Series(
+    "volsched_mgpu_changed_results", "Pods whose annotations say other cards than they were bound to", ("node",)
+)
 SEARCHES: Final = Series("volsched_mgpu_searches", "Placements that had to be searched", counts=True)
 TRUNCATED: Final = Series("volsched_mgpu_search_truncated", "Searches given up at their limit", counts=True)
 
@@ -42,6 +45,7 @@ class _Shown(NamedTuple):
     instances: tuple[float, ...]
     fragmentation: float
     is_unknown: bool
+    changed: int
 
 
 class _Laid(Mapping[tuple[str, ...], float]):
@@ -85,7 +89,9 @@ class CardSeries:
 
     def register(self, session: Session, plugin: str) -> None:
         """Let a session report all of them."""
-        for place, series in enumerate((CORE_USED, MEMORY_USED, MEMORY_SIZE, INSTANCES, FRAGMENTATION, UNKNOWN)):
+        for place, series in enumerate(
+            (CORE_USED, MEMORY_USED, MEMORY_SIZE, INSTANCES, FRAGMENTATION, UNKNOWN, CHANGED)
+        ):
             session.add_series_fn(plugin, series, lambda place=place: self._numbers()[place])  # type: ignore[misc]
         session.add_series_fn(plugin, SEARCHES, lambda: {(): float(self._search.searches)})
         session.add_quota_table_fn(plugin, self.table)
@@ -116,6 +122,7 @@ class CardSeries:
             _Laid(nodes, lambda name, shown: _by_card(name, shown.instances)),
             _Laid(nodes, lambda name, shown: [((name,), shown.fragmentation)]),
             _Laid(nodes, lambda name, shown: [((name,), 1.0)] if shown.is_unknown else []),
+            _Laid(nodes, lambda name, shown: [((name,), float(shown.changed))] if shown.changed else []),
         )
 
 
@@ -152,4 +159,5 @@ def _shown(book: NodeBook | None) -> _Shown | None:
         instances=tuple(float(card.instances) for card in cards),
         fragmentation=on_cards_in_use / sum(free) if sum(free) else 0.0,
         is_unknown=bool(book.unclear),
+        changed=len(book.changed),
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 from plugins.mgpu.books import Books, NodeBook
 from plugins.mgpu.devices import CARD_IDS
-from volsched.framework.reporter import about_node
+from volsched.framework.reporter import about_node, about_pod
 from volsched.framework.session import Session
 from volsched.model.node import NodeInfo
 
@@ -14,8 +14,10 @@ UNKNOWN: Final = "CardStateUnknown"
 KNOWN: Final = "CardStateKnown"
 OVERDRAWN: Final = "CardsOverdrawn"
 ODD: Final = "OddCards"
+CHANGED: Final = "CardResultChanged"
 
 _NO_IDS: Final = f"predicate.MGPUScheduleMode is id, and annotation {CARD_IDS} is missing: indexes are used"
+_CHANGED: Final = "the annotations that say its cards were changed after it was bound; what it was bound to counts"
 _WAY_OUT: Final = "no more pods get cards here until it is gone, or its annotations say its cards"
 
 
@@ -29,6 +31,7 @@ class Herald:
         self._books = books
         self._by_id = by_id
         self._told: dict[str, dict[str, str]] = {}
+        self._changed: dict[str, dict[str, str]] = {}
 
     def tell(self, session: Session, changed: dict[str, None]) -> None:
         """Have Events recorded on the nodes of whose cards there is something new to say."""
@@ -36,12 +39,25 @@ class Herald:
             node = session.cluster.nodes.get(name)
             if node is None:
                 self._told.pop(name, None)
+                self._changed.pop(name, None)
                 continue
+            self._tell_pods(session, node)
             before = self._told.pop(name, {})
             now = _findings(self._books.nodes.get(name), by_id=self._by_id)
             if now:
                 self._told[name] = now
             self._compare(session, node, before, now)
+
+    def _tell_pods(self, session: Session, node: NodeInfo) -> None:
+        """Have an Event recorded on each pod whose annotations do not say any more what it was given."""
+        book, before = self._books.nodes.get(node.name), self._changed.pop(node.name, {})
+        if book is None or not book.changed:
+            return
+        self._changed[node.name] = dict(book.changed)
+        for uid, text in book.changed.items():
+            task = session.cluster.tasks.get(uid)
+            if task is not None and before.get(uid) != text:
+                session.tell(about_pod(task, "Warning", CHANGED, f"{_CHANGED} (now {text})"))
 
     def _compare(self, session: Session, node: NodeInfo, before: dict[str, str], now: dict[str, str]) -> None:
         if before.get(UNKNOWN, "") != now.get(UNKNOWN, "") and UNKNOWN in now:

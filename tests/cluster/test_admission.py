@@ -281,16 +281,16 @@ def test_a_volcano_job_of_which_no_pods_can_be_made_is_refused(asked: Admitting,
     assert not asked.apply(a_job_of(asked, namespace, env=[{"name": "A", "value": "b"}])).is_refusal
 
 
-def test_of_8000_bad_tolerations_the_first_are_named(asked: Admitting, namespace: str) -> None:
+def test_of_1000_bad_tolerations_the_first_are_named(asked: Admitting, namespace: str) -> None:
     job = a_job_of(asked, namespace)
-    bad = [{"key": "a", "operator": "Odd", "effect": f"Effect{number}"} for number in range(8000)]
+    bad = [{"key": "a", "operator": "Odd", "effect": f"Effect{number}"} for number in range(1000)]
     job["spec"]["tasks"][0]["template"]["spec"]["tolerations"] = bad
 
     said = asked.apply(job)
 
     assert said.is_refusal
     assert "spec.tasks[0].template.spec.tolerations[0].operator" in said.text
-    assert re.search(r": \d{4,} more$", said.text.strip())
+    assert re.search(r": \d{3} more$", said.text.strip())
 
 
 def test_what_is_too_large_to_be_read_is_let_in(asked: Admitting, namespace: str) -> None:

@@ -139,18 +139,24 @@ def test_the_work_grows_with_what_was_sent_and_not_with_its_square(name: str) ->
     assert calls(1600) < 6 * calls(400)
 
 
-def test_of_8000_bad_tolerations_the_first_are_named_and_the_rest_are_counted() -> None:
+def with_bad_tolerations(count: int) -> Judgement:
     containers = [{"name": "c", "image": "i"}]
-    task = {
-        "name": "w",
-        "replicas": 1,
-        "template": {"spec": {"containers": containers, **HOSTILE["tolerations"](8000)}},
-    }
-    said = create({**seeds_job(), "spec": {"tasks": [task]}})
+    spec = {"containers": containers, **HOSTILE["tolerations"](count)}
+    return create({**seeds_job(), "spec": {"tasks": [{"name": "w", "replicas": 1, "template": {"spec": spec}}]}})
+
+
+def test_of_1000_bad_tolerations_the_first_are_named_and_the_rest_are_counted() -> None:
+    said = with_bad_tolerations(1_000)
 
     assert len(said.errors) == MOST_SAID + 1
     assert "spec.tasks[0].template.spec.tolerations[0].operator" in said.errors[0]
-    assert said.errors[-1].endswith(f": {8_000 - MOST_SAID} more")
+    assert said.errors[-1].endswith(f": {1_000 - MOST_SAID} more")
+
+
+def test_8000_tolerations_are_too_many_and_not_looked_at_one_by_one() -> None:
+    [said] = with_bad_tolerations(8_000).errors
+
+    assert "spec.tasks[0].template.spec.tolerations: has 8000 tolerations, more than the 1000" in said
 
 
 def test_an_answer_is_short_whatever_was_sent() -> None:

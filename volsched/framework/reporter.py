@@ -135,6 +135,11 @@ def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> Tell:
     return Tell("Node", "v1", "", node.name, node.facts.uid, kind, reason, truncated(message))
 
 
+def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> Tell:
+    """An Event on a pod; ``kind`` is Normal or Warning."""
+    return Tell("Pod", "v1", task.namespace, task.name, task.uid, kind, reason, truncated(message))
+
+
 def about_victim(task: TaskInfo, message: str) -> Iterator[Tell]:
     """The Events of an eviction: on the pod that has to go, and on its PodGroup."""
     yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")

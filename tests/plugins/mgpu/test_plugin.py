@@ -598,13 +598,44 @@ def test_annotations_that_are_put_right_lift_that() -> None:
     assert states(rig) == "70/12288/1 ; 0/0/1"
 
 
-def test_annotations_that_become_wrong_are_noticed() -> None:
-    rig = rig_of(node(), group("g"), running("p", "30/4096", "0"))
+@pytest.mark.parametrize("change", ["alone", "with a label", "with a policy"])
+@pytest.mark.parametrize("cards", ["1", "9", "x", "0,1", None])
+def test_what_a_pod_was_bound_to_counts_whatever_is_written_over_it(cards: str | None, change: str) -> None:
+    """Whoever may edit a pod may do so; a label or another policy makes the pod another one, for others to count."""
+    rig = rig_of(node(policy=NATIVE), *solo(pod("p", "60/4096", policy=NATIVE)))
+    assert lists(rig.cycle(), "p") == "0"
+    rig.cycle(*put(pod("p", "60/4096", on="n1", cards="0", policy=NATIVE)))
+    assert states(rig) == "40/12288/1 ; 100/16384/0"
+
+    labels = {"labels": {"team": "b"}} if change == "with a label" else {}
+    policy = GUARANTEED if change == "with a policy" else NATIVE
+    forged = pod("p", "60/4096", on="n1", cards=cards, policy=policy, resourceVersion="2", **labels)
+    decision = rig.cycle(*put(forged))
+
+    assert states(rig) == "40/12288/1 ; 100/16384/0"
+    assert list(told(decision, "p")) == ["CardResultChanged"]
+    assert told(decision) == {}
+    assert numbers(decision)["volsched_mgpu_changed_results"] == {("n1",): 1.0}
+    assert told(rig.cycle(), "p") == {}
+    assert lists(rig.cycle(*put(*solo(pod("q", "60/4096", policy=NATIVE)))), "q") == "1"
+
+    decision = rig.cycle(*put(pod("p", "60/4096", on="n1", cards="0", policy=NATIVE, resourceVersion="3")))
+    assert numbers(decision)["volsched_mgpu_changed_results"] == {}
+    rig.cycle(gone("p"), gone("q"))
+    assert states(rig) == "100/16384/0 ; 100/16384/0"
+    assert books_of(rig)._allocations == {}
+
+
+def test_what_was_bound_is_forgotten_with_the_cards_that_it_named() -> None:
+    """A node that has other cards by now: what the pod shows counts, as nothing else says anything."""
+    rig = rig_of(node(cards=2), group("g"), running("p", "30/4096", "1"))
     rig.cycle()
+    rig.cycle(*put(running("p", "30/4096", "0", resourceVersion="2")))
 
-    decision = rig.cycle(*put(running("p", "30/4096", "9", resourceVersion="2"), *solo(pod("q", "10/256"))))
+    decision = rig.cycle(*put(node(cards=1)))
 
-    assert UNCLEAR in decision.waiting["q"]
+    assert states(rig) == "70/12288/1"
+    assert numbers(decision)["volsched_mgpu_changed_results"] == {}
 
 
 def test_a_node_that_shrinks_under_its_pods_is_told_and_takes_no_more() -> None:

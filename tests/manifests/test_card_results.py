@@ -1,0 +1,141 @@
+"""The component `card-results` on a real API server: who may write the annotations that say a pod's cards."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from tests.manifests.applying import installed
+from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization
+from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+
+COMPONENT = MANIFESTS / "components/card-results"
+INDEX = "vke.volcengine.com/gpu-index-container-main"
+ASSUMED = "vke.volcengine.com/assumed"
+TEAM = "team-a"
+PATIENCE = 120.0
+ALICE = ("--as=alice",)
+EVE = ("--as=eve",)
+SCHEDULER = (f"--as=system:serviceaccount:{SYSTEM}:volsched-scheduler",)
+AGENT = ("--as=system:serviceaccount:kube-system:card-agent",)
+MAY_NOT = "may not write the annotations that say which cards a pod was given"
+
+
+@pytest.fixture(scope="module")
+def guarded(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The component, and a team of whom Alice may edit, and Eve write statuses; a node agent has the role."""
+    folder = tmp_path_factory.mktemp("guarded")
+    with installed(cluster, a_kustomization(folder, [MANIFESTS / "rbac"], [COMPONENT])):
+        cluster.create_namespace(TEAM)
+        editors = ("--clusterrole=edit", "--user=alice", "--serviceaccount=kube-system:card-agent")
+        cluster.kubectl("create", "rolebinding", "editors", *editors, "-n", TEAM)
+        agents = ("--clusterrole=volsched-card-results-writer", "--serviceaccount=kube-system:card-agent")
+        cluster.kubectl("create", "rolebinding", "agents", *agents, "-n", TEAM)
+        cluster.kubectl("apply", "-n", TEAM, "-f", "-", stdin=json.dumps(MAY_WRITE_STATUSES))
+        try:
+            wait_until_it_refuses(cluster)
+            yield cluster
+        finally:
+            cluster.kubectl("delete", "namespace", TEAM)
+
+
+def wait_until_it_refuses(cluster: ControlPlane) -> None:
+    """Policies take effect a moment after they were made, roles are put together by a controller."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            make(cluster, pod({INDEX: "0"}), *ALICE)
+        except KubectlError as refused:
+            if MAY_NOT in str(refused):
+                return
+        time.sleep(0.2)
+    raise AssertionError("the policy refuses nothing")
+
+
+def pod(annotations: Mapping[str, str], name: str = "p") -> Json:
+    return a_pod(name, scheduler="volsched", annotations=dict(annotations))
+
+
+def make(cluster: ControlPlane, found: Json, *flags: str) -> None:
+    cluster.kubectl("create", "--dry-run=server", "-n", TEAM, *flags, "-f", "-", stdin=json.dumps(found))
+
+
+def annotate(cluster: ControlPlane, *flags: str, subresource: str = "", **annotations: str | None) -> None:
+    keys = {"index": INDEX, "assumed": ASSUMED, "team": "example.com/team"}
+    body = {"metadata": {"annotations": {keys[name]: text for name, text in annotations.items()}}}
+    part = (f"--subresource={subresource}",) if subresource else ()
+    words = ("patch", "pod", "bound", "--type=merge", "--dry-run=server", *part, "-n", TEAM, *flags)
+    cluster.kubectl(*words, "-p", json.dumps(body))
+
+
+@pytest.fixture(scope="module")
+def bound(guarded: ControlPlane) -> ControlPlane:
+    """A pod whose Binding carries its cards, as the scheduler writes it."""
+    path = f"/api/v1/namespaces/{TEAM}/pods"
+    guarded.api.create(path, pod({}, "bound"))
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "bound", "annotations": {INDEX: "0", ASSUMED: "true"}},
+        "target": {"kind": "Node", "name": "n1"},
+    }
+    raw = ("create", "--raw", f"{path}/bound/binding", "-f", "-")
+    guarded.kubectl(*raw, *SCHEDULER, stdin=json.dumps(binding))
+    assert guarded.api.get(f"{path}/bound")["metadata"]["annotations"][INDEX] == "0"
+    return guarded
+
+
+def test_the_binding_of_the_scheduler_carries_them(bound: ControlPlane) -> None:
+    found = bound.api.get(f"/api/v1/namespaces/{TEAM}/pods/bound")
+    assert found["spec"]["nodeName"] == "n1"
+
+
+@pytest.mark.parametrize("annotations", [{INDEX: "0"}, {ASSUMED: "true"}, {f"{INDEX}-2": "1", "example.com/a": "b"}])
+def test_a_tenant_makes_no_pod_with_them(guarded: ControlPlane, annotations: Mapping[str, str]) -> None:
+    with pytest.raises(KubectlError, match=MAY_NOT):
+        make(guarded, pod(annotations), *ALICE)
+
+
+def test_pods_without_them_are_made_and_changed_by_whoever_may(bound: ControlPlane) -> None:
+    make(bound, pod({}), *ALICE)
+    make(bound, pod({"example.com/a": "b", "vke.volcengine.com/gpu-index": "x"}), *ALICE)
+    annotate(bound, *ALICE, team="b")
+
+
+@pytest.mark.parametrize("change", [{"index": "1"}, {"index": "x"}, {"index": None}, {"assumed": "false"}])
+@pytest.mark.parametrize(("who", "subresource"), [(ALICE, ""), (EVE, "status")])
+def test_a_tenant_changes_none_of_a_bound_pod(
+    bound: ControlPlane, change: Mapping[str, str | None], who: tuple[str, ...], subresource: str
+) -> None:
+    with pytest.raises(KubectlError, match=MAY_NOT):
+        annotate(bound, *who, subresource=subresource, **change)
+
+
+MAY_WRITE_STATUSES = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": "statuses"},
+            "rules": [{"apiGroups": [""], "resources": ["pods/status", "pods"], "verbs": ["get", "patch"]}],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "statuses"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "statuses"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}],
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize("change", [{"index": "1"}, {"assumed": "false"}])
+def test_a_node_agent_that_has_the_role_writes_them(bound: ControlPlane, change: Mapping[str, str]) -> None:
+    annotate(bound, *AGENT, **change)
+    make(bound, pod({INDEX: "0"}), *AGENT)
