@@ -41,6 +41,7 @@ from volsched.kube.inbox import Inbox
 from volsched.kube.informer import SILENCE_SECONDS, Informer, unheard, unlisted
 from volsched.kube.node_selection import NodeSelection
 from volsched.kube.pulse import STUCK_SECONDS
+from volsched.kube.reader_access import ReaderAccess
 from volsched.kube.resources import watched
 from volsched.kube.scheduler_metrics import SchedulerMetrics
 from volsched.kube.schemas import follow_queue_schema
@@ -87,6 +88,7 @@ class Options:
     qps: float = 0.0
     burst: int = 5000
     listen_address: str = ":8080"
+    metrics_auth: bool = False
     healthz_address: str = ":11251"
     dump_dir: str = ""
     binds_in_flight: int = 32
@@ -183,7 +185,7 @@ class Program(Process):
 
     async def _serve(self) -> None:
         pages = Pages(self._live_problem, self._ready_problem, self._metrics.render, self._configz)
-        server = Server(pages)
+        server = Server(pages, ReaderAccess(self._api) if self._options.metrics_auth else None)
         self._cleanup.push_async_callback(server.stop)
         add_gauges(
             self._metrics,
@@ -196,8 +198,7 @@ class Program(Process):
             silence=lambda: self._thread.silence,
         )
         add_loop(self._metrics, self._pulse, self._tables)
-        addresses = tuple(a for a in (self._options.listen_address, self._options.healthz_address) if a)
-        await server.start(addresses)
+        await server.start(self._options.listen_address, self._options.healthz_address)
 
     def _start_informers(self, views: Views) -> None:
         selection = NodeSelection(self._options.node_selector)

@@ -7,8 +7,8 @@ carrying; so books that are made anew, after a restart, are the same.
 
 Whoever may edit a pod may change these annotations while it runs, and its containers go on using what they were given.
 So what the API server showed first of a pod on its node counts until the pod has left it (node and annotations are one
-write, the Binding): a *changed result* is told and counted apart. Only a restart forgets that; the ValidatingAdmissionPolicy of the component `card-results` keeps others from
-writing these annotations at all.
+write, the Binding): a *changed result* is told and counted apart. Only a restart forgets that; the
+ValidatingAdmissionPolicy of the component `card-results` keeps others from writing these annotations at all.
 
 Where the annotations of a pod say nothing readable, nobody knows which cards it uses. Its node is then *unclear* and
 gets no more pods with cards until that pod is gone or annotated: to guess would be to give the same memory away twice.

@@ -209,6 +209,37 @@ def test_every_port_is_open_where_it_is_needed_and_nowhere_else(name: str) -> No
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
+def test_metrics_are_for_namespaces_that_read_them_and_probes_for_nodes(name: str) -> None:
+    for policy in (found for found in overlay(name) if found["kind"] == "NetworkPolicy"):
+        by_port = {port["port"]: rule.get("from") for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+        assert by_port["probes"] is None
+        assert [list(peer) for peer in by_port["metrics"]] == [["namespaceSelector"], ["namespaceSelector"]]
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_the_class_of_its_pods_has_a_quota_in_its_namespace(name: str) -> None:
+    quota = the(overlay(name), "ResourceQuota", "volsched-critical")
+    [scope] = quota["spec"]["scopeSelector"]["matchExpressions"]
+    assert (quota["metadata"]["namespace"], scope["values"]) == (SYSTEM, ["volsched-critical"])
+    replicas = sum(found["spec"]["replicas"] for found in deployments(name))
+    assert int(quota["spec"]["hard"]["pods"]) >= 4 * replicas  # a rollout, and Jobs of certificates beside it
+
+
+def test_guarded_metrics_are_asked_for_by_tls_with_a_token(tmp_path: Path) -> None:
+    components = [MANIFESTS / "components" / name for name in ("service-monitor", "metrics-auth")]
+    objects = rendered(a_kustomization(tmp_path, [MANIFESTS / "overlays/standalone"], components))
+
+    for found in objects:
+        if found["kind"] == "Deployment":
+            assert "--metrics-auth" in container(found)["args"]
+    [endpoint] = the(objects, "ServiceMonitor", "volsched")["spec"]["endpoints"]
+    assert (endpoint["scheme"], endpoint["tlsConfig"]) == ("https", {"insecureSkipVerify": True})
+    assert endpoint["bearerTokenFile"].endswith("/token")
+    binding = the(objects, "ClusterRoleBinding", "volsched-asks-about-readers")
+    assert {subject["name"] for subject in binding["subjects"]} == {"volsched-scheduler", "volsched-controllers"}
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
 def test_selectors_select_the_pods_of_their_own_process(name: str) -> None:
     objects = overlay(name)
     for deployment in deployments(name):
@@ -249,7 +280,7 @@ def test_tokens_are_given_to_our_own_pods_and_to_no_other(name: str) -> None:
 
 def test_every_object_says_whose_it_is() -> None:
     for found in overlay("standalone"):
-        if found["kind"] not in {"Namespace", "CustomResourceDefinition", "PriorityClass"}:
+        if found["kind"] not in {"Namespace", "CustomResourceDefinition", "PriorityClass", "ResourceQuota"}:
             assert component(found) in {*COMPONENTS, "users"}, identity(found)
 
 

@@ -188,6 +188,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         qps=flags["kube_api_qps"],
         burst=flags["kube_api_burst"],
         listen_address=flags["listen_address"],
+        metrics_auth=flags["metrics_auth"],
         healthz_address=flags["healthz_address"],
         watch_silence=flags["watch_silence"],
         webhooks=webhooks,

@@ -130,7 +130,15 @@ server_flags: Final = together(
     click.option(
         "--listen-address", default=":8080", metavar="ADDRESS", help="Serve metrics and probes here; empty: do not."
     ),
-    click.option("--healthz-address", default=":11251", metavar="ADDRESS", help="Serve them here, too; empty: do not."),
+    click.option(
+        "--healthz-address", default=":11251", metavar="ADDRESS", help="Serve the probes here, too; empty: do not."
+    ),
+    click.option(
+        "--metrics-auth",
+        is_flag=True,
+        default=False,
+        help="Serve metrics and configuration by TLS, to whom the API server lets get /metrics and /configz.",
+    ),
     connection_flags,
     click.option("--kube-api-qps", type=float, default=0.0, help="Limit of requests per second; 0 is no limit."),
     click.option("--kube-api-burst", type=int, default=5000, help="Requests that may be made at once under a limit."),

@@ -209,6 +209,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         qps=flags["kube_api_qps"],
         burst=flags["kube_api_burst"],
         listen_address=flags["listen_address"],
+        metrics_auth=flags["metrics_auth"],
         healthz_address=flags["healthz_address"],
         dump_dir=flags["cache_dump_dir"],
         binds_in_flight=flags["binds_in_flight"],

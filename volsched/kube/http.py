@@ -1,12 +1,14 @@
 """What the scheduler serves over HTTP: probes, metrics, its effective configuration.
 
 `/livez` says whether the scheduling loop still turns, `/readyz` whether everything has been listed (a follower with
-warm caches is ready), `/healthz` that the process answers at all.
+warm caches is ready), `/healthz` that the process answers at all. The probes have an address of their own, so that a
+NetworkPolicy can tell who reads from the node that asks, and stay open where `access` guards the other pages.
 """
 
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -16,11 +18,15 @@ from aiohttp import web
 
 from volsched.kube.errors import KubeSetupError
 from volsched.kube.metrics import CONTENT_TYPE
+from volsched.kube.reader_access import ReaderAccess
+from volsched.kube.serving_tls import self_signed_context
 
 Check: TypeAlias = Callable[[], str]
 """Returns what is wrong, empty when nothing is."""
 
 _SHUTDOWN_SECONDS: Final = 1.0
+_HEADERS: Final = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}
+"""Of refusals, by status."""
 
 _log = structlog.get_logger(__name__)
 
@@ -36,42 +42,76 @@ class Pages:
 
 
 class Server:
-    """Serves the pages on some addresses, each `host:port` (`:8080` is every interface, port 0 a free one)."""
+    """Serves the pages on addresses, each `host:port` (`:8080` is every interface, port 0 a free one).
 
-    def __init__(self, pages: Pages) -> None:
+    Where there is an `access`, it is asked who may read metrics and configuration, and their address speaks TLS.
+    """
+
+    def __init__(self, pages: Pages, access: ReaderAccess | None = None) -> None:
         self._pages = pages
-        self._runner: web.AppRunner | None = None
+        self._access = access
+        self._runners: list[web.AppRunner] = []
         self.addresses: list[str] = []
 
-    async def start(self, addresses: tuple[str, ...]) -> None:
-        """Listen; raises KubeSetupError when an address cannot be had."""
-        app = web.Application()
-        pages = self._pages
-        app.router.add_get("/healthz", _checking(lambda: ""))
-        app.router.add_get("/livez", _checking(pages.live))
-        app.router.add_get("/readyz", _checking(pages.ready))
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/configz", self._configuration)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
-        await self._runner.setup()
-        for address in dict.fromkeys(addresses):
-            host, port = parse_address(address)
-            try:
-                await web.TCPSite(self._runner, host or None, port).start()
-            except OSError as error:
-                raise KubeSetupError(f"cannot listen on {address}: {error.strerror or error}") from error
-        self.addresses = [_text(name) for name in self._runner.addresses]
-        _log.info("serving", addresses=self.addresses)
+    async def start(self, pages_at: str, probes_at: str) -> None:
+        """Listen: for all pages, and for the probes alone; empty is nowhere.
+
+        Raises KubeSetupError when an address cannot be had.
+        """
+        if pages_at:
+            tls = self_signed_context() if self._access is not None else None
+            await self._listen(pages_at, [*self._probes(), *self._others()], tls)
+        if probes_at and probes_at != pages_at:
+            await self._listen(probes_at, self._probes(), None)
+        self.addresses = [_text(name) for runner in self._runners for name in runner.addresses]
+        _log.info("serving", addresses=self.addresses, guarded=self._access is not None)
 
     async def stop(self) -> None:
         """Stop serving."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        for runner in self._runners:
+            await runner.cleanup()
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def _listen(self, address: str, routes: list[web.RouteDef], tls: ssl.SSLContext | None) -> None:
+        app = web.Application()
+        app.add_routes(routes)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        self._runners.append(runner)
+        await runner.setup()
+        host, port = parse_address(address)
+        try:
+            await web.TCPSite(runner, host or None, port, ssl_context=tls).start()
+        except OSError as error:
+            raise KubeSetupError(f"cannot listen on {address}: {error.strerror or error}") from error
+
+    def _probes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/healthz", _checking(lambda: "")),
+            web.get("/livez", _checking(self._pages.live)),
+            web.get("/readyz", _checking(self._pages.ready)),
+        ]
+
+    def _others(self) -> list[web.RouteDef]:
+        return [
+            web.get("/metrics", self._guarded(self._metrics)),
+            web.get("/configz", self._guarded(self._configuration)),
+        ]
+
+    def _guarded(self, page: Callable[[], web.Response]) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            if self._access is not None:
+                refusal = await self._access.refusal(request.headers.get("Authorization", ""), request.path)
+                if refusal is not None:
+                    return web.Response(
+                        text=refusal.message + "\n", status=refusal.status, headers=_HEADERS.get(refusal.status)
+                    )
+            return page()
+
+        return answer
+
+    def _metrics(self) -> web.Response:
         return web.Response(body=self._pages.metrics(), headers={"Content-Type": CONTENT_TYPE})
 
-    async def _configuration(self, _: web.Request) -> web.Response:
+    def _configuration(self) -> web.Response:
         text = json.dumps(self._pages.configuration(), indent=2, default=str)
         return web.Response(text=text + "\n", content_type="application/json")
 

@@ -59,6 +59,7 @@ class Options:
     qps: float = 0.0
     burst: int = 5000
     listen_address: str = ":8080"
+    metrics_auth: bool = False
     healthz_address: str = ":11251"
     watch_silence: float = SILENCE_SECONDS
     webhooks: Listening | None = None

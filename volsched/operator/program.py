@@ -26,6 +26,7 @@ from volsched.kube.events import Events
 from volsched.kube.http import Pages, Server
 from volsched.kube.informer import Informer, Sink, unheard, unlisted
 from volsched.kube.metrics import Metrics
+from volsched.kube.reader_access import ReaderAccess
 from volsched.kube.resources import VOLCANO, Resource
 from volsched.model import api
 from volsched.model.changes import Change, Gone
@@ -133,9 +134,10 @@ class Program(Process):
         add_gauges(self._metrics, self._engine, lambda: bool(self._sign))
         if self._admission is not None:
             self._admission.add_gauges(self._metrics)
-        server = Server(Pages(self._live_problem, self._serving_problem, self._metrics.render, self._configz))
+        pages = Pages(self._live_problem, self._serving_problem, self._metrics.render, self._configz)
+        server = Server(pages, ReaderAccess(self._api) if self._options.metrics_auth else None)
         self._cleanup.push_async_callback(server.stop)
-        await server.start(tuple(a for a in (self._options.listen_address, self._options.healthz_address) if a))
+        await server.start(self._options.listen_address, self._options.healthz_address)
 
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):
