@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.docs.pages import DOCS, ROOT, codes, headings, rows, section
+from volsched.model.pod_limits import DEFAULT
 
 PAGE = DOCS / "security.md"
 RIGHTS = ROOT / "manifests/rbac"
@@ -52,8 +53,8 @@ def test_rights_of_readers_are_those_of_the_page() -> None:
 
 def test_every_process_with_rights_has_its_section() -> None:
     folders = {path.parent.name for path in RIGHTS.glob("*/rights.yaml")}
-    readers = {READERS, "Readers of metrics"}
-    sections = {text.lower() for level, text in headings(PAGE) if level == 3 and text not in readers}
+    others = {READERS, "Readers of metrics"}
+    sections = {text.lower() for level, text in headings(PAGE) if level == 3 and text not in others}
 
     assert folders - {"users"} == sections
 
@@ -74,3 +75,10 @@ def test_service_accounts_of_the_page_exist() -> None:
     }
 
     assert listed == accounts
+
+
+def test_limits_of_a_pod_are_those_of_the_code() -> None:
+    limits = [(most, by.split("=")) for _, most, by, _ in rows(section(PAGE, "How much one object may cost"))]
+    documented = {words[1]: int(most) for most, words in limits if words[0] == "`--pod-limit"}
+
+    assert documented == DEFAULT.by_name()
