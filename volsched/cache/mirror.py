@@ -41,7 +41,7 @@ from volsched.model.queue import QueueInfo
 from volsched.model.selectors import LabelSelector
 from volsched.model.status import TaskStatus
 from volsched.model.task import ResourceClaimUse, TaskInfo
-from volsched.model.template import TemplateTable
+from volsched.model.template import TaskTemplate, TemplateTable
 from volsched.model.verdict import BINDER, ConditionReason, Scope, Step, Verdict
 
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
@@ -324,9 +324,9 @@ class Mirror:
             return True
         return bool(pod.spec.node_name) and pod.status.phase not in ("Succeeded", "Failed")
 
-    def _add_pod(self, pod: api.Pod) -> None:
+    def _add_pod(self, pod: api.Pod, placed_as: TaskTemplate | None = None) -> None:
         meta = pod.metadata
-        task = TaskInfo(meta.uid, intern(meta.namespace), meta.name, self.templates.intern(pod))
+        task = TaskInfo(meta.uid, intern(meta.namespace), meta.name, self.templates.intern(pod, placed_as))
         task.sequence = self._arrival.next()
         created = reading.seconds(meta.creation_timestamp)
         task.created = created if created is not None else task.sequence * 1e-6
@@ -341,7 +341,7 @@ class Mirror:
         self._sweep_sometimes()
 
     def _update_pod(self, task: TaskInfo, pod: api.Pod) -> None:
-        template = self.templates.intern(pod)
+        template = self.templates.intern(pod, self._placed_as(task))
         labels_before, role_before, group_before = task.labels, task.role, self._group_of(task)
         annotations_before = task.annotations
         gates_before = _gates_of(task)
@@ -392,13 +392,18 @@ class Mirror:
         stays = _stays_assumed(task, pod) or _stays_evicted(task, pod)
         assumed_on = self._home_of(task) if stays else ""
         status, created = task.status, task.created
+        placed_as = self._placed_as(task)
         self._drop_task(task.uid)
-        self._add_pod(pod)
+        self._add_pod(pod, placed_as)
         again = self.cluster.tasks[pod.metadata.uid]
         again.created = created
         if assumed_on:
             again.bind_annotations = task.bind_annotations
             self.cluster.move(again, status, self._at_home(again, assumed_on))
+
+    def _placed_as(self, task: TaskInfo) -> TaskTemplate | None:
+        """The template that a pod with a node was placed as; None for one that waits."""
+        return task.template if self._home_of(task) else None
 
     def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
         """Everything of a pod that may change without changing what it asks for."""

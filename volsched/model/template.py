@@ -398,13 +398,16 @@ class TemplateTable:
             return template
         return self._of_rules(msgspec.structs.replace(template.rules, annotations=kept, asks_by_annotation=asks))
 
-    def intern(self, pod: api.Pod) -> TaskTemplate:
+    def intern(self, pod: api.Pod, placed_as: TaskTemplate | None = None) -> TaskTemplate:
         """Return the template of this pod, made when no pod like it was seen before.
+
+        A pod that was placed goes on counting by the annotations of the template that it was `placed_as`: whoever may
+        edit it may change them, and what it uses does not change with them.
 
         Most pods are found by the bytes of the parts of their spec that count, without parsing them again. A pod that
         is being resized on its node has a template of its own, with the larger request.
         """
-        annotations = self._annotations(pod.metadata.annotations)
+        annotations = self._annotations(pod.metadata.annotations) if placed_as is None else placed_as.rules.annotations
         resized = _reported(pod.status) if _is_resized(pod) else None
         key = self._encoder.encode((_counting_parts(pod), annotations, self._identity(pod), resized))
         template = self._by_bytes.get(key)
