@@ -58,9 +58,9 @@ def _rigs() -> list[Rig]:
 def _cluster() -> ClusterBuilder:
     """Return two nodes with cards, queues that stand, and a pod that waits."""
     cluster = a_cluster()
-    cards = {"nvidia.com/gpu": 8, "vke.volcengine.com/mgpu-core": 200, "vke.volcengine.com/mgpu-memory": 32768}
+    shared: dict[str, Any] = {"vke.volcengine.com/mgpu-core": 200, "vke.volcengine.com/mgpu-memory": 32768}
     labels = {"nvidia.com/gpu.product": "A", "nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "8", "team": "a"}
     for name in ("node-1", "node-2"):
-        cluster.node(name, cpu="8", labels=labels, **cards)
+        cluster.node(name, cpu="8", labels=labels, **{"nvidia.com/gpu": 8}, **shared)
     cluster.queue("default").queue("team")
     return cluster.job("etl", tasks=2, queue="team", cpu="1")

@@ -22,7 +22,27 @@ Make: TypeAlias = Callable[[int], Any]
 """From how deep a value lies to the value."""
 
 NUMBERS: Final = (
-    *(0, 1, 2, 3, -1, 8, 63, 64, 100, 1000, 65535, 2**31 - 1, 2**31, -(2**31), 2**53, 2**62, 2**63 - 1, 2**63, -(2**63)),
+    *(
+        0,
+        1,
+        2,
+        3,
+        -1,
+        8,
+        63,
+        64,
+        100,
+        1000,
+        65535,
+        2**31 - 1,
+        2**31,
+        -(2**31),
+        2**53,
+        2**62,
+        2**63 - 1,
+        2**63,
+        -(2**63),
+    ),
     *(2**64, 10**18, 10**30, 10**400, 0.5, -0.5, 1e-9, 1e18, 1e308, float(2**53), float("inf"), float("nan")),
 )
 """Whole numbers at the edges of machine words, and what Python's JSON reads and others do not."""
@@ -67,11 +87,21 @@ class Maker:
         """Return a text as it may stand in a field of this name."""
         words = TEXTS.get(name) or TEXTS[""]
         draw = self.random.random()
+        if draw < 0.001:
+            return self.long(self.one_of(words))
         if draw < 0.8:
             return self.one_of(words)
         if draw < 0.9:
             return self.one_of(ODD_TEXTS)
         return self.changed(self.one_of(words))
+
+    def long(self, text: str) -> str:
+        """Return a text in which something is said again and again, as long as the API server takes it."""
+        again = self.one_of(
+            (text, self.one_of(_ODD_LETTERS), self.one_of(QUANTITIES[:40]), "9", " ", "a", "[", '{"a":', "a,")
+        )
+        many = again * (self.one_of((2_000, 20_000, 200_000)) // (len(again) or 1))
+        return self.one_of(("", text)) + many + self.one_of(("", "x", "\n", text))
 
     def number(self) -> Any:
         """Return a number."""
@@ -164,7 +194,7 @@ class Maker:
             return lambda _: self.whole()
         if isinstance(said, inspect.BoolType):
             return lambda _: self.chance(0.5)
-        return lambda deep: self.anything(deep)
+        return self.anything
 
     def _cel(self, _: int) -> str:
         return self.selector()

@@ -15,7 +15,17 @@ import msgspec
 
 from drills.fuzz_decisions import decide_about
 from drills.fuzz_inputs import Maker, copied
-from drills.fuzz_words import ANNOTATIONS, BLOCKS, CLAIMS, LABELS, LISTS_OF_CARDS, NAMESPACES, QUANTITIES, RESOURCES, TEXTS
+from drills.fuzz_words import (
+    ANNOTATIONS,
+    BLOCKS,
+    CLAIMS,
+    LABELS,
+    LISTS_OF_CARDS,
+    NAMESPACES,
+    QUANTITIES,
+    RESOURCES,
+    TEXTS,
+)
 from plugins.capacity_card import amounts, cards, quota
 from plugins.capacity_card import requests as card_requests
 from plugins.capacity_dra import quota as device_quota
@@ -72,13 +82,17 @@ Json = dict[str, Any]
 
 
 class Parser(NamedTuple):
-    """Something that reads what users write. Of a round of inputs it gets `share`; `declared` are its own errors."""
+    """Something that reads what users write. Of a round of inputs it gets `share`; `declared` are its own errors.
+
+    `seconds` of CPU is what one input may take.
+    """
 
     name: str
     share: int
     make: Callable[[Maker], Any]
     read: Callable[[Any], Any]
     declared: tuple[type[Exception], ...] = ()
+    seconds: float = 1.0
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------
@@ -90,7 +104,11 @@ def _text(words: Iterable[str]) -> Callable[[Maker], str]:
 
     def make(maker: Maker) -> str:
         draw = maker.random.random()
-        return maker.one_of(listed) if draw < 0.15 else maker.text() if draw < 0.2 else maker.changed(maker.one_of(listed))
+        if draw < 0.01:
+            return maker.long(maker.one_of(listed))
+        return (
+            maker.one_of(listed) if draw < 0.15 else maker.text() if draw < 0.2 else maker.changed(maker.one_of(listed))
+        )
 
     return make
 
@@ -310,7 +328,7 @@ def _struct(kind: Any) -> Callable[[Maker], Any]:
 
 
 def _selector(maker: Maker) -> str:
-    return maker.selector()
+    return maker.long(maker.selector()) if maker.chance(0.005) else maker.selector()
 
 
 _DEVICE: Final = Device(
@@ -368,8 +386,14 @@ def _shared_request(maker: Maker) -> tuple[Any, dict[str, str]]:
     given = []
     for place in range(1 + maker.count(3)):
         kind = maker.one_of(("containers", "containers", "initContainers"))
-        named = [(name, maker.one_of((0, -1, 1, 1000, 50_000, 100_000, 2**62))) for name in _SHARED_NAMES if maker.chance(0.6)]
-        given.append(template.ContainerAmounts(kind, place, tuple(named), tuple(n for n, _ in named if maker.chance(0.1))))
+        named = [
+            (name, maker.one_of((0, -1, 1, 1000, 50_000, 100_000, 2**62)))
+            for name in _SHARED_NAMES
+            if maker.chance(0.6)
+        ]
+        given.append(
+            template.ContainerAmounts(kind, place, tuple(named), tuple(n for n, _ in named if maker.chance(0.1)))
+        )
     return tuple(given), maker.texts(ANNOTATIONS)
 
 
@@ -402,11 +426,15 @@ def _read_device_quota(queue: api.Queue) -> None:
 
 # --- configuration --------------------------------------------------------------------------------------------------
 
+_YAML_SECONDS: Final = 5.0
+"""YAML with lines is read in Python: a text of the longest that is read takes two seconds on a machine of its own. Only
+administrators write configurations, and manifests are read on the command line."""
+
 _CONFIGURATIONS: Final = (
     loading.DEFAULT_CONFIGURATION,
     loading.IN_KUBE_SCHEDULERS_PLACE,
-    'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: capacity-card\n    arguments: {cardUnlimitedCpuMemory: true}\n',
-    "actions: allocate\ntiers:\n- plugins:\n  - {name: mgpu, arguments: {predicate.MGPUEnable: true}}\nmetrics: {type: x}\n",
+    "actions: allocate\ntiers:\n- plugins:\n  - {name: capacity-card, arguments: {cardUnlimitedCpuMemory: true}}\n",
+    "actions: allocate\ntiers:\n- plugins:\n  - {name: mgpu, arguments: {predicate.MGPUEnable: true}}\nmetrics: {a: b}\n",
     'kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n    actions: "allocate"\n    tiers: []\n',
     "a: &a [*a]\ntiers: *a\nactions: !!python/object:os.system ls\n? [1]\n: 2\n<<: {a: 1}\n",
 )
@@ -488,7 +516,10 @@ def _read_cron_job(raw: Any) -> None:
 def _world() -> World:
     queues = [
         {"metadata": {"name": "team"}, "spec": {"parent": "root", "capability": {"cpu": "10"}}},
-        {"metadata": {"name": "child", "annotations": {"volsched.io/allowed-namespaces": "team=a"}}, "spec": {"parent": "team"}},
+        {
+            "metadata": {"name": "child", "annotations": {"volsched.io/allowed-namespaces": "team=a"}},
+            "spec": {"parent": "team"},
+        },
     ]
     node = {
         "metadata": {"name": "node-1", "labels": {"nvidia.com/gpu.product": "A", "nvidia.com/gpu.memory": "81920"}},
@@ -557,7 +588,7 @@ _PLUGINS: Final = (*PLAYED, "ray", "")
 
 def _read_job(raw: Json) -> None:
     view = job_view(raw, ("volsched", "volcano"), "default")
-    members = [_MEMBER, _MEMBER._replace( uid="m-1", name="train-worker-1", number=1, phase="Failed", exit_code=1)]
+    members = [_MEMBER, _MEMBER._replace(uid="m-1", name="train-worker-1", number=1, phase="Failed", exit_code=1)]
     for pods in ((), members):
         outcome = reconcile(view, JobSurroundings(Roster.of("train", pods), None, {"high": 5}, "default"), 1e9)
         msgspec.json.encode([getattr(write, "body", None) for write in outcome.writes])
@@ -578,7 +609,11 @@ def _decide_policies(job: api.Job) -> None:
 def _command(maker: Maker) -> Any:
     tree = maker.object(Command)
     if isinstance(tree, dict) and maker.chance(0.7):
-        tree["target"] = {"kind": maker.one_of(("Job", "Queue", "Pod")), "name": maker.text("name"), "apiVersion": maker.text("apiVersion")}
+        tree["target"] = {
+            "kind": maker.one_of(("Job", "Queue", "Pod")),
+            "name": maker.text("name"),
+            "apiVersion": maker.text("apiVersion"),
+        }
     return tree
 
 
@@ -589,9 +624,12 @@ def _read_command(raw: Any) -> None:
 
 # --- the mirror -----------------------------------------------------------------------------------------------------
 
-_MIRRORED: Final = (api.Pod, api.PodGroup, api.Queue, api.Node, dra.ResourceClaim, dra.ResourceSlice, dra.DeviceTaintRule,
-                    dra.DeviceClass, dra.ResourceClaimTemplate, api.PersistentVolumeClaim, api.PersistentVolume,
-                    api.PodDisruptionBudget, api.Namespace, api.PriorityClass, api.StorageClass, api.CSINode)  # fmt: skip
+_MIRRORED: Final[tuple[type[api.ApiObject], ...]] = (
+    *(api.Pod, api.PodGroup, api.Queue, api.Node),
+    *(dra.ResourceClaim, dra.ResourceSlice, dra.DeviceTaintRule, dra.DeviceClass, dra.ResourceClaimTemplate),
+    *(api.PersistentVolumeClaim, api.PersistentVolume, api.StorageClass, api.CSINode),
+    *(api.PodDisruptionBudget, api.Namespace, api.PriorityClass),
+)
 
 
 def _several(maker: Maker) -> list[Any]:
@@ -610,7 +648,9 @@ def _take_in(found: list[Any]) -> None:
 
 PARSERS: Final = (
     Parser("quantities", 12, _amount, _read_amount, (QuantityError,)),
-    Parser("texts of annotations", 10, _text(v for _, vs in (*ANNOTATIONS, *LABELS) for v in vs), _read_annotation_texts),
+    Parser(
+        "texts of annotations", 10, _text(v for _, vs in (*ANNOTATIONS, *LABELS) for v in vs), _read_annotation_texts
+    ),
     Parser("durations and times", 5, _text((*TEXTS["timeout"], *TEXTS["creationTimestamp"])), _read_annotation_texts),
     Parser("announced claims", 4, _text(CLAIMS), _read_annotation_texts),
     Parser("allowed namespaces", 5, _text(NAMESPACES), allowed_namespaces.parse, (FieldError,)),
@@ -636,14 +676,19 @@ PARSERS: Final = (
     Parser("cards of nodes", 4, _node_of_cards, _read_node_cards),
     Parser("mgpu", 6, _shared_request, _read_shared, (FieldError,)),
     Parser("crossquota", 4, _text(QUANTITIES), _read_node_quota, (ValueError,)),
-    Parser("crossquota patterns", 2, _text(("nvidia\\.com/.*", "(a|b)+$", "[", "(?i)gpu", "a{1000}", "\\p{L}")), _read_patterns),
+    Parser(
+        "crossquota patterns",
+        2,
+        _text(("nvidia\\.com/.*", "(a|b)+$", "[", "(?i)gpu", "a{1000}", "\\p{L}")),
+        _read_patterns,
+    ),
     Parser("capacity-dra", 4, _read(api.Queue), _if_there(_read_device_quota)),
     Parser("capacity-dra keys", 2, _text(RESOURCES), device_quota.amount_of_key),
-    Parser("configurations", 2, _text(_CONFIGURATIONS), _read_configuration, (ConfigError,)),
-    Parser("ConfigMaps", 1, _data, _read_data, (ConfigError,)),
+    Parser("configurations", 2, _text(_CONFIGURATIONS), _read_configuration, (ConfigError,), _YAML_SECONDS),
+    Parser("ConfigMaps", 1, _data, _read_data, (ConfigError,), _YAML_SECONDS),
     Parser("arguments", 5, _given_arguments, _read_arguments),
     Parser("plugins made of arguments", 1, _given_arguments, _build_plugin, (ConfigError,)),
-    Parser("manifests", 2, _manifest, _read_manifest, (VolschedError,)),
+    Parser("manifests", 2, _manifest, _read_manifest, (VolschedError,), _YAML_SECONDS),
     Parser("CronJobs", 1, _cron_job, _read_cron_job, (ObjectError,)),
     Parser("admission", 6, _request, _judge),
     Parser("admission reviews", 3, _review, _read_review, _NO_REVIEW),

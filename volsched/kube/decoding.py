@@ -64,7 +64,7 @@ class Reader:
     def page(self, answer: bytes) -> Page[Any]:
         """Read a page of a list; raises ApiError."""
         try:
-            return json_text.decode_by(self._pages.decode, answer)  # type: ignore[no-any-return]
+            return json_text.decode_by(self._pages.decode, answer)
         except msgspec.ValidationError:
             return self._odd_page(parsed(answer))
         except (msgspec.DecodeError, UnicodeError) as error:

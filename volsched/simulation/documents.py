@@ -158,7 +158,9 @@ def _objects(text: Text, problems: list[InputProblem]) -> Iterator[Document]:
         if raw is None:
             continue
         if may_be_broken and _is_broken(raw):
-            problems.append(InputProblem(text.source, place, "", "", "has a text that is no Unicode: half a surrogate pair"))
+            problems.append(
+                InputProblem(text.source, place, "", "", "has a text that is no Unicode: half a surrogate pair")
+            )
             continue
         if text.in_folder and _is_json_patch(raw):
             yield Document(text.source, place, {}, among_others=True)
