@@ -9,6 +9,7 @@ from volsched.cache.mirror import MirrorSettings
 from volsched.model.changes import Change, Gone, Put
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
 
+MGPU: Final = "vke.volcengine.com/mgpu"
 _LAST: Final = "- plugins: [{name: binpack}, {name: nodeorder}, {name: predicates}]"
 _CONFIGURATIONS: Final = (
     f"""
@@ -58,9 +59,9 @@ def _rigs() -> list[Rig]:
 def _cluster() -> ClusterBuilder:
     """Return two nodes with cards, queues that stand, and a pod that waits."""
     cluster = a_cluster()
-    shared: dict[str, Any] = {"vke.volcengine.com/mgpu-core": 200, "vke.volcengine.com/mgpu-memory": 32768}
+    offered: dict[str, Any] = {"nvidia.com/gpu": 8, f"{MGPU}-core": 200, f"{MGPU}-memory": 32768}
     labels = {"nvidia.com/gpu.product": "A", "nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "8", "team": "a"}
     for name in ("node-1", "node-2"):
-        cluster.node(name, cpu="8", labels=labels, **{"nvidia.com/gpu": 8}, **shared)
+        cluster.node(name, cpu="8", labels=labels, **offered)
     cluster.queue("default").queue("team")
     return cluster.job("etl", tasks=2, queue="team", cpu="1")

@@ -434,7 +434,7 @@ _CONFIGURATIONS: Final = (
     loading.DEFAULT_CONFIGURATION,
     loading.IN_KUBE_SCHEDULERS_PLACE,
     "actions: allocate\ntiers:\n- plugins:\n  - {name: capacity-card, arguments: {cardUnlimitedCpuMemory: true}}\n",
-    "actions: allocate\ntiers:\n- plugins:\n  - {name: mgpu, arguments: {predicate.MGPUEnable: true}}\nmetrics: {a: b}\n",
+    "actions: allocate\ntiers:\n- plugins:\n  - {name: mgpu, arguments: {predicate.MGPUEnable: true}}\nmetrics: {}\n",
     'kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n    actions: "allocate"\n    tiers: []\n',
     "a: &a [*a]\ntiers: *a\nactions: !!python/object:os.system ls\n? [1]\n: 2\n<<: {a: 1}\n",
 )
