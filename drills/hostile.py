@@ -27,6 +27,7 @@ from drills.report import Report
 from drills.world import World, world
 from tests.cluster.controlling import JOBS, VOLCANO
 from tests.cluster.scheduling import GROUPS, LEASE, Json
+from volsched.model import json_text
 from volsched.testing.controlplane.errors import ApiError
 
 HONEST_SECONDS: Final = 5.0
@@ -41,6 +42,8 @@ _KEPT_SECONDS: Final = 5.0
 
 _BOUNDED: Final = frozenset(
     {
+        "mirror.remembered",
+        "mirror.templates",
         "views.gone",
         "binder.refusals",
         "events.said",
@@ -50,7 +53,8 @@ _BOUNDED: Final = frozenset(
         "binder.waits",
     }
 )
-"""Tables that have a bound and no object to end with, or a value for each of what there are only so many."""
+"""Tables that have a bound and no object to end with, a value for each of what there are only so many, or are swept
+after so many changes."""
 
 _SLACK: Final = 50
 """Entries by which a table may differ: the honest team is not at the same step."""
@@ -81,6 +85,7 @@ class Waited:
     name: str
     seen: float
     bound: float = math.inf
+    is_deleted: bool = False
 
 
 class HonestTeam:
@@ -146,8 +151,14 @@ class HonestTeam:
         elif number % 10 == 4:
             self._world.make_gang(self.namespace, name, 3, queue=self._queue, cpu="100m")
             self._made.append((time.monotonic(), f"{GROUPS}/namespaces/{self.namespace}/podgroups/{name}"))
+            self._made.extend((time.monotonic(), f"{self._pods}/{name}-{index}") for index in range(3))
+        elif number % 10 == 2:
+            pod = self._world.pod(name, cpu="100m")
+            pod["metadata"]["annotations"] |= annotations
+            pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+            self._world.make_pods(self.namespace, [pod])
         else:
-            amounts = {f"{MGPU}-core": 5, f"{MGPU}-memory": 256} if number % 10 == 7 else {}
+            amounts: Json = {f"{MGPU}-core": 5, f"{MGPU}-memory": 256} if number % 10 == 7 else {}
             pod = self._world.pod(name, cpu="100m", **amounts)
             pod["metadata"]["annotations"] |= annotations
             self._world.make_pods(self.namespace, [pod])
@@ -158,12 +169,14 @@ class HonestTeam:
     def _tidy(self) -> None:
         """Delete what has run for a while."""
         late = time.monotonic() - _KEPT_SECONDS
-        while self._made and self._made[0][0] < late - 10:
+        while self._made and self._made[0][0] < late - 15:
             self._world.api.delete(self._made.pop(0)[1])
-        for waited in [waited for waited in list(self._waited.values()) if waited.bound < late and waited.name]:
-            if not waited.name.startswith("steady"):
+        for waited in [
+            waited for waited in list(self._waited.values()) if waited.bound < late and not waited.is_deleted
+        ]:
+            waited.is_deleted = True
+            if waited.name.count("-") == 1 and waited.name.startswith("honest-"):  # others go with their gang or Job
                 self._world.api.delete(f"{self._pods}/{waited.name}", grace_seconds=0)
-            waited.name = ""
 
     def _watch(self) -> None:
         while not self._is_over.is_set():
@@ -238,12 +251,17 @@ def clean_up(there: World, attack: Attack, patience: float) -> None:
 
 def _delete_all(there: World, path: str) -> bool:
     """Delete what is there; say whether there was anything."""
-    found = there.api.items(path)
+    found = listed(there, path)
     if found:
         there.api.request(
             "DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}, timeout=120
         )
     return bool(found)
+
+
+def listed(there: World, path: str) -> list[Json]:
+    """Return the objects of a collection, however deep they are nested."""
+    return json_text.decode(there.api.request("GET", path)).get("items") or []
 
 
 # --- judging --------------------------------------------------------------------------------------------------------
@@ -254,11 +272,11 @@ class Register:
 
     def __init__(self, there: World, namespace: str) -> None:
         self._events = defaultdict[tuple[str, str], set[str]](set)
-        for event in there.api.items(f"/api/v1/namespaces/{namespace}/events"):
+        for event in listed(there, f"/api/v1/namespaces/{namespace}/events"):
             about = event["involvedObject"]
             self._events[about["kind"], about["name"]].add(event["reason"])
-        self._pods = {pod["metadata"]["name"]: pod for pod in there.api.items(f"/api/v1/namespaces/{namespace}/pods")}
-        found = there.api.items(f"{JOBS}/namespaces/{namespace}/jobs")
+        self._pods = {pod["metadata"]["name"]: pod for pod in listed(there, f"/api/v1/namespaces/{namespace}/pods")}
+        found = listed(there, f"{JOBS}/namespaces/{namespace}/jobs")
         self._jobs = {job["metadata"]["name"]: job for job in found}
 
     def is_named(self, kind: str, name: str) -> bool:
@@ -379,14 +397,28 @@ def furnish(there: World, settings: Settings, honest: str) -> None:
         spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": cards}
         there.api.create(f"{devices}/resourceslices", {"metadata": {"name": f"{name}-gpu"}, "spec": spec})
     there.control_plane.create_namespace(VOLCANO)
+    _make_template(there, honest)
     _make_queue(there, "honest", {"cpu": "1000", "memory": "4000Gi"}, honest)
     _make_queue(there, "hostile", {"cpu": "20", "memory": "400Gi"}, "")
+
+
+def _make_template(there: World, namespace: str) -> None:
+    """Make a template of claims for one device with a selector."""
+    cel = {"expression": f'device.attributes["{DRIVER}"].model == "A"'}
+    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "selectors": [{"cel": cel}]}}
+    path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates"
+    there.api.create(path, {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}})
 
 
 def _make_queue(there: World, name: str, capability: Json, namespace: str) -> None:
     annotations = {"volcano.sh/card.quota": '{"A": 100}'}
     annotations |= {"volsched.io/allowed-namespaces": namespace} if namespace else {}
-    body = {"metadata": {"name": name, "annotations": annotations}, "spec": {"weight": 1, "capability": capability}}
+    body = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"weight": 1, "capability": capability},
+    }
     there.api.create(f"{GROUPS}/queues", body)
 
 
@@ -420,7 +452,7 @@ _FLAGS: Final = ()
 def _drill(report: Report, settings: Settings, there: World, team: HonestTeam, attacker: Attacker) -> None:
     team.work(min(10.0, settings.seconds / 4))  # what is loaded at first use is no part of what is measured
     alone = team.work(settings.seconds)
-    report.progress(f"alone: p99 {percentile(alone, 0.99):.2f} s of {len(alone)} pods")
+    report.progress(f"alone: p99 {percentile(alone, 0.99):.2f} s of {len(alone)} pods, {len(team.lost)} without a node")
     team.rest()
     time.sleep(settings.idle)
     before, leaders = memory_of(there), _transitions(there)
@@ -529,11 +561,9 @@ def _arguments() -> Settings:
     parser.add_argument(
         "--patience", type=float, default=180.0, help="seconds in which each object must be named (180)"
     )
+    parser.add_argument("--idle", type=float, default=45.0, help="seconds of rest before memory is looked at (45)")
     parser.add_argument("--seed", type=int, default=17, help="of the hostile objects (17)")
-    given = parser.parse_args()
-    return Settings(
-        given.objects, given.seconds, given.rate, given.nodes, given.replicas, given.patience, seed=given.seed
-    )
+    return Settings(**vars(parser.parse_args()))
 
 
 def main() -> int:

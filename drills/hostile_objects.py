@@ -170,7 +170,7 @@ class Attacker:
         yield self.group("a PodGroup nested 4,000 levels deep", deep)
         yield from self.claim("parameters nested 1,500 levels deep", self._devices(config=[_opaque(_DEEP)]))
         yield self.job("a template nested 4,000 levels deep", fate=Fate.NAMED, odd=_DEEP)
-        plugins = {"plugins": {"env": [], "svc": []}}
+        plugins: Json = {"plugins": {"env": [], "svc": []}}
         yield self.job("env: 5", plugins, Fate.NAMED, env=5)
         yield self.job("volumeMounts: 5", plugins, Fate.NAMED, volumeMounts=5)
         volumes = {"volumes": [{"mountPath": "/a", "volumeClaimName": "a"}]}
@@ -355,7 +355,7 @@ class Attacker:
 
     def _odd_command(self) -> Hostile:
         draw = self._random
-        action = draw.choice(("AbortJob", "CloseQueue", "Odd", "x" * 5_000, 5, None, [], {"a": 1}))
+        action: Any = draw.choice(("AbortJob", "CloseQueue", "Odd", "x" * 5_000, 5, None, [], {"a": 1}))
         kind = draw.choice(("Job", "Queue", "Pod", "", 5, "x" * 5_000))
         target = {"kind": kind, "name": draw.choice((self._target.job, self._target.queue, "", 5)), "uid": "no such"}
         return self.command("an odd Command", action, draw.choice((target, target, target, 5, [])))
@@ -391,7 +391,7 @@ class Attacker:
             "volsched.io/allowed-namespaces": draw.choice(NAMESPACES),
         }
         amounts = {"cpu": draw.choice(QUANTITIES), f"example.com/r{draw.randint(0, 99)}": "1"}
-        spec = {
+        spec: Json = {
             "weight": 1,
             draw.choice(("capability", "deserved")): amounts,
             "parent": draw.choice(("", "root", "gone")),
