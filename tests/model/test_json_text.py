@@ -100,3 +100,14 @@ def test_texts_with_brackets_and_escapes_are_no_levels() -> None:
 def test_a_broken_text_is_told_as_such() -> None:
     with pytest.raises(msgspec.DecodeError):
         decode(nested(5_000)[:-1])
+
+
+@pytest.mark.parametrize("text", ['{"a": "' + "[" * 4_000, '"' + "[" * 4_000, nested(4_000)[:-9] + '"'])
+def test_what_is_malformed_and_deep_is_refused_as_what_is_malformed(text: str) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode(text)
+
+
+def test_an_object_of_another_type_in_malformed_json_is_no_json() -> None:
+    with pytest.raises(ObjectError, match="is not JSON"):
+        api.decode_text(api.Pod, b'{"spec": 5, "status": oops}')

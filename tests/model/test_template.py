@@ -609,3 +609,11 @@ def test_chosen_annotations_count_in_any_order_and_many_keys_do_no_harm() -> Non
     assert table.intern(pod(annotations={str(number): "" for number in range(10_002)})) is not found
     assert table.intern(pod(annotations={"a": "1", "b": "2"})) is found
     assert found.annotations == {"a": "1", "b": "2"}
+
+
+def test_what_says_very_much_has_one_template_and_is_not_remembered() -> None:
+    table = TemplateTable()
+    long = [{"key": "k" * 9_000, "operator": "Exists"}, {"key": "l" * 9_000, "operator": "Exists"}]
+    pods = [pod({**ONE_CPU, "tolerations": long}) for _ in range(2)]
+    assert table.intern(pods[0]) is table.intern(pods[1])
+    assert table.remembered == 0

@@ -68,6 +68,7 @@ def test_times_without_quotes_stay_texts(tmp_path: Path) -> None:
         ("a: 1\na: 2", "line 2: is not YAML: key a is said twice"),
         ("a: !!timestamp x", "cannot be read: "),
         ("[" * 5000, "cannot be read: "),
+        ('{"kind": "Pod", "metadata": {"name": "\\ud800"}}', "document 1: has a text that is no Unicode"),
         ("hello", "document 1: is no object: it must be a mapping with a kind"),
         ("kind: Pod\n---\n- a", "document 2: is no object"),
         ("kind: List\napiVersion: v1\nitems: {}", ""),

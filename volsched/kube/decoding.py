@@ -64,7 +64,7 @@ class Reader:
     def page(self, answer: bytes) -> Page[Any]:
         """Read a page of a list; raises ApiError."""
         try:
-            return self._decode(self._pages, answer)  # type: ignore[no-any-return]
+            return json_text.decode_by(self._pages.decode, answer)
         except msgspec.ValidationError:
             return self._odd_page(parsed(answer))
         except (msgspec.DecodeError, UnicodeError) as error:
@@ -97,18 +97,10 @@ class Reader:
             if not line.strip():
                 continue
             try:
-                event = self._decode(self._decoder, line)
+                event = json_text.decode_by(self._decoder.decode, line)
             except (msgspec.DecodeError, UnicodeError):
                 event = None
             yield self._odd_event(line) if event is None or event.type == "ERROR" else event
-
-    @staticmethod
-    def _decode(decoder: Any, text: bytes) -> Any:
-        """Decode a text however deep it is nested."""
-        try:
-            return decoder.decode(text)
-        except RecursionError:
-            return decoder.decode(json_text.cut(text))
 
     def _odd_event(self, line: bytes) -> WatchEvent[Any]:
         """Read a line that is not as expected; raises ApiError when it is an error."""

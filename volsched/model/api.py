@@ -1017,9 +1017,10 @@ def decode_object(raw: Mapping[str, Any]) -> ApiObject:
 def decode_text(kind: type[AnyObject], text: bytes) -> AnyObject:
     """Return the object of a JSON text as a struct of this kind, or raise ObjectError. Nulls count as absent."""
     try:
-        return json_text.decode(text, kind)
-    except msgspec.ValidationError:
-        return decode_as(kind, json_text.decode(text))
+        try:
+            return json_text.decode(text, kind)
+        except msgspec.ValidationError:
+            return decode_as(kind, json_text.decode(text))
     except (msgspec.DecodeError, UnicodeError) as error:
         raise ObjectError(kind.__name__, "", "$", f"is not JSON: {error}") from error
 

@@ -11,6 +11,8 @@ below that only.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar, overload
 
 import msgspec
@@ -39,10 +41,22 @@ def decode(text: bytes | str, kind: type[T]) -> T: ...
 
 def decode(text: bytes | str, kind: Any = Any) -> Any:
     """Return the value of a JSON text as such a type; raises DecodeError and ValidationError of msgspec."""
+    return decode_by(partial(msgspec.json.decode, type=kind), text)
+
+
+def decode_by(decoder: Callable[[bytes | str], T], text: bytes | str) -> T:
+    """Return what a decoder of msgspec makes of a JSON text however deep it is nested; raises its errors.
+
+    Of a text that is no JSON it cannot be told which part is nested too deep: that is a DecodeError as any other.
+    """
     try:
-        return msgspec.json.decode(text, type=kind)
+        return decoder(text)
     except RecursionError:
-        return msgspec.json.decode(cut(text), type=kind)
+        pass
+    try:
+        return decoder(cut(text))
+    except RecursionError:
+        raise msgspec.DecodeError("JSON is malformed, and nested too deep") from None
 
 
 def cut(text: bytes | str) -> bytes:

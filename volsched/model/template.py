@@ -39,6 +39,10 @@ __all__ = [
     "WeightedPodTerm",
 ]
 
+LONGEST_REMEMBERED: Final = 1 << 14
+"""Bytes of what a pod says by which its template is remembered. A pod that says more, which few do, is parsed each time
+that it is seen; thousands of texts of a megabyte would not fit into memory until they are swept."""
+
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
 
@@ -413,7 +417,9 @@ class TemplateTable:
         template = self._by_bytes.get(key)
         if template is None:
             rules = rules_of(pod, annotations, asks_by_annotation=self._asks(annotations), limits=self._limits)
-            template = self._by_bytes[key] = self._of_rules(rules)
+            template = self._of_rules(rules)
+            if len(key) <= LONGEST_REMEMBERED:
+                self._by_bytes[key] = template
         return template
 
     def sweep(self, live: Collection[int]) -> list[TaskTemplate]:
@@ -462,7 +468,9 @@ class TemplateTable:
             terms = self._encoder.encode((spec.affinity, spec.topology_spread_constraints))
             keys = self._keys_of_terms.get(terms)
             if keys is None:
-                keys = self._keys_of_terms[terms] = _label_keys(spec)
+                keys = _label_keys(spec)
+                if len(terms) <= LONGEST_REMEMBERED:
+                    self._keys_of_terms[terms] = keys
             labels = [metadata.labels.get(key) for key in keys]
         if labels is None and not any(map(_is_claim, spec.volumes)):
             return None

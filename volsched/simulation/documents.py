@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ import yaml
 from volsched.model.errors import VolschedError, shortened
 
 STANDARD_INPUT: Final = "standard input"
+_HALF_PAIR: Final = re.compile(r"\\(?:u|U0000)[dD][89a-fA-F]")
+"""How a half of a surrogate pair can be written, which is no character by itself."""
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -149,9 +152,15 @@ def _unreadable(source: str, error: Exception) -> InputProblem:
 
 
 def _objects(text: Text, problems: list[InputProblem]) -> Iterator[Document]:
+    may_be_broken = _HALF_PAIR.search(text.text) is not None
     for number, raw in enumerate(_parsed(text.text), start=1):
         place = f"document {number}"
         if raw is None:
+            continue
+        if may_be_broken and _is_broken(raw):
+            problems.append(
+                InputProblem(text.source, place, "", "", "has a text that is no Unicode: half a surrogate pair")
+            )
             continue
         if text.in_folder and _is_json_patch(raw):
             yield Document(text.source, place, {}, among_others=True)
@@ -160,6 +169,20 @@ def _objects(text: Text, problems: list[InputProblem]) -> Iterator[Document]:
             problems.append(InputProblem(text.source, place, "", "", "is no object: it must be a mapping with a kind"))
             continue
         yield from _unlisted(Document(text.source, place, raw, text.in_folder), problems)
+
+
+def _is_broken(raw: Any) -> bool:
+    """Say whether there is a text that cannot be written: escapes can say halves of characters."""
+    left, seen = [raw], set[int]()
+    while left:
+        found = left.pop()
+        if isinstance(found, str):
+            if not found.isascii() and any("\ud800" <= letter <= "\udfff" for letter in found):
+                return True
+        elif isinstance(found, Mapping | list) and id(found) not in seen:  # YAML can put a list into itself
+            seen.add(id(found))
+            left.extend([*found, *found.values()] if isinstance(found, Mapping) else found)
+    return False
 
 
 def _is_json_patch(raw: Any) -> bool:

@@ -1,0 +1,67 @@
+"""Whole sessions about objects that somebody may have written, with every plugin, on a small cluster."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from volsched.cache.mirror import MirrorSettings
+from volsched.model.changes import Change, Gone, Put
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
+
+MGPU: Final = "vke.volcengine.com/mgpu"
+_LAST: Final = "- plugins: [{name: binpack}, {name: nodeorder}, {name: predicates}]"
+_CONFIGURATIONS: Final = (
+    f"""
+actions: "enqueue, allocate, backfill, preempt, reclaim"
+tiers:
+- plugins: [{{name: priority}}, {{name: gang}}, {{name: conformance}}, {{name: sla}}]
+- plugins:
+  - name: capacity-card
+  - {{name: mgpu, arguments: {{predicate.MGPUEnable: true}}}}
+  - {{name: crossquota, arguments: {{gpu-resource-names: "nvidia.com/gpu", quota-resources: "cpu,memory"}}}}
+{_LAST}
+""",
+    f"""
+actions: "enqueue, allocate, backfill, preempt, reclaim"
+tiers:
+- plugins: [{{name: priority}}, {{name: gang}}, {{name: conformance}}, {{name: overcommit}}]
+- plugins: [{{name: capacity}}, {{name: capacity-dra}}, {{name: drf}}]
+{_LAST}
+""",
+)
+"""Plugins that cannot run together are in different ones."""
+
+
+def decide_about(found: list[Any]) -> None:
+    """Take objects in, and run sessions until all are gone again; whatever a plugin raises is raised."""
+    for rig in _rigs():
+        rig.cycle(*_puts(found))
+        gone = [Gone(type(one).__name__, one.metadata.namespace, one.metadata.name, one.metadata.uid) for one in found]
+        rig.cycle(*gone)
+        for aside in rig.mirror.quarantine.take_errors():
+            raise aside.error or AssertionError(aside.message)
+
+
+def _puts(found: list[Any]) -> list[Change]:
+    return [Put(one) for one in found]
+
+
+@cache
+def _configured() -> tuple[str, ...]:
+    return _CONFIGURATIONS
+
+
+def _rigs() -> list[Rig]:
+    return [a_rig(_cluster(), text, settings=MirrorSettings(("volsched",), plain_pods=True)) for text in _configured()]
+
+
+def _cluster() -> ClusterBuilder:
+    """Return two nodes with cards, queues that stand, and a pod that waits."""
+    cluster = a_cluster()
+    offered: dict[str, Any] = {"nvidia.com/gpu": 8, f"{MGPU}-core": 200, f"{MGPU}-memory": 32768}
+    labels = {"nvidia.com/gpu.product": "A", "nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "8", "team": "a"}
+    for name in ("node-1", "node-2"):
+        cluster.node(name, cpu="8", labels=labels, **offered)
+    cluster.queue("default").queue("team")
+    return cluster.job("etl", tasks=2, queue="team", cpu="1")

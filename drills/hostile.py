@@ -1,0 +1,608 @@
+"""Hostile objects: what somebody with `edit` in one namespace may create, while an honest team goes on working.
+
+An honest team makes pods, gangs, Volcano Jobs and pods with shared cards at a steady pace. First it is alone. Then
+somebody creates every object that once took volsched down, robbed it or switched it off, and as many more of all kinds;
+an administrator writes some Queues and devices wrongly. In the end all of that is deleted. Judged is how long honest
+pods wait, that no process ends and no leader changes, that each object that was set aside or refused is named in an
+Event, and that memory comes back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import re
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, Attacker, Fate, Hostile, Target
+from drills.report import Report
+from drills.world import World, world
+from tests.cluster.controlling import JOBS, VOLCANO
+from tests.cluster.scheduling import GROUPS, LEASE, Json
+from volsched.model import json_text
+from volsched.testing.controlplane.errors import ApiError
+
+HONEST_SECONDS: Final = 5.0
+ALONE_SECONDS: Final = 2.0
+"""Bars of the 99th percentile of what honest pods wait, with hostile objects and without."""
+
+MEMORY_RATIO: Final = 1.1
+_TABLE: Final = re.compile(r'^volsched_memory_objects\{.*table="([^"]+)"\} (\S+)$', re.MULTILINE)
+_CONTROLLERS_LEASE: Final = LEASE.replace("/leases/volsched", "/leases/volsched-controllers")
+_KEPT_SECONDS: Final = 5.0
+"""How long an honest pod stays once it has a node."""
+
+_BOUNDED: Final = frozenset(
+    {
+        "mirror.remembered",
+        "mirror.templates",
+        "views.gone",
+        "binder.refusals",
+        "events.said",
+        "store.seeds",
+        "store.tombstones",
+        "requests.series",
+        "binder.waits",
+    }
+)
+"""Tables that have a bound and no object to end with, a value for each of what there are only so many, or are swept
+after so many changes."""
+
+_SLACK: Final = 50
+"""Entries by which a table may differ: the honest team is not at the same step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How much is tried: `rate` is honest pods a second, `replicas` those of the largest hostile Job."""
+
+    objects: int = 1_000
+    seconds: float = 120.0
+    rate: float = 3.0
+    nodes: int = 40
+    replicas: int = 4_000
+    patience: float = 180.0
+    idle: float = 45.0
+    seed: int = 17
+    flags: tuple[str, ...] = ()
+
+
+# --- the honest team ------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Waited:
+    """One honest pod: when it was first seen, and when with a node (seconds, monotonic)."""
+
+    name: str
+    seen: float
+    bound: float = math.inf
+    is_deleted: bool = False
+
+
+class HonestTeam:
+    """Makes pods at a steady pace, deletes them when they have run for a while, and measures how long they waited."""
+
+    def __init__(self, there: World, namespace: str, queue: str, rate: float) -> None:
+        self._world, self.namespace, self._queue = there, namespace, queue
+        self._rate = rate
+        self._number = 0
+        self._waited: dict[str, Waited] = {}
+        self._made: list[tuple[float, str]] = []
+        self._is_over = threading.Event()
+        self._watching = threading.Thread(target=self._watch, daemon=True)
+        self._watching.start()
+        self.lost: list[str] = []
+
+    def work(self, seconds: float, until: Callable[[], bool] = lambda: True) -> list[float]:
+        """Work for so long, and on until something is true; return how long each pod of this time waited."""
+        began = time.monotonic()
+        turn = began
+        while time.monotonic() < began + seconds or not until():
+            self._make()
+            self._tidy()
+            turn += 1 / self._rate
+            time.sleep(max(0.0, turn - time.monotonic()))
+        mine = [waited for waited in list(self._waited.values()) if waited.seen >= began]
+        self._wait_for(mine)
+        return [waited.bound - waited.seen for waited in mine]
+
+    def _wait_for(self, mine: Sequence[Waited], patience: float = 60.0) -> None:
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline and any(waited.bound == math.inf for waited in mine):
+            time.sleep(0.1)
+        self.lost.extend(waited.name for waited in mine if waited.bound == math.inf)
+
+    def rest(self) -> None:
+        """Delete everything, and wait until it is gone."""
+        for path in (
+            f"{JOBS}/namespaces/{self.namespace}/jobs",
+            f"{GROUPS}/namespaces/{self.namespace}/podgroups",
+            self._pods,
+        ):
+            for found in self._world.api.items(path):
+                if not found["metadata"]["name"].startswith("steady"):
+                    self._world.api.delete(f"{path}/{found['metadata']['name']}", grace_seconds=0)
+        _wait(lambda: len(self._world.api.items(self._pods)) <= 1, 120, "the honest team's pods are gone")
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._is_over.set()
+
+    @property
+    def _pods(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods"
+
+    def _make(self) -> None:
+        self._number += 1
+        number, name = self._number, f"honest-{self._number}"
+        annotations = {"scheduling.volcano.sh/queue-name": self._queue}
+        if number % 10 == 9:
+            self._world.job(self.namespace, name, [self._task()], minAvailable=2, queue=self._queue)
+            self._made.append((time.monotonic(), f"{JOBS}/namespaces/{self.namespace}/jobs/{name}"))
+        elif number % 10 == 4:
+            self._world.make_gang(self.namespace, name, 3, queue=self._queue, cpu="100m")
+            self._made.append((time.monotonic(), f"{GROUPS}/namespaces/{self.namespace}/podgroups/{name}"))
+            self._made.extend((time.monotonic(), f"{self._pods}/{name}-{index}") for index in range(3))
+        elif number % 10 == 2:
+            pod = self._world.pod(name, cpu="100m")
+            pod["metadata"]["annotations"] |= annotations
+            pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+            self._world.make_pods(self.namespace, [pod])
+        else:
+            amounts: Json = {f"{MGPU}-core": 5, f"{MGPU}-memory": 256} if number % 10 == 7 else {}
+            pod = self._world.pod(name, cpu="100m", **amounts)
+            pod["metadata"]["annotations"] |= annotations
+            self._world.make_pods(self.namespace, [pod])
+
+    def _task(self) -> Json:
+        return self._world.task("worker", 2) | {"template": self._world.template(cpu="100m")}
+
+    def _tidy(self) -> None:
+        """Delete what has run for a while."""
+        late = time.monotonic() - _KEPT_SECONDS
+        while self._made and self._made[0][0] < late - 15:
+            self._world.api.delete(self._made.pop(0)[1])
+        for waited in [
+            waited for waited in list(self._waited.values()) if waited.bound < late and not waited.is_deleted
+        ]:
+            waited.is_deleted = True
+            if waited.name.count("-") == 1 and waited.name.startswith("honest-"):  # others go with their gang or Job
+                self._world.api.delete(f"{self._pods}/{waited.name}", grace_seconds=0)
+
+    def _watch(self) -> None:
+        while not self._is_over.is_set():
+            with contextlib.suppress(Exception):  # whatever breaks a watch: the next one begins with what is there
+                for event in self._world.api.watch(self._pods, timeout_seconds=30):
+                    self._see(event["object"])
+
+    def _see(self, pod: Json) -> None:
+        now = time.monotonic()
+        waited = self._waited.setdefault(pod["metadata"]["uid"], Waited(pod["metadata"]["name"], now))
+        if pod["spec"].get("nodeName") and waited.bound == math.inf:
+            waited.bound = now
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """Return the value that so many of all are not above."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, math.ceil(part * len(ordered)) - 1)] if ordered else math.inf
+
+
+# --- the attack -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Attack:
+    """Objects that were sent: those that the API server took, and how many it refused, by kind."""
+
+    namespace: str
+    taken: list[Hostile] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    is_over: bool = False
+
+
+def send(there: World, attack: Attack, objects: Iterable[Hostile]) -> None:
+    """Create objects, some at a time, as fast as the API server takes them."""
+
+    def one(found: Hostile) -> None:
+        try:
+            there.api.request("POST", found.path(attack.namespace), found.body, timeout=300)
+        except ApiError:
+            attack.refused[found.kind] += 1
+        else:
+            attack.taken.append(found)
+
+    there.api.for_each(one, objects, in_flight=6)
+    attack.is_over = True
+
+
+def spoil_results(there: World, attack: Attack) -> None:
+    """Change what the scheduler wrote on running pods, and fail a pod with a forged owner, as its kubelet would."""
+    for found in attack.taken:
+        path = f"{found.path(attack.namespace)}/{found.name}"
+        with contextlib.suppress(ApiError):  # it may be gone
+            if found.kind == "Pod" and MGPU in found.body.decode():
+                there.api.patch(
+                    path, {"metadata": {"annotations": {"vke.volcengine.com/gpu-index-container-main": "x"}}}
+                )
+            if found.what == "a forged owner":
+                there.api.patch(f"{path}/status", {"status": {"phase": "Failed"}})
+
+
+def clean_up(there: World, attack: Attack, patience: float) -> None:
+    """Delete everything that was sent and what was made of it."""
+    kinds = dict.fromkeys((found.version, found.plural) for found in attack.taken if not found.is_cluster_wide)
+    whole = [*kinds, ("scheduling.volcano.sh/v1beta1", "podgroups"), ("v1", "pods"), ("apps/v1", "replicasets")]
+    for version, plural in sorted(dict.fromkeys(whole), key=lambda kind: kind[1] == "pods"):
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+        there.api.request("DELETE", f"{root}/namespaces/{attack.namespace}/{plural}", body, timeout=120)
+    for found in attack.taken:
+        if found.is_cluster_wide:
+            there.api.delete(f"{found.path('')}/{found.name}")
+    pods = f"/api/v1/namespaces/{attack.namespace}/pods"
+    _wait(lambda: not _delete_all(there, pods), patience, "hostile pods are gone")
+
+
+def _delete_all(there: World, path: str) -> bool:
+    """Delete what is there; say whether there was anything."""
+    found = listed(there, path)
+    if found:
+        there.api.request(
+            "DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}, timeout=120
+        )
+    return bool(found)
+
+
+def listed(there: World, path: str) -> list[Json]:
+    """Return the objects of a collection, however deep they are nested."""
+    return json_text.decode(there.api.request("GET", path)).get("items") or []
+
+
+# --- judging --------------------------------------------------------------------------------------------------------
+
+
+class Register:
+    """What became of the objects of one namespace: Events by kind and name, pods, and what these were made from."""
+
+    def __init__(self, there: World, namespace: str) -> None:
+        self._events = defaultdict[tuple[str, str], set[str]](set)
+        for event in listed(there, f"/api/v1/namespaces/{namespace}/events"):
+            about = event["involvedObject"]
+            self._events[about["kind"], about["name"]].add(event["reason"])
+        self._pods = {pod["metadata"]["name"]: pod for pod in listed(there, f"/api/v1/namespaces/{namespace}/pods")}
+        found = listed(there, f"{JOBS}/namespaces/{namespace}/jobs")
+        self._jobs = {job["metadata"]["name"]: job for job in found}
+
+    def is_named(self, kind: str, name: str) -> bool:
+        """Whether an Event of ours is about an object."""
+        return bool(self._events[kind, name] - _EVENTS_OF_OTHERS)
+
+    def is_settled(self, found: Hostile) -> bool:
+        """Whether an object has met the fate that it must meet."""
+        if found.fate is Fate.HARMLESS:
+            return True
+        if self.is_named(found.kind, found.name):
+            return True
+        return found.fate is Fate.DONE_OR_NAMED and self._is_done(found)
+
+    def _is_done(self, found: Hostile) -> bool:
+        if found.kind == "Pod":
+            pod = self._pods.get(found.name)
+            return pod is None or self._is_pod_settled(pod)
+        if found.kind == "Job":
+            job = self._jobs.get(found.name)
+            return job is None or bool(job.get("status", {}).get("state"))
+        made = [pod for name, pod in self._pods.items() if name.startswith(f"{found.name}-")]
+        return all(self._is_pod_settled(pod) for pod in made)
+
+    def _is_pod_settled(self, pod: Json) -> bool:
+        name, group = pod["metadata"]["name"], pod["metadata"].get("annotations", {}).get(GROUP_NAME, "")
+        if pod["spec"].get("nodeName") or self.is_named("Pod", name) or self.is_named("PodGroup", group):
+            return True
+        gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+        return bool(gates) and gates != ["volsched.io/queue-admission"]  # its owner holds it back
+
+
+_EVENTS_OF_OTHERS: Final = frozenset(
+    {"SuccessfulCreate", "ScalingReplicaSet", "WaitForFirstConsumer", "FailedBinding", "ProvisioningFailed"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the processes hold: MiB and entries of each table, by process."""
+
+    resident: dict[str, float]
+    tables: dict[str, dict[str, float]]
+
+
+class Keeper:
+    """Starts processes again that ended, as a kubelet does, and remembers them with their last words."""
+
+    def __init__(self, there: World) -> None:
+        self.ended: list[str] = []
+        self._world = there
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._keep)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look one last time, and start nothing any more."""
+        self._is_over.set()
+        self._thread.join()
+        self.ended.extend(self._world.exits())
+
+    def _keep(self) -> None:
+        while not self._is_over.wait(1.0):
+            for replica in (*self._world.schedulers, *self._world.managers):
+                if replica.has_ended:
+                    said = [line for line in replica.process.lines() if line.get("level") in ("error", "critical")]
+                    words = str(said[-1].get("event", ""))[:200] if said else ""
+                    status = replica.process.process.returncode
+                    self.ended.append(f"{replica.process.log.name}: exit {status}: {words}")
+                    self._world.restart(replica)
+
+
+def memory_of(there: World) -> Memory:
+    """Look at each process."""
+    resident, tables = {}, {}
+    for kind, replicas in (("scheduler", there.schedulers), ("controllers", there.managers)):
+        for number, replica in enumerate(replicas):
+            name = f"{kind} {number}"
+            resident[name] = _resident(replica.pid)
+            page = replica.process.page("/metrics")[1]
+            tables[name] = {table: float(size) for table, size in _TABLE.findall(page)}
+    return Memory(resident, tables)
+
+
+def _resident(pid: int) -> float:
+    """Return the MiB that a process and its children hold."""
+    found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return (int(found[1]) / 1024 if found else 0.0) + sum(_resident(int(child)) for child in children)
+
+
+def grown(before: Memory, after: Memory) -> list[str]:
+    """Name the tables that did not come back."""
+    return [
+        f"{process}: {table} {before.tables[process].get(table, 0):.0f} -> {size:.0f}"
+        for process, tables in after.tables.items()
+        for table, size in tables.items()
+        if table not in _BOUNDED and size > before.tables[process].get(table, 0) * MEMORY_RATIO + _SLACK
+    ]
+
+
+def _transitions(there: World) -> list[Any]:
+    return [there.api.get(path)["spec"].get("leaseTransitions") for path in (LEASE, _CONTROLLERS_LEASE)]
+
+
+def _wait(check: Callable[[], bool], patience: float, what: str) -> bool:
+    deadline = time.monotonic() + patience
+    while not check():
+        if time.monotonic() > deadline:
+            print(f"  did not come true in {patience:g} s: {what}", flush=True)
+            return False
+        time.sleep(0.5)
+    return True
+
+
+# --- the drill ------------------------------------------------------------------------------------------------------
+
+_COMMANDS: Final = f"""
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: commands.bus.volcano.sh}}
+spec:
+  group: {COMMANDS.partition("/")[0]}
+  scope: Namespaced
+  names: {{kind: Command, plural: commands, singular: command, listKind: CommandList}}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+"""
+
+
+def furnish(there: World, settings: Settings, honest: str) -> None:
+    """Make nodes with devices and shared cards, and a queue for each team."""
+    there.control_plane.kubectl("apply", "-f", "-", stdin=_COMMANDS)
+    names = there.nodes(settings.nodes, cpu="64", memory="256Gi", pods=250)
+    there.nodes(2, prefix="cards", cpu="64", pods=250, **{f"{MGPU}-core": 800, f"{MGPU}-memory": 131072})
+    devices = "/apis/resource.k8s.io/v1"
+    rule = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+    there.api.create(f"{devices}/deviceclasses", {"metadata": {"name": DRIVER}, "spec": {"selectors": [rule]}})
+    for name in names:
+        cards = [{"name": f"gpu-{n}", "attributes": {"index": {"int": n}, "model": {"string": "A"}}} for n in range(8)]
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": cards}
+        there.api.create(f"{devices}/resourceslices", {"metadata": {"name": f"{name}-gpu"}, "spec": spec})
+    there.control_plane.create_namespace(VOLCANO)
+    _make_template(there, honest)
+    _make_queue(there, "honest", {"cpu": "1000", "memory": "4000Gi"}, honest)
+    _make_queue(there, "hostile", {"cpu": "20", "memory": "400Gi"}, "")
+
+
+def _make_template(there: World, namespace: str) -> None:
+    """Make a template of claims for one device with a selector."""
+    cel = {"expression": f'device.attributes["{DRIVER}"].model == "A"'}
+    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "selectors": [{"cel": cel}]}}
+    path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates"
+    there.api.create(path, {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}})
+
+
+def _make_queue(there: World, name: str, capability: Json, namespace: str) -> None:
+    annotations = {"volcano.sh/card.quota": '{"A": 100}'}
+    annotations |= {"volsched.io/allowed-namespaces": namespace} if namespace else {}
+    body = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"weight": 1, "capability": capability},
+    }
+    there.api.create(f"{GROUPS}/queues", body)
+
+
+def _steady_job(there: World, namespace: str) -> str:
+    """Start a Job of the honest team that goes on all the time; return its uid."""
+    task = there.task("worker", 1) | {"template": there.template(cpu="100m")}
+    made = there.job(namespace, "steady", [task], minAvailable=1, queue="honest")
+    there.wait_bound(namespace, 1)
+    return str(made["metadata"]["uid"])
+
+
+def run(report: Report, settings: Settings) -> None:
+    """Run the drill."""
+    with world() as there:
+        honest = there.control_plane.create_namespace("honest")
+        furnish(there, settings, honest)
+        there.populate(flags=(*_FLAGS, *settings.flags))
+        there.schedulers[0].process.wait_for("everything is listed")
+        target = Target(there.name, "honest", "steady", _steady_job(there, honest), "hostile")
+        steady = set(there.pods(honest))
+        team = HonestTeam(there, honest, "honest", settings.rate)
+        with contextlib.closing(Keeper(there)) as keeper, contextlib.closing(team):
+            _drill(report, settings, there, team, Attacker(target, settings.seed))
+        report.must("processes that ended", len(keeper.ended), "==", 0, tuple(keeper.ended))
+        report.must("honest Jobs that were restarted", len(steady - set(there.pods(honest))), "==", 0)
+
+
+_FLAGS: Final = ()
+"""Leases as they ship: what hostile objects do must not cost the leader its Lease."""
+
+
+def _drill(report: Report, settings: Settings, there: World, team: HonestTeam, attacker: Attacker) -> None:
+    team.work(min(10.0, settings.seconds / 4))  # what is loaded at first use is no part of what is measured
+    alone = team.work(settings.seconds)
+    report.progress(f"alone: p99 {percentile(alone, 0.99):.2f} s of {len(alone)} pods, {len(team.lost)} without a node")
+    team.rest()
+    time.sleep(settings.idle)
+    before, leaders = memory_of(there), _transitions(there)
+
+    attack = Attack(there.control_plane.create_namespace("hostile"))
+    beside = _attack(report, settings, there, team, attacker, attack)
+    peak = memory_of(there)
+    unnamed = _unsettled(report, settings, there, attack)
+
+    team.rest()
+    clean_up(there, attack, settings.patience)
+    after_work = team.work(min(20.0, settings.seconds / 2))
+    team.rest()
+    time.sleep(settings.idle)
+    after = memory_of(there)
+    _judge(report, alone, [*beside, *after_work], team.lost)
+    _judge_objects(report, attack, unnamed)
+    _judge_memory(report, before, peak, after)
+    changed = sum(one != other for one, other in zip(leaders, _transitions(there), strict=True))
+    report.must("leaders that changed", changed, "==", 0)
+
+
+def _attack(
+    report: Report, settings: Settings, there: World, team: HonestTeam, attacker: Attacker, attack: Attack
+) -> list[float]:
+    """Send everything while the honest team works; return what its pods waited."""
+    objects = _objects(attacker, settings)
+    sending = threading.Thread(target=send, args=(there, attack, objects))
+    sending.start()
+    waited = team.work(settings.seconds, lambda: attack.is_over)
+    sending.join()
+    report.progress(f"{len(attack.taken)} hostile objects taken, {attack.refused.total()} refused by the API server")
+    spoil_results(there, attack)
+    waited += team.work(settings.seconds / 2)
+    report.progress(f"beside them: p99 {percentile(waited, 0.99):.2f} s of {len(waited)} pods")
+    return waited
+
+
+def _objects(attacker: Attacker, settings: Settings) -> Iterator[Hostile]:
+    yield from attacker.rows(settings.replicas)
+    yield from attacker.more(settings.objects)
+    yield from attacker.of_administrators(max(1, settings.objects // 20))
+
+
+def _unsettled(report: Report, settings: Settings, there: World, attack: Attack) -> list[Hostile]:
+    """Wait until each object has met its fate; return those that have not."""
+    left: list[Hostile] = []
+
+    def all_settled() -> bool:
+        register = Register(there, attack.namespace)
+        left[:] = [found for found in attack.taken if not register.is_settled(found)]
+        return not left
+
+    _wait(all_settled, settings.patience, "each hostile object is named, or done with")
+    report.progress(f"{len(left)} hostile objects of which nothing is said")
+    return left
+
+
+def _judge(report: Report, alone: Sequence[float], beside: Sequence[float], lost: Sequence[str]) -> None:
+    report.figure("honest pods alone", len(alone))
+    report.figure("honest pods beside hostile objects, and after", len(beside))
+    report.figure("p50 of an honest pod's wait alone, seconds", percentile(alone, 0.5))
+    report.figure("p50 of an honest pod's wait beside hostile objects, seconds", percentile(beside, 0.5))
+    report.must("p99 of an honest pod's wait alone, seconds", percentile(alone, 0.99), "<", ALONE_SECONDS)
+    report.must(
+        "p99 of an honest pod's wait beside hostile objects, seconds", percentile(beside, 0.99), "<", HONEST_SECONDS
+    )
+    report.must("honest pods that never got a node", len(lost), "==", 0, tuple(lost))
+
+
+def _judge_objects(report: Report, attack: Attack, unnamed: Sequence[Hostile]) -> None:
+    report.figure("hostile objects that the API server took", len(attack.taken))
+    report.figure("hostile objects that the API server refused", attack.refused.total())
+    for kind, count in Counter(found.kind for found in attack.taken).most_common():
+        report.figure(f"taken: {kind}", count)
+    told = tuple(f"{found.kind} {found.name}: {found.what}; must: {found.fate.value}" for found in unnamed)
+    report.must("objects that must be named in an Event and are not", len(unnamed), "==", 0, told)
+
+
+def _judge_memory(report: Report, before: Memory, peak: Memory, after: Memory) -> None:
+    for name, mebibytes in before.resident.items():
+        report.figure(f"memory of {name} before, MiB", mebibytes)
+        report.figure(f"memory of {name} beside hostile objects, MiB", peak.resident[name])
+    for name, mebibytes in after.resident.items():
+        said = f"{before.resident[name]:.0f} -> {peak.resident[name]:.0f} -> {mebibytes:.0f} MiB"
+        report.must(
+            f"memory of {name} after, as a part of before",
+            mebibytes / before.resident[name],
+            "<=",
+            MEMORY_RATIO,
+            (said,),
+        )
+    more = tuple(grown(before, after))
+    report.must("tables that did not come back", len(more), "==", 0, more)
+
+
+def _arguments() -> Settings:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--objects", type=int, default=1_000, help="beside those that did harm once (1000)")
+    parser.add_argument("--seconds", type=float, default=120.0, help="that the honest team works alone (120)")
+    parser.add_argument("--rate", type=float, default=3.0, help="pods, gangs or Jobs that it makes a second (3)")
+    parser.add_argument("--nodes", type=int, default=40, help="in the cluster, of 8 devices each (40)")
+    parser.add_argument("--replicas", type=int, default=4_000, help="of the largest hostile Job that may run (4000)")
+    parser.add_argument(
+        "--patience", type=float, default=180.0, help="seconds in which each object must be named (180)"
+    )
+    parser.add_argument("--idle", type=float, default=45.0, help="seconds of rest before memory is looked at (45)")
+    parser.add_argument("--seed", type=int, default=17, help="of the hostile objects (17)")
+    return Settings(**vars(parser.parse_args()))
+
+
+def main() -> int:
+    """Run the drill from the command line."""
+    settings = _arguments()
+    report = Report("hostile", "what one tenant writes harms nobody else")
+    run(report, settings)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

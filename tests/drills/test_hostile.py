@@ -1,0 +1,92 @@
+"""The drill of hostile objects, a small one, and how it judges."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drills import hostile
+from drills import report as reporting
+from drills.hostile import Memory, Settings, grown, percentile
+from drills.hostile_objects import Attacker, Fate, Target
+from drills.report import Report
+
+TARGET = Target("volsched", "honest", "steady", "uid", "hostile")
+
+
+@pytest.fixture
+def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
+    monkeypatch.setattr(reporting, "RESULTS", tmp_path)
+    return Report("hostile", "a short one")
+
+
+def test_what_one_tenant_writes_harms_nobody_else(report: Report) -> None:
+    hostile.run(report, Settings(objects=50, seconds=8, nodes=3, replicas=20, patience=60, idle=3))
+    report.finish()
+
+    memory = [line for line in report.lines if line.what.startswith("memory of")]
+    assert len(memory) == 4  # no process is warm after some seconds, so how much it grew says nothing here
+    assert [line for line in report.lines if not line.is_met and line not in memory] == []
+    assert report.figures["hostile objects that the API server took"] > 50
+
+
+def objects(seed: int, more: int = 1_000) -> list[Any]:
+    attacker = Attacker(TARGET, seed)
+    return [*attacker.rows(), *attacker.more(more), *attacker.of_administrators(50)]
+
+
+def test_hostile_objects_follow_from_the_seed() -> None:
+    assert objects(1, 200) == objects(1, 200)
+    assert objects(1, 200) != objects(2, 200)
+
+
+def test_they_are_of_all_kinds_and_those_of_administrators_are_marked() -> None:
+    made = objects(17)
+    kinds = {found.kind for found in made}
+    assert kinds >= {
+        "Pod",
+        "PodGroup",
+        "Job",
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        "Command",
+        "Queue",
+        "ResourceSlice",
+    }
+    assert kinds >= {"PersistentVolumeClaim", "Deployment", "StatefulSet", "ReplicaSet", "Lease"}
+    assert {found.kind for found in made if found.is_cluster_wide} == {"Queue", "ResourceSlice"}
+    assert (
+        len({(found.kind, found.name) for found in made})
+        == len(made) - sum(found.kind == "Lease" for found in made) + 1
+    )
+
+
+def test_what_is_refused_for_certain_must_be_named() -> None:
+    fates = {found.what: found.fate for found in objects(17, 0)}
+    assert fates["env: 5"] is Fate.NAMED
+    assert fates["10,000 keys of node affinity"] is Fate.NAMED
+    assert fates["the Lease of Volcano's controllers"] is Fate.HARMLESS
+
+
+def test_a_deep_object_is_as_deep_as_it_says() -> None:
+    deep = next(found for found in objects(17, 0) if "4,000 levels" in found.what)
+    assert deep.body.count(b'{"a":') == 4_000
+    with pytest.raises(RecursionError):
+        json.loads(deep.body)
+
+
+def test_one_pod_of_a_hundred_does_not_make_the_percentile_and_two_do() -> None:
+    assert percentile([*[0.1] * 99, 9.0], 0.99) == 0.1
+    assert percentile([*[0.1] * 98, 9.0, 9.0], 0.99) == 9.0
+    assert percentile([], 0.99) == math.inf
+
+
+def test_a_table_that_does_not_come_back_is_named_and_one_with_a_bound_is_not() -> None:
+    before = Memory({"s": 1.0}, {"s": {"mirror.pods": 10.0, "events.said": 5.0}})
+    after = Memory({"s": 1.0}, {"s": {"mirror.pods": 500.0, "events.said": 16_000.0}})
+    assert grown(before, before) == []
+    assert grown(before, after) == ["s: mirror.pods 10 -> 500"]
