@@ -17,7 +17,7 @@ import threading
 import time
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias
@@ -189,7 +189,7 @@ class Auditor:
                 and scheduler in {"", pod["spec"].get("schedulerName")}
             ]
 
-    def judge(self, report: Report, without: Collection[Kind] = ()) -> None:
+    def judge(self, report: Report, without: tuple[Kind, ...] = ()) -> None:
         """Add a line to a report for each kind of finding, and the figures that say what was looked at.
 
         `without` names kinds that a drill brings about itself, as one that deletes pods which wait.

@@ -43,6 +43,7 @@ class Settings:
     """How much is tried."""
 
     each: int = 100
+    kinds: tuple[str, ...] = BLOWS
     per_minute: int = 300
     stop_seconds: float = 60.0
     partition_seconds: float = 30.0
@@ -254,7 +255,7 @@ class Striker:
 def order(settings: Settings, rng: random.Random) -> Iterable[tuple[str, int]]:
     """Yield which blow falls on which side: each as often on both, in random order within a round."""
     for index in range(settings.each):
-        kinds = list(enumerate(BLOWS))
+        kinds = list(enumerate(settings.kinds))
         rng.shuffle(kinds)
         for place, kind in kinds:
             yield kind, (index + place) % 2
@@ -284,7 +285,9 @@ def run(report: Report, settings: Settings) -> None:
             time.sleep(rng.uniform(1.0, 6.0))
             blow = striker.strike(kind, sides[which])
             taken = "the same goes on" if blow.takeover is None else f"takeover {blow.takeover:.1f} s"
-            report.progress(f"{number}/{4 * settings.each} {kind}, {blow.side}: {taken}; {auditor.bound} bound")
+            report.progress(
+                f"{number}/{len(settings.kinds) * settings.each} {kind}, {blow.side}: {taken}; {auditor.bound} bound"
+            )
         load.stop()
         left = drain(load, settings.drain_seconds)
         for side in sides:
@@ -307,7 +310,7 @@ def drain(load: Load, within: float) -> list[str]:
 
 def judge(report: Report, settings: Settings, striker: Striker, sides: list[Side], load: Load, left: list[str]) -> None:
     """Add the lines that are the drill's own."""
-    for kind in BLOWS:
+    for kind in settings.kinds:
         report.figure(f"{kind}: leaders struck", sum(blow.kind == kind for blow in striker.blows))
     report.figure("pods made", load.made)
     report.figure("writes of replicas, Leases aside", sum(side.writes for side in sides))
@@ -336,6 +339,7 @@ def parsed(arguments: list[str] | None = None) -> Settings:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = Settings()
     parser.add_argument("--each", type=int, default=known.each, help="blows of each kind (%(default)s)")
+    parser.add_argument("--kinds", nargs="+", choices=BLOWS, default=BLOWS, help="blows that fall (all)")
     parser.add_argument("--per-minute", type=int, default=known.per_minute, help="pods a minute (%(default)s)")
     parser.add_argument("--stop-seconds", type=float, default=known.stop_seconds, help="SIGSTOP lasts (%(default)s)")
     parser.add_argument(
@@ -343,7 +347,8 @@ def parsed(arguments: list[str] | None = None) -> Settings:
     )
     parser.add_argument("--theft-seconds", type=float, default=known.theft_seconds, help="a theft lasts (%(default)s)")
     parser.add_argument("--seed", type=int, default=known.seed, help="of the random moments (%(default)s)")
-    return Settings(**vars(parser.parse_args(arguments)))
+    found = vars(parser.parse_args(arguments))
+    return Settings(**found | {"kinds": tuple(found["kinds"])})
 
 
 def main() -> int:
