@@ -49,6 +49,8 @@ class Settings:
     partition_seconds: float = 30.0
     theft_seconds: float = 8.0
     takeover_seconds: float = 22.0
+    pause_seconds: float = 5.0
+    """Between two blows passes a second, and at random up to so many more."""
     drain_seconds: float = 180.0
     seed: int = 1
     flags: tuple[str, ...] = ()
@@ -282,7 +284,7 @@ def run(report: Report, settings: Settings) -> None:
         load.start()
         striker = Striker(there, sides, settings, rng)
         for number, (kind, which) in enumerate(order(settings, rng), 1):
-            time.sleep(rng.uniform(1.0, 6.0))
+            time.sleep(1.0 + rng.uniform(0.0, settings.pause_seconds))
             blow = striker.strike(kind, sides[which])
             taken = "the same goes on" if blow.takeover is None else f"takeover {blow.takeover:.1f} s"
             report.progress(
@@ -313,6 +315,7 @@ def judge(report: Report, settings: Settings, striker: Striker, sides: list[Side
     for kind in settings.kinds:
         report.figure(f"{kind}: leaders struck", sum(blow.kind == kind for blow in striker.blows))
     report.figure("pods made", load.made)
+    report.figure("pods made a minute", load.per_minute)
     report.figure("writes of replicas, Leases aside", sum(side.writes for side in sides))
     takeovers = sorted(blow.takeover for blow in striker.blows if blow.takeover is not None)
     slow = [

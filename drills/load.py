@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import defaultdict
 from typing import Any, Final
 
@@ -51,6 +52,8 @@ class Load:
     def __init__(self, world: World, namespace: str, per_minute: int, rng: random.Random) -> None:
         self.made = 0
         """Pods that were made, or that Jobs were to make."""
+        self.per_minute = 0.0
+        """Pods that were made a minute, so far."""
         self.failures: list[str] = []
         self._world = world
         self._api = world.api
@@ -75,12 +78,14 @@ class Load:
         return [*self._sweep_pods(), *self._sweep_jobs()]
 
     def _run(self) -> None:
+        due = began = time.monotonic()
         while not self._is_over.is_set():
             try:
                 self.make_round()
-                for _ in range(2):
-                    self._is_over.wait(self._pause / 2)
-                    self.left()
+                self.left()
+                due += self._pause
+                self._is_over.wait(max(0.0, due - time.monotonic()))
+                self.per_minute = 60.0 * self.made / (time.monotonic() - began)
             except Exception as error:  # the drill is to say so and not to go on with less
                 self.failures.append(f"{type(error).__name__}: {error}"[:300])
                 self._is_over.wait(1.0)
