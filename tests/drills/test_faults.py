@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drills import report as reporting
-from drills.faults import KINDS, Chaos, Settings, differences, parsed, run
+from drills.faults import KINDS, PODS, Chaos, Settings, differences, parsed, run
 from drills.report import Report
 from tests.cluster.scheduling import QUICK_LEASE
 
@@ -21,7 +21,7 @@ def test_what_is_placed_while_the_api_server_answers_wrongly_is_placed_as_withou
     report.finish()
     not_met = [line.what for line in report.lines if not line.is_met]
     assert not_met in ([], ["kinds of fault that met none"])  # so few faults need not be of every kind
-    assert report.figures["pods placed in a round"] == 73
+    assert report.figures["pods placed in a round"] == PODS
 
 
 def test_a_pod_elsewhere_and_a_pod_too_much_or_too_few_are_differences() -> None:
