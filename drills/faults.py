@@ -62,7 +62,7 @@ PLACE: Final = "drills.volsched.io/place"
 PLACES: Final = 5
 CARD_MEMORY: Final = 16_384
 PODS: Final = 79
-"""Of a round's 88 so many have room and quota."""
+"""of a round's 86 so many have room and quota."""
 QUOTA_CARDS: Final = "pods with a card of the quota"
 WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
 
