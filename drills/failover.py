@@ -67,6 +67,8 @@ class Side:
     world: World
     holder: Replica | None = None
     """Whose proxy last passed on a Lease that was taken or renewed."""
+    taken_at: list[tuple[float, Replica]] = field(default_factory=list)
+    """When a Lease was taken or renewed since the last blow, and through whose proxy."""
     writes: int = 0
     strays: list[str] = field(default_factory=list)
 
@@ -102,6 +104,7 @@ class Side:
         if is_of_lease(write):
             if write.status in (200, 201):
                 self.holder = replica
+                self.taken_at.append((write.at, replica))
             return
         self.writes += 1
         if self.holder is not None and replica is not self.holder:
@@ -150,12 +153,21 @@ class Striker:
         for each in self._sides:
             each.read_journals()
         victim = side.leader()
+        side.taken_at.clear()
         blow = Blow(kind, side.name, time.monotonic())
         self.blows.append(blow)
         self._strike[kind](side, victim, blow)
         for each in self._sides:
             each.read_journals()
+        if blow.takeover is not None:
+            blow.takeover = self._measured(side, victim, blow)
         return blow
+
+    def _measured(self, side: Side, victim: Replica, blow: Blow) -> float:
+        """Seconds from the blow to the first Lease of another: of a robbed leader also that of its own successor."""
+        may_be_victim = blow.kind == "stolen Lease"
+        taken = (at for at, who in side.taken_at if at > blow.at and (may_be_victim or who is not victim))
+        return next(taken, float("inf")) - blow.at
 
     # -- blows ----------------------------------------------------------------------------------------------------
 
@@ -205,6 +217,7 @@ class Striker:
         """Delete it; whoever is first makes it anew, and if that is a follower the leader ends."""
         name = side.identity(victim)
         self._world.api.delete(side.lease)
+        blow.at = time.monotonic()
         now_held_by = self._wait_holder(side, lambda holder: holder in self._names(side))
         if now_held_by != name:
             blow.takeover = time.monotonic() - blow.at
