@@ -398,7 +398,8 @@ class Connection:
         return self._upstream[0]
 
     def _send(self, data: bytes) -> None:
-        self._writer.write(data)
+        if not self._writer.transport.is_closing():  # the client has left; asyncio would say so for every piece
+            self._writer.write(data)
 
     async def _drain(self) -> None:
         if self._writer.transport.get_write_buffer_size() > _UNSENT_BYTES:
