@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from drills.audit import Auditor
 from drills.reading import CARD_NAME, CARD_QUOTA, CORE, GROUP_NAME, MEMORY, QUEUE_NAME, Json, shares_of
-from drills.report import Report
+from drills.report import RESULTS, Report
 from drills.world import Replica, World, world
 from tests.cluster.controlling import JOBS
 from tests.cluster.scheduling import GROUPS
@@ -289,16 +289,23 @@ class Chaos:
 class Nurse:
     """Starts replicas again that ended because they lost their Lease, as a Deployment would."""
 
-    def __init__(self, there: World) -> None:
+    def __init__(self, there: World, tell: Callable[[str], None]) -> None:
         self.losses = 0
         self._world = there
+        self._tell = tell
 
     def look(self) -> None:
         """Bring back who lost its Lease; who ended otherwise is left for `World.exits` to tell."""
         for replica in (*self._world.schedulers, *self._world.managers):
-            if replica.has_ended and replica.pid not in self._world.killed and replica.process.said("lost the lease"):
+            if replica.has_ended and (said := replica.process.said("lost the lease")):
                 self.losses += 1
+                self._tell(f"{replica.process.log.name} {said[-1]['event']}")
                 self._world.restart(replica)
+
+    def others(self) -> list[str]:
+        """Who ended for another reason, after those that lost their Lease are back."""
+        self.look()
+        return self._world.exits()
 
 
 def run(report: Report, settings: Settings) -> None:
@@ -307,7 +314,7 @@ def run(report: Report, settings: Settings) -> None:
         furnish(there)
         auditor = Auditor(there.api).start()
         there.populate(flags=(*settings.flags, "--log-level", "info"))
-        nurse, numbers = Nurse(there), count()
+        nurse, numbers = Nurse(there, report.progress), count()
         chaos = Chaos([*there.schedulers, *there.managers], random.Random(settings.seed))
         expected = _round(there, next(numbers), nurse, settings, None, None)
         placed = sum(" " not in name for name in expected) + int(expected[QUOTA_CARDS])
@@ -315,11 +322,13 @@ def run(report: Report, settings: Settings) -> None:
         report.progress(f"without faults {placed} pods are placed")
         wrong = [] if placed == PODS else [f"without faults {placed} were placed, and there is room for {PODS}"]
         rounds, slowest = 0, 0.0
-        while sum(chaos.met.values()) < settings.faults and not wrong and not there.exits():
+        while sum(chaos.met.values()) < settings.faults and not wrong and not nurse.others():
             began = time.monotonic()
             found = _round(there, next(numbers), nurse, settings, chaos, expected)
             rounds, slowest = rounds + 1, max(slowest, time.monotonic() - began)
             wrong += [f"round {rounds}: {text}" for text in differences(expected, found)]
+            for line in auditor.examples("in part"):
+                report.progress(line)
             report.progress(f"round {rounds}: {sum(chaos.met.values())} faults, {time.monotonic() - began:.0f} s")
         auditor.catch_up()
         report.figure("rounds", rounds)
@@ -327,8 +336,10 @@ def run(report: Report, settings: Settings) -> None:
         report.figure("Leases lost, and replicas started again", nurse.losses)
         judge(report, settings, chaos, wrong)
         auditor.judge(report, without=("vanished",))
-        exits = there.exits()
+        exits = nurse.others()
         report.must("processes that ended for another reason than a lost Lease", len(exits), "==", 0, tuple(exits))
+        if wrong or exits or auditor.counts:
+            there.keep_logs(RESULTS / "faults-logs")
         auditor.stop()
 
 
