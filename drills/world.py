@@ -6,6 +6,7 @@ the user of the image. A process that ends when nobody ended it is what most dri
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -94,6 +95,12 @@ class World(Controlled):
             if status is not None and process.process.pid not in self.killed:
                 found.append(f"{process.log.name}: exit {status}")
         return found
+
+    def keep_logs(self, folder: Path) -> None:
+        """Copy the logs of all replicas there, so that what went wrong can be looked into."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for log in self.folder.glob("*.log"):
+            shutil.copy(log, folder)
 
     def nodes(self, count: int, **keywords: Any) -> list[str]:
         """Create nodes, all alike; keywords are those of `a_node`."""

@@ -309,6 +309,41 @@ async def test_a_lease_deleted_under_its_holder_is_made_again(
     await candidate.vanish()
 
 
+async def test_a_lease_deleted_under_its_holder_is_not_taken_by_another_before_its_time(
+    control_plane: ControlPlane, namespace: str, direct: Api, clock: Clock
+) -> None:
+    """The holder cannot know that it is gone, and may write as long as the lease would have lasted."""
+    first, second = Candidate(direct, namespace, clock, retry=30.0), Candidate(direct, namespace, clock)
+    await first.lead()
+    waiting = asyncio.ensure_future(second.lead())
+    await second.looked()
+
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/test"
+    await asyncio.to_thread(control_plane.api.delete, path)
+    clock.now = first.fence.lease_ends
+    for _ in range(3):
+        await asyncio.sleep(3 * RETRY)  # it looks, and does not make it
+    assert not waiting.done()
+
+    clock.now += 0.001
+    await asyncio.wait_for(waiting, PATIENCE)
+    assert not first.fence.is_open
+    await first.vanish()
+    await second.vanish()
+
+
+async def test_a_candidate_looks_again_as_soon_as_the_lease_may_have_ended(namespace: str, direct: Api) -> None:
+    """With a retry period that is long, waiting for the next look alone would take up to 2.2 of it."""
+    first = Candidate(direct, namespace)
+    await first.lead()
+    await first.vanish()
+    second = Candidate(direct, namespace, retry=600.0)
+
+    await asyncio.wait_for(second.lead(), PATIENCE)
+
+    await second.vanish()
+
+
 async def test_of_many_candidates_one_leads_at_any_time(namespace: str, direct: Api) -> None:
     candidates = [Candidate(direct, namespace) for _ in range(6)]
     tasks = [asyncio.ensure_future(candidate.lead()) for candidate in candidates]

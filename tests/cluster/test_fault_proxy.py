@@ -552,3 +552,24 @@ def test_many_requests_at_a_time_pass(client: ApiClient, control_plane: ControlP
     control_plane.delete_nodes(names)
 
     assert fault_proxy.counts.count("create", "/nodes", status=201) == 200
+
+
+def test_the_journal_has_the_writes_that_were_sent_on_with_their_time(
+    fault_proxy: FaultProxy, client: ApiClient, pods: str
+) -> None:
+    fault_proxy.counts.keep_journal()
+    before = time.monotonic()
+    client.create(pods, a_pod("p"))
+    client.get(f"{pods}/p")
+    with fault_proxy.inject(server_error(), method="DELETE"), pytest.raises(ApiError):
+        client.delete(f"{pods}/p")
+    client.delete(f"{pods}/p")
+
+    taken = fault_proxy.counts.take_journal()
+
+    assert [(each.verb, each.path, each.status) for each in taken] == [
+        ("create", pods, 201),
+        ("delete", f"{pods}/p", 200),
+    ]
+    assert before < taken[0].at < taken[1].at < time.monotonic()
+    assert fault_proxy.counts.take_journal() == []

@@ -90,6 +90,7 @@ class Elector:
         self._says = says
         self._seen: tuple[Any, ...] = ()
         self._seen_at = 0.0
+        self._seen_duration = 0.0
         self._lease: Lease | None = None
         collection = f"/apis/coordination.k8s.io/v1/namespaces/{path_segment(settings.namespace)}/leases"
         self._collection = collection
@@ -122,8 +123,17 @@ class Elector:
                 if str(error) != trouble:
                     trouble = str(error)
                     _log.warning("cannot read or write the lease", lease=where, error=trouble)
-            await asyncio.sleep(self._settings.retry_period * (1 + _JITTER * random.random()))  # noqa: S311
+            await asyncio.sleep(self._pause())
         _log.info("leading", lease=where, identity=self.identity, previous_holder=self.previous_holder)
+
+    def _pause(self) -> float:
+        """For how long to wait before the next look: no longer than until the lease that was seen last has ended."""
+        pause = self._settings.retry_period * (1 + _JITTER * random.random())  # noqa: S311
+        left = self._seen_at + self._seen_duration - time.monotonic()
+        if self._is_of_another and left > 0:
+            spread = 0.1 * self._settings.retry_period * random.random()  # noqa: S311 - not all candidates at once
+            return min(pause, left + spread)
+        return pause
 
     async def keep(self) -> str:
         """Renew the lease as long as possible, and return why that is over; the fence is closed then."""
@@ -183,7 +193,7 @@ class Elector:
         if self._lease is None:
             self._lease = await self._read()
         if self._lease is None:
-            return await self._write(self._fresh(), self._create)
+            return self._has_had_its_time() and await self._write(self._fresh(), self._create)
         if not self._may_take(self._lease):
             self._lease = None
             return False
@@ -215,19 +225,32 @@ class Elector:
     def _may_take(self, lease: Lease) -> bool:
         """Whether the lease is ours, free, or has not changed for its whole duration while we were looking."""
         self._note(lease)
-        if not self.holder or self.holder == self.identity:
-            return True
+        return self._has_had_its_time()
+
+    def _has_had_its_time(self) -> bool:
+        """Whether nobody else may write by the lease that was seen last.
+
+        That counts also when the lease is gone: somebody deleted it, and its holder does not know that before it
+        renews. Who holds it makes it anew then; another waits as if it were there.
+        """
+        return not self._is_of_another or time.monotonic() > self._seen_at + self._seen_duration
+
+    @property
+    def _is_of_another(self) -> bool:
+        return self.holder not in ("", self.identity)
+
+    def _duration_of(self, lease: Lease) -> float:
         try:
-            duration = float(lease["spec"].get("leaseDurationSeconds") or self._settings.duration)
-        except (TypeError, ValueError):
-            duration = self._settings.duration
-        return time.monotonic() > self._seen_at + duration
+            return float(lease["spec"].get("leaseDurationSeconds") or self._settings.duration)
+        except (TypeError, ValueError, KeyError):
+            return self._settings.duration
 
     def _note(self, lease: Lease) -> None:
         """Remember when the record was first seen as it is now."""
         spec = lease.get("spec") or {}
         seen = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"))
         self.holder = self._holder_of(lease)
+        self._seen_duration = self._duration_of(lease)
         if seen != self._seen:
             self._seen, self._seen_at = seen, time.monotonic()
 

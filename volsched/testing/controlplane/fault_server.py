@@ -41,7 +41,7 @@ from volsched.testing.controlplane.http1 import (
     read_request,
     status_of,
 )
-from volsched.testing.controlplane.request_counts import NO_ANSWER, RequestCounts
+from volsched.testing.controlplane.request_counts import NO_ANSWER, RequestCounts, Write
 
 _WHOLE_ANSWER_BYTES = 64 * 1024
 """An answer up to this size is sent in one write."""
@@ -107,6 +107,10 @@ class FaultServer:
     def count(self, request: Request, status: int, *, forwarded: bool) -> None:
         """Count a request whose fate is known."""
         self._counts.add(request.method, request.path, is_watch=request.is_watch, status=status, forwarded=forwarded)
+
+    def sending(self, request: Request) -> Write | None:
+        """Note in the journal, where one is kept, that a request is sent on now."""
+        return self._counts.sending(request.method, request.path)
 
     def add_rule(self, rule: Rule) -> None:
         """Apply a rule from now on, also to the watches that are open."""
@@ -272,7 +276,10 @@ class Connection:
         if isinstance(fault, Reset | BlackHole | Respond) and not fault.after:
             server.count(request, fault.status if isinstance(fault, Respond) else NO_ANSWER, forwarded=False)
             return await self._fail(fault)
+        written = server.sending(request)
         head = await self._forward(request)
+        if written:
+            written.status = status_of(head)
         server.count(request, status_of(head), forwarded=True)
         await server.through.wait()
         if isinstance(fault, Reset | BlackHole | Respond):
@@ -391,7 +398,8 @@ class Connection:
         return self._upstream[0]
 
     def _send(self, data: bytes) -> None:
-        self._writer.write(data)
+        if not self._writer.transport.is_closing():  # the client has left; asyncio would say so for every piece
+            self._writer.write(data)
 
     async def _drain(self) -> None:
         if self._writer.transport.get_write_buffer_size() > _UNSENT_BYTES:

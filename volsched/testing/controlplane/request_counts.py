@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import NamedTuple
 
 NO_ANSWER = 0
@@ -28,11 +30,44 @@ class RequestKind(NamedTuple):
     """Whether the API server has got it. When it has, a client may still have been told something else."""
 
 
+@dataclass(slots=True)
+class Write:
+    """One write that was sent on to the API server; of those that a fault kept from it there is none."""
+
+    at: float
+    """When it was sent on, in seconds of the monotonic clock."""
+    verb: str
+    path: str
+    status: int = NO_ANSWER
+    """The API server's answer; NO_ANSWER until there is one, and for ever when the client left before."""
+
+
 class RequestCounts:
-    """Counts since they were last cleared."""
+    """Counts since they were last cleared; and a journal of the writes, once it is asked for."""
 
     def __init__(self) -> None:
         self._counts: Counter[RequestKind] = Counter()
+        self._journal: list[Write] | None = None
+
+    def keep_journal(self) -> None:
+        """Keep every write from now on, until `take_journal` takes it away."""
+        self._journal = []
+
+    def take_journal(self) -> list[Write]:
+        """Return the writes since the last call, in the order in which they were sent on."""
+        if self._journal is None:
+            raise RuntimeError("no journal is kept")
+        taken, self._journal = self._journal, []
+        return taken
+
+    def sending(self, method: str, path: str) -> Write | None:
+        """Note a write that is about to be sent on; None when it is none, or no journal is kept."""
+        verb = _verb(method, False, path_shape(path)[1])
+        if self._journal is None or verb not in WRITES:
+            return None
+        written = Write(time.monotonic(), verb, path)
+        self._journal.append(written)
+        return written
 
     def add(self, method: str, path: str, *, is_watch: bool, status: int, forwarded: bool) -> None:
         """Count one request."""
