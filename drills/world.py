@@ -7,6 +7,8 @@ the user of the image. A process that ends when nobody ended it is what most dri
 from __future__ import annotations
 
 import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster.controlling import Controlled, ControllersProcess
-from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
+from tests.cluster.scheduling import PATIENCE, QUICK_LEASE, SYSTEM, SchedulerProcess
 from tests.cluster.scheduling_fixtures import apply_manifests
 from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
 from volsched.testing.controlplane.faults import FaultProxy
@@ -43,6 +45,36 @@ class Replica:
     process: SchedulerProcess | ControllersProcess
     proxy: FaultProxy
     flags: tuple[str, ...]
+    _served: tuple[SchedulerProcess | ControllersProcess, str] | None = None
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Status and text of one of its pages. Where it serves is looked up once: its log may be long.
+
+        Raises OSError while it does not answer.
+        """
+        if self._served is None or self._served[0] is not self.process:
+            self._served = self.process, self.process.wait_for("serving")["addresses"][0]
+        try:
+            with urllib.request.urlopen(f"http://{self._served[1]}{path}", timeout=PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            self._served = None
+            raise
+
+    def scrape(self) -> dict[str, float]:
+        """All samples of its metrics, by name and labels as they are written."""
+        lines = (line.rpartition(" ") for line in self.page("/metrics")[1].splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in lines if name}
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it says so."""
+        try:
+            return self.page("/readyz")[0] == 200
+        except OSError:
+            return False
 
     @property
     def pid(self) -> int:
