@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from drills.reading import QUEUE_NAME
 from drills.report import Report
 from drills.world import Replica, World, world
 from tests.cluster.scheduling import GROUPS, PATIENCE
@@ -153,34 +154,40 @@ class Soak:
         """Make nodes, queues, and all that waits."""
         there, settings = self._there, self._settings
         there.queue("full", weight=1, capability={"cpu": "1"})
+        there.queue("crowded", weight=1)
         there.nodes(settings.nodes, cpu="16", memory="64Gi")
         for namespace in ("flow", "waiting"):
             there.control_plane.create_namespace(namespace)
-        made = there.api.for_each(self.make_waiting, range(settings.waiting // GANG), in_flight=6)
+        made = there.api.for_each(self.make_waiting, range(settings.waiting // GANG), in_flight=12)
         self._gangs = len(made)
         self._report.progress(f"{settings.nodes} nodes, and {GANG * self._gangs} pods that wait")
 
     def make_waiting(self, number: int) -> None:
         """Make ten pods that wait, each time for something else; the tenth time ten without a PodGroup."""
         name, kind = f"w{number}", number % 10
-        labels = {"gang": name}
+        requests: dict[str, Any] = {"cpu": "1", "labels": {"gang": name}}
+        if kind in (0, 1, 2, 9):
+            requests["spec"] = {"nodeSelector": {"nobody": "has-this"}}
+        pods = [self._there.pod(f"{name}-{i}", group="" if kind == 9 else name, **requests) for i in range(GANG)]
         if kind == 9:
-            spec = {"nodeSelector": {"nobody": "has-this"}}
-            self._pods(
-                "waiting", [self._there.pod(f"{name}-{i}", cpu="1", labels=labels, spec=spec) for i in range(GANG)]
-            )
-            return
-        selector = {"nodeSelector": {"nobody": "has-this"}} if kind < 3 else {}
-        minimum, queue = (GANG + 1, "default") if kind in (3, 4, 5) else (GANG, "full" if kind > 5 else "default")
+            for pod in pods:
+                pod["metadata"]["annotations"] = {QUEUE_NAME: "crowded"}
+        else:
+            self._make_group(name, GANG + 1 if kind in (3, 4, 5) else GANG, "full" if kind > 5 else "crowded")
+        self._pods("waiting", pods)
+
+    def _make_group(self, name: str, minimum: int, queue: str) -> None:
+        """Make a PodGroup; one that asks for resources before it is admitted waits for that where the queue is full."""
+        spec: dict[str, Any] = {"minMember": minimum, "queue": queue}
+        if queue == "full":
+            spec["minResources"] = {"cpu": str(GANG)}
         group = {
             "apiVersion": "scheduling.volcano.sh/v1beta1",
             "kind": "PodGroup",
             "metadata": {"name": name},
-            "spec": {"minMember": minimum, "queue": queue, "minResources": {"cpu": str(GANG)}},
+            "spec": spec,
         }
         self._there.api.create(f"{GROUPS}/namespaces/waiting/podgroups", group)
-        requests: dict[str, Any] = {"cpu": "1", "labels": labels, "spec": selector}
-        self._pods("waiting", [self._there.pod(f"{name}-{i}", group=name, **requests) for i in range(GANG)])
 
     def flow(self) -> None:
         """Send waves of pods through until there were as many as wanted, or the time is over."""

@@ -53,7 +53,8 @@ class Replica:
         Raises OSError while it does not answer.
         """
         if self._served is None or self._served[0] is not self.process:
-            self._served = self.process, self.process.wait_for("serving")["addresses"][0]
+            self.process.wait_for("serving")
+            self._served = self.process, self.process.said("serving")[-1]["addresses"][0]  # it may have begun anew
         try:
             with urllib.request.urlopen(f"http://{self._served[1]}{path}", timeout=PATIENCE) as answer:
                 return answer.status, answer.read().decode()
