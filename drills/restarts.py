@@ -53,7 +53,7 @@ tiers:
   - name: nodeorder
 """
 FLAGS: Final = (
-    *("--leader-elect-lease-duration", "45s", "--leader-elect-renew-deadline", "40s"),
+    *("--leader-elect-lease-duration", "90s", "--leader-elect-renew-deadline", "80s"),
     *("--log-level", "info"),
 )
 """The Lease outlives the time that the API server is down: a leader that cannot renew it ends, as it should. After the
@@ -63,7 +63,7 @@ NODE_LEASE_SECONDS: Final = 60
 """KWOK begins anew when the store is put back, and plays a node's pods once its Lease from before is over."""
 
 RELISTED_SECONDS: Final = 60.0
-SETTLED_SECONDS: Final = 180.0
+SETTLED_SECONDS: Final = 240.0
 NAMESPACE: Final = "steady"
 MARKS: Final = "marks"
 MARK_CPU: Final = 0.01
@@ -128,6 +128,7 @@ class Load:
 
     def __init__(self, there: World, rate: float, rng: random.Random) -> None:
         self.pods = 0
+        self.changes_of_store = 0
         self._there = there
         self._pause = 4 / rate
         self._rng = rng
@@ -161,12 +162,19 @@ class Load:
             if self._is_over.wait(self._pause):
                 return
             with self._held:
-                self._make(number)
+                self._make_whole(number)
+
+    def _make_whole(self, number: int) -> None:
+        """Make it anew when the store was put back meanwhile: half of it would wait for ever for its other half."""
+        before = -1
+        while before != self.changes_of_store:
+            before = self.changes_of_store
+            self._make(number)
 
     def _make(self, number: int) -> None:
         """Four pods: alone, in a gang, or in a Job."""
         ending = {RUN_FOR: f"{self._rng.randint(1, 6)}s"}
-        self.pods += 4
+        self.pods = 4 * (number + 1)
         queue = QUEUES[number % 2]
         if number % 3 == 0:
             task = self._there.task("work", 4, ending)
@@ -233,15 +241,21 @@ class Trial:
         self._there.control_plane.save_store(folder)
         self.follows("saved")
         time.sleep(seconds)
+        self._load.changes_of_store += 1
         self._there.control_plane.restore_store(folder)
-        self.follows("put back")
+        self._load.changes_of_store += 1
+        self.follows("put back", marks=2)
 
-    def follows(self, after: str) -> None:
-        """Make a mark, and wait until every replica knows of it."""
+    def follows(self, after: str, marks: int = 1) -> None:
+        """Make a mark, and wait until every replica knows of it.
+
+        A store that was put back lacks one mark; two then make a number that nobody could know from before.
+        """
         began = time.monotonic()
-        name = f"mark-{next(self._marks)}"
-        make_group(self._there, name, MARKS, 1)
-        make_pod(self._there, name, {GROUP_NAME: name}, str(MARK_CPU), node="node-0")
+        for _ in range(marks):
+            name = f"mark-{next(self._marks)}"
+            make_group(self._there, name, MARKS, 1)
+            make_pod(self._there, name, {GROUP_NAME: name}, str(MARK_CPU), node="node-0")
         expected = self._marked()
         waiting = dict(self.replicas())
         while waiting and time.monotonic() - began < RELISTED_SECONDS:
@@ -299,7 +313,11 @@ class Trial:
             said = amounts(status.get("allocated"))
             found += _differs(f"status of queue {name}", {key: said.get(key, Decimal(0)) for key in AMOUNTS}, right)
         for who, replica in self.replicas():
-            samples = replica.scrape()
+            try:
+                samples = replica.scrape()
+            except OSError as error:
+                found.append(f"{who} does not answer: {error}")
+                continue
             if (known := samples.get('volsched_objects{resource="pods"}')) != there:
                 found.append(f"{who} knows of {known} pods, and there are {there}")
             for name, right in truth.items() if who.startswith("scheduler") else ():

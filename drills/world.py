@@ -6,6 +6,7 @@ the user of the image. A process that ends when nobody ended it is what most dri
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import urllib.error
 import urllib.request
@@ -48,21 +49,17 @@ class Replica:
     _served: tuple[SchedulerProcess | ControllersProcess, str] | None = None
 
     def page(self, path: str) -> tuple[int, str]:
-        """Status and text of one of its pages. Where it serves is looked up once: its log may be long.
+        """Status and text of one of its pages; raises OSError while it does not answer.
 
-        Raises OSError while it does not answer.
+        Where it serves is looked up once, as its log may be long, and again when nobody is there: it may have begun
+        anew.
         """
-        if self._served is None or self._served[0] is not self.process:
-            self.process.wait_for("serving")
-            self._served = self.process, self.process.said("serving")[-1]["addresses"][0]  # it may have begun anew
-        try:
-            with urllib.request.urlopen(f"http://{self._served[1]}{path}", timeout=PATIENCE) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-        except OSError:
-            self._served = None
-            raise
+        if self._served is not None and self._served[0] is self.process:
+            with contextlib.suppress(OSError):
+                return _fetch(f"http://{self._served[1]}{path}")
+        self.process.wait_for("serving")
+        self._served = self.process, self.process.said("serving")[-1]["addresses"][0]
+        return _fetch(f"http://{self._served[1]}{path}")
 
     def scrape(self) -> dict[str, float]:
         """All samples of its metrics, by name and labels as they are written."""
@@ -86,6 +83,14 @@ class Replica:
     def has_ended(self) -> bool:
         """Whether the process is gone."""
         return self.process.process.poll() is not None
+
+
+def _fetch(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:  # noqa: S310 - a page of our own process
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 class World(Controlled):
