@@ -13,10 +13,10 @@ gone, so many entries at most, and may fill up to there.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -143,12 +143,17 @@ class Soak:
         self._settings = settings
         self._gangs = 0
         self._oldest = 0
+        self._bound: dict[str, float] = {}
         self._waves = 0
 
     @property
     def bound(self) -> float:
-        """How many pods were bound so far."""
-        return sum(one.scrape()["volsched_pods_bound_total"] for one in self._there.schedulers)
+        """How many pods were bound so far; of a scheduler that has ended, by what it said last."""
+        for name, replica in self.replicas():
+            if name.startswith("scheduler") and not replica.has_ended:
+                with contextlib.suppress(OSError, AssertionError):
+                    self._bound[name] = replica.scrape()["volsched_pods_bound_total"]
+        return sum(self._bound.values())
 
     def furnish(self) -> None:
         """Make nodes, queues, and all that waits."""
@@ -193,7 +198,7 @@ class Soak:
         """Send waves of pods through until there were as many as wanted, or the time is over."""
         settings, began = self._settings, time.monotonic()
         said = 0.0
-        while self.made < settings.pods and not self._is_late(began):
+        while self.made < settings.pods and not self._is_late(began) and not self._there.exits():
             bound = self.bound
             if self.made - bound > settings.on_their_way - WAVE:
                 time.sleep(0.2)
@@ -202,7 +207,7 @@ class Soak:
             if time.monotonic() - said > 60:
                 said = time.monotonic()
                 self._report.progress(f"{self.made} pods made, {bound:.0f} bound, {self._memory()}")
-        wait_until(lambda: self.bound >= self.made, PATIENCE)
+        wait_until(lambda: self.bound >= self.made or bool(self._there.exits()), PATIENCE)
         self._report.figure("pods a second", self.made / (time.monotonic() - began))
 
     def unbound(self) -> list[str]:
@@ -215,7 +220,8 @@ class Soak:
         bound = self.bound
         for name, replica in self.replicas():
             samples = self.samples.setdefault(name, Samples())
-            samples.add(bound, resident(replica.pid), tables_of(replica))
+            with contextlib.suppress(OSError, AssertionError):  # it has ended, which is told by itself
+                samples.add(bound, resident(replica.pid), tables_of(replica))
 
     def replicas(self) -> Iterator[tuple[str, Replica]]:
         """All processes by name."""
@@ -260,7 +266,9 @@ class Soak:
             self._there.api.create(POD_LIST.format(namespace), pod)
 
     def _memory(self) -> str:
-        return ", ".join(f"{name} {resident(replica.pid):.0f} MiB" for name, replica in self.replicas())
+        return ", ".join(
+            f"{name} {resident(replica.pid):.0f} MiB" for name, replica in self.replicas() if not replica.has_ended
+        )
 
 
 def resident(pid: int) -> float:
@@ -285,7 +293,7 @@ def wait_until(condition: Any, seconds: float) -> bool:
     return bool(came)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _sampled(soak: Soak) -> Iterator[None]:
     """Take samples all the time within a ``with`` block."""
     is_over = threading.Event()
@@ -327,6 +335,8 @@ def _judge(report: Report, settings: Settings, soak: Soak) -> None:
     unbound = soak.unbound()
     report.must("pods that were not bound", max(soak.made - soak.bound, len(unbound)), "<=", 0, tuple(unbound))
     for name, replica in soak.replicas():
+        if replica.has_ended:
+            continue
         role = "leader" if replica.scrape()["volsched_leader"] == 1 else "follower"
         samples = soak.samples.get(name, Samples()).since(settings.warm_up * soak.made)
         report.must(f"{name} ({role}): samples after the warm-up", len(samples.at), ">=", 3)

@@ -130,7 +130,8 @@ class World(Controlled):
         for process in (*self.processes, *self.controllers):
             status = process.process.poll()
             if status is not None and process.process.pid not in self.killed:
-                found.append(f"{process.log.name}: exit {status}")
+                last = process.lines()[-1:] or [{}]
+                found.append(f"{process.log.name}: exit {status}; it said last: {str(last[0])[:300]}")
         return found
 
     def nodes(self, count: int, **keywords: Any) -> list[str]:
