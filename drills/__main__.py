@@ -24,7 +24,7 @@ def main() -> int:
         for name, what in NAMES.items():
             print(f"  {name:<14} {what}")
         return 0 if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help") else 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing that was started stays behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that all that it started ends, too
     name = sys.argv[1]
     sys.argv[:2] = [f"python -m drills {name}"]
     status: int = import_module(f"drills.{name}").main()

@@ -6,8 +6,11 @@ the user of the image. A process that ends when nobody ended it is what most dri
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster.controlling import Controlled, ControllersProcess
-from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
+from tests.cluster.scheduling import PATIENCE, QUICK_LEASE, SYSTEM, SchedulerProcess
 from tests.cluster.scheduling_fixtures import apply_manifests
 from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
 from volsched.testing.controlplane.faults import FaultProxy
@@ -44,6 +47,33 @@ class Replica:
     process: SchedulerProcess | ControllersProcess
     proxy: FaultProxy
     flags: tuple[str, ...]
+    _served: tuple[SchedulerProcess | ControllersProcess, str] | None = None
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Status and text of one of its pages; raises OSError while it does not answer.
+
+        Where it serves is looked up once, as its log may be long, and again when nobody is there: it may have begun
+        anew.
+        """
+        if self._served is not None and self._served[0] is self.process:
+            with contextlib.suppress(OSError):
+                return _fetch(f"http://{self._served[1]}{path}")
+        self.process.wait_for("serving")
+        self._served = self.process, self.process.said("serving")[-1]["addresses"][0]
+        return _fetch(f"http://{self._served[1]}{path}")
+
+    def scrape(self) -> dict[str, float]:
+        """All samples of its metrics, by name and labels as they are written."""
+        lines = (line.rpartition(" ") for line in self.page("/metrics")[1].splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in lines if name}
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it says so."""
+        try:
+            return self.page("/readyz")[0] == 200
+        except OSError:
+            return False
 
     @property
     def pid(self) -> int:
@@ -54,6 +84,14 @@ class Replica:
     def has_ended(self) -> bool:
         """Whether the process is gone."""
         return self.process.process.poll() is not None
+
+
+def _fetch(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:  # noqa: S310 - a page of our own process
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 class World(Controlled):
@@ -93,7 +131,8 @@ class World(Controlled):
         for process in (*self.processes, *self.controllers):
             status = process.process.poll()
             if status is not None and process.process.pid not in self.killed:
-                found.append(f"{process.log.name}: exit {status}")
+                last = process.lines()[-1:] or [{}]
+                found.append(f"{process.log.name}: exit {status}; it said last: {str(last[0])[:300]}")
         return found
 
     def keep_logs(self, folder: Path) -> None:

@@ -139,7 +139,7 @@ class Program(Process):
         )
         self._api: Api
         self._executor: ClusterExecutor
-        self._verdicts = Verdicts(self._parse, self._thread.use, self._metrics.config, self._tell)
+        self._verdicts = Verdicts(self._parse, self._thread.use, self._metrics.config, self._tell, speaks=False)
         self._plugin_errors = PluginErrors(partial(self._call_from_thread, self._verdicts.warn_of_plugin))
         self._metrics.add_plugin_errors(self._plugin_errors.numbers)
 
@@ -264,6 +264,7 @@ class Program(Process):
 
     def _begin_leading(self) -> None:
         self._leading = True
+        self._verdicts.speak()
         self._thread.kick()
         if self._options.makes_standing_queues:
             work = make_standing_queues(self._api, self._fence, self._options.default_queue)

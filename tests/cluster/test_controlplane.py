@@ -202,6 +202,22 @@ def test_objects_survive_a_crash_of_the_api_server(control_plane: ControlPlane, 
     assert control_plane.api.get(pods_path(namespace, "kept"))["metadata"]["name"] == "kept"
 
 
+def test_a_store_that_was_compacted_has_expired_versions_once_the_api_server_has_begun_anew(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    early = control_plane.api.create(path, {"metadata": {"name": "early"}})["metadata"]["resourceVersion"]
+    for number in range(10):
+        control_plane.api.create(path, {"metadata": {"name": f"later-{number}"}})
+
+    with control_plane.api_server_down():
+        assert control_plane.compact_store() > int(early)
+
+    [told] = control_plane.api.watch(path, resource_version=early, timeout_seconds=2)
+    assert (told["type"], told["object"]["code"]) == ("ERROR", 410)
+    assert len(control_plane.api.items(path)) >= 11
+
+
 def test_a_watch_sees_what_happens(control_plane: ControlPlane, namespace: str) -> None:
     version = control_plane.api.get(pods_path(namespace))["metadata"]["resourceVersion"]
     control_plane.api.create(pods_path(namespace), a_pod("seen"))

@@ -9,7 +9,18 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIGMAP, CONFIGURATION, GROUPS, LEASE, Installed, eventually, moment, still
+from tests.cluster.scheduling import (
+    CONFIG,
+    CONFIGMAP,
+    CONFIGURATION,
+    GROUPS,
+    LEASE,
+    SYSTEM,
+    Installed,
+    eventually,
+    moment,
+    still,
+)
 from volsched.process import END_SECONDS
 from volsched.testing.controlplane import a_node
 
@@ -147,6 +158,26 @@ def test_configuration_from_a_configmap_is_followed_and_the_last_good_one_kept(
     assert json.loads(scheduler.page("/configz")[1])["configuration"]["hash"] != good
     installed.make_pods(namespace, [installed.pod("under-the-new", cpu="1")])
     installed.wait_bound(namespace, 2)
+
+
+def test_each_verdict_on_a_configmap_that_changes_quickly_is_told_that_it_is_gone_too(installed: Installed) -> None:
+    installed.configure(CONFIGURATION)
+    scheduler = installed.start("--scheduler-configmap", CONFIGMAP).wait_leading()
+    wrong = [CONFIGURATION.replace("allocate", f"allocate{number}") for number in range(5)]
+    for number, text in enumerate(wrong, 1):
+        installed.configure(text)
+        eventually(lambda: scheduler.metric('volsched_config_verdicts_total{verdict="refused"}') == number)  # noqa: B023
+    installed.api.delete(f"/api/v1/namespaces/{SYSTEM}/configmaps/{CONFIG}")
+    eventually(lambda: scheduler.metric('volsched_config_verdicts_total{verdict="missing"}') == 1)
+    assert scheduler.metric("volsched_config_valid") == 0
+
+    def told() -> list[str]:
+        since = [event for event in installed.events(SYSTEM, CONFIG) if event["reason"] == "ConfigurationRefused"]
+        return [event["message"] for event in since if "allocate" in event["message"] or "is gone" in event["message"]]
+
+    eventually(lambda: sum("is gone" in message for message in told()) == 1)
+    for number in range(5):
+        assert sum(f'"allocate{number}"' in message for message in told()) == 1
 
 
 def test_a_configuration_file_replaced_by_rename_is_followed(installed: Installed, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from volsched.kube.config_source import FileSource, Verdicts, text_hash
-from volsched.kube.config_state import ConfigState
+from volsched.kube.config_state import MISSING, ConfigState
 from volsched.model import api
 from volsched.model.errors import ConfigError
 from volsched.model.plan import Tell
@@ -19,11 +19,11 @@ from volsched.model.plan import Tell
 class Used:
     """Remembers what was used and told; texts that begin with "bad" do not hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, speaks: bool = True) -> None:
         self.used: list[str] = []
         self.told: list[Tell] = []
         self.state = ConfigState()
-        self.verdicts = Verdicts(self._parse, self.used.append, self.state, self.told.append)
+        self.verdicts = Verdicts(self._parse, self.used.append, self.state, self.told.append, speaks=speaks)
 
     @staticmethod
     def _parse(text: str) -> tuple[str, list[str]]:
@@ -89,6 +89,37 @@ def test_the_same_text_again_is_no_news(used: Used) -> None:
     used.verdicts.offer("one")
 
     assert used.used == ["ONE"]
+
+
+def test_that_there_is_no_text_is_told_once_and_the_text_that_comes_back_is_news(used: Used) -> None:
+    used.verdicts.target = api.ConfigMap(metadata=api.ObjectMeta(name="c", namespace="ns", uid="u"))
+    used.verdicts.offer("one")
+
+    for _ in range(3):  # the object changes in other ways
+        used.verdicts.refuse(ConfigError("data", "no key"))
+    assert (used.state.valid, used.state.verdicts[MISSING]) == (False, 1)
+    used.verdicts.offer("one")
+
+    assert used.state.valid
+    assert [tell.reason for tell in used.told] == ["ConfigurationLoaded", "ConfigurationRefused", "ConfigurationLoaded"]
+    assert all(tell.each for tell in used.told)
+
+
+def test_who_does_not_lead_is_silent_and_says_the_last_verdict_once_it_leads() -> None:
+    used = Used(speaks=False)
+    used.verdicts.target = api.ConfigMap(metadata=api.ObjectMeta(name="c", namespace="ns", uid="u"))
+    for text in ("one", "bad", "two", "worse is bad", "three odd"):
+        used.verdicts.offer(text)
+    assert used.told == []
+
+    used.verdicts.speak()
+    used.verdicts.offer("bad")
+
+    assert [tell.reason for tell in used.told] == [
+        *("ConfigurationLoaded", "ConfigurationDoubtful"),
+        "ConfigurationRefused",
+    ]
+    assert text_hash("three odd") in used.told[0].message
 
 
 async def until(condition: Callable[[], bool]) -> None:

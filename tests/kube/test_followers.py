@@ -9,6 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tests.kube.scheduler_page import KUBECONFIG
@@ -52,6 +53,15 @@ async def test_an_object_about_which_much_is_said_waits_once(events: Events, mon
 
     assert sizes(events)["events.waiting"] == 1
     assert sizes(events)["events.due"] <= 70
+
+
+async def test_where_each_message_counts_none_replaces_another_and_the_same_again_waits_once(events: Events) -> None:
+    for number in range(30):
+        events.tell(msgspec.structs.replace(a_tell("u", f"problem {number % 10}"), each=True))
+
+    assert sizes(events)["events.waiting"] == 10
+    events.cancel("u")
+    assert sizes(events)["events.waiting"] == sizes(events)["events.warnings"] == 0
 
 
 @pytest.mark.parametrize("kind", ["Pod", "PodGroup", "Job", "Queue"])

@@ -38,8 +38,8 @@ _log = structlog.get_logger(__name__)
 class Verdicts(Generic[T]):
     """Judges each new text: `parse` says what it means (raising ConfigError), `use` takes what holds.
 
-    With the meaning, `parse` returns warnings about it. `tell` takes Events; `target` is the object that they are
-    about, once there is one.
+    With the meaning, `parse` returns warnings about it. `tell` takes Events, each verdict once; `target` is the object
+    that they are about, once there is one. Replicas that do not lead judge as well and are silent until `speak`.
     """
 
     def __init__(
@@ -48,14 +48,25 @@ class Verdicts(Generic[T]):
         use: Callable[[T], None],
         state: ConfigState,
         tell: Callable[[Tell], None],
+        *,
+        speaks: bool = True,
     ) -> None:
         self._parse = parse
         self._use = use
         self._state = state
         self._tell = tell
+        self._speaks = speaks
+        self._unsaid: list[Tell] = []
         self._text: str | None = None
         self.target: api.ConfigMap | None = None
         self.text_in_force = ""
+
+    def speak(self) -> None:
+        """Tell what was judged last, and every verdict from now on."""
+        self._speaks = True
+        unsaid, self._unsaid = self._unsaid, []
+        for tell in unsaid:
+            self._tell(tell)
 
     def offer(self, text: str) -> ConfigError | None:
         """Take a text; return what is wrong with it, None when it is in force now or nothing new."""
@@ -73,6 +84,7 @@ class Verdicts(Generic[T]):
             self._refuse(failed, REFUSED, text_hash(text))
             return failed
         state = self._state
+        self._unsaid.clear()
         state.judge(LOADED, text_hash(text))
         self.text_in_force = text
         self._use(parsed)
@@ -85,12 +97,15 @@ class Verdicts(Generic[T]):
         return None
 
     def refuse(self, error: ConfigError) -> None:
-        """Take note that there is no text to judge where one should be."""
+        """Take note that there is no text to judge where one should be; the same again is no news."""
+        if self._state.verdict == MISSING and self._state.problem == str(error):
+            return
         self._text = None
         self._refuse(error, MISSING, "")
 
     def _refuse(self, error: ConfigError, verdict: str, newest: str) -> None:
         state = self._state
+        self._unsaid.clear()
         state.judge(verdict, newest, str(error))
         kept = f"; the configuration before it (hash {state.hash}) stays in force" if state.hash else ""
         _log.error("configuration refused" + kept, source=state.source, error=str(error))
@@ -101,11 +116,15 @@ class Verdicts(Generic[T]):
         self._say("Warning", "PluginFailing", message)
 
     def _say(self, kind: str, reason: str, message: str) -> None:
-        if self.target is not None:
-            meta = self.target.metadata
-            self._tell(
-                Tell("ConfigMap", "v1", meta.namespace, meta.name, meta.uid, kind, reason, message, "LoadConfiguration")
-            )
+        if self.target is None:
+            return
+        meta = self.target.metadata
+        whose = ("ConfigMap", "v1", meta.namespace, meta.name, meta.uid)
+        tell = Tell(*whose, kind, reason, message, "LoadConfiguration", each=True)
+        if self._speaks:
+            self._tell(tell)
+        else:
+            self._unsaid.append(tell)
 
 
 class FileSource(Generic[T]):
@@ -205,7 +224,7 @@ class ConfigMapSource(Generic[T]):
             if isinstance(change, Put) and isinstance(change.object, api.ConfigMap):
                 self._on_object(change.object)
             else:
-                _log.warning("the ConfigMap is gone; its last configuration stays in force", configmap=self._name)
+                self._verdicts.refuse(ConfigError("", f"the ConfigMap {self._name} is gone"))
 
     def _on_object(self, found: api.ConfigMap) -> None:
         self._verdicts.target = found

@@ -2,13 +2,15 @@
 
 Why a pod waits matters more than where it went: when too much is to be told, `Scheduled` goes first, and is counted; a
 refusal is replaced by a later one on the same object, ends with its object, and is dropped only when there are tens of
-thousands before it. What is said again in the same words counts up an Event that is there; new words about an object
-come at growing intervals. A scheduler without any rights to Events schedules all the same.
+thousands before it. Where each message counts, as of verdicts on the configuration, none replaces another. What is said
+again in the same words counts up an Event that is there; new words about an object come at growing intervals. A
+scheduler without any rights to Events schedules all the same.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import socket
 import time
 import uuid
@@ -67,7 +69,7 @@ _LONGEST_PREFIX: Final = 230
 _log = structlog.get_logger(__name__)
 
 Key: TypeAlias = tuple[str, str]
-"""An object's uid and a reason."""
+"""An object's uid and a reason; with a mark of the message where each message counts by itself."""
 
 
 @dataclass(slots=True)
@@ -368,7 +370,10 @@ class Events:
 
 
 def _key(tell: Tell) -> Key:
-    return tell.uid or f"{tell.kind}/{tell.namespace}/{tell.name}", tell.reason
+    about = tell.reason
+    if tell.each:
+        about += f" {hashlib.sha256(tell.message.encode()).hexdigest()[:16]}"
+    return tell.uid or f"{tell.kind}/{tell.namespace}/{tell.name}", about
 
 
 def _event_name(name: str) -> str:

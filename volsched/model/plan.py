@@ -148,7 +148,10 @@ class WritePodCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tell(msgspec.Struct, frozen=True, gc=False):
-    """Record an Event on an object. ``kind`` and ``namespace`` as in SIMULATE.md: no namespace for what has none."""
+    """Record an Event on an object. ``kind`` and ``namespace`` as in SIMULATE.md: no namespace for what has none.
+
+    With ``each`` no later message takes its place: what has happened is told, and not how things stand.
+    """
 
     kind: str
     api_version: str
@@ -159,6 +162,7 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
     reason: str
     message: str
     action: str = "Scheduling"
+    each: bool = False
 
 
 Step: TypeAlias = (

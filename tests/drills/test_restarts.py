@@ -1,0 +1,20 @@
+"""The drill of restarts in short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drills import report as reporting
+from drills.report import Report
+from drills.restarts import Settings, run
+
+
+def test_an_api_server_that_is_killed_and_a_store_that_is_put_back_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporting, "RESULTS", tmp_path)
+    report = Report("restarts", "in short")
+    run(report, Settings(times=3, restores=1, nodes=4, seed=3))
+    assert report.finish() == 0
