@@ -63,11 +63,13 @@ def make(cluster: ControlPlane, found: Json, *flags: str) -> None:
     cluster.kubectl("create", "--dry-run=server", "-n", TEAM, *flags, "-f", "-", stdin=json.dumps(found))
 
 
-def annotate(cluster: ControlPlane, *flags: str, subresource: str = "", **annotations: str | None) -> None:
-    keys = {"index": INDEX, "assumed": ASSUMED, "team": "example.com/team"}
+def annotate(
+    cluster: ControlPlane, *flags: str, subresource: str = "", name: str = "bound", **annotations: str | None
+) -> None:
+    keys = {"index": INDEX, "assumed": ASSUMED, "team": "example.com/team", "card": "volcano.sh/card.name"}
     body = {"metadata": {"annotations": {keys[name]: text for name, text in annotations.items()}}}
     part = (f"--subresource={subresource}",) if subresource else ()
-    words = ("patch", "pod", "bound", "--type=merge", "--dry-run=server", *part, "-n", TEAM, *flags)
+    words = ("patch", "pod", name, "--type=merge", "--dry-run=server", *part, "-n", TEAM, *flags)
     cluster.kubectl(*words, "-p", json.dumps(body))
 
 
@@ -133,6 +135,14 @@ MAY_WRITE_STATUSES = {
         },
     ],
 }
+
+
+def test_what_a_pod_was_placed_by_changes_as_long_as_it_waits(bound: ControlPlane) -> None:
+    bound.api.create(f"/api/v1/namespaces/{TEAM}/pods", pod({}, "waits"))
+    annotate(bound, *ALICE, name="waits", card="NVIDIA-T4")
+
+    with pytest.raises(KubectlError, match="of a pod that has a node"):
+        annotate(bound, *ALICE, card="NVIDIA-T4")
 
 
 @pytest.mark.parametrize("change", [{"index": "1"}, {"assumed": "false"}])

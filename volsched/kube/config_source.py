@@ -119,8 +119,8 @@ class Verdicts(Generic[T]):
         if self.target is None:
             return
         meta = self.target.metadata
-        whose = ("ConfigMap", "v1", meta.namespace, meta.name, meta.uid)
-        tell = Tell(*whose, kind, reason, message, "LoadConfiguration", each=True)
+        name, uid, action = meta.name, meta.uid, "LoadConfiguration"
+        tell = Tell("ConfigMap", "v1", meta.namespace, name, uid, kind, reason, message, action, each=True)
         if self._speaks:
             self._tell(tell)
         else:
