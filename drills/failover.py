@@ -30,12 +30,15 @@ from drills.report import Report
 from drills.world import Replica, World, world
 from tests.cluster.controlling import LEASE as CONTROLLERS_LEASE
 from tests.cluster.scheduling import LEASE as SCHEDULERS_LEASE
-from volsched.testing.controlplane.request_counts import Write
+from volsched.testing.controlplane.request_counts import NO_ANSWER, Write
 
 BLOWS: Final = ("SIGKILL", "SIGSTOP", "partition", "stolen Lease")
 PATIENCE_SECONDS: Final = 180.0
 WRITES_ON_SECONDS: Final = 4.0
 """For how long a robbed leader may write on: a retry period of 2 s, what its renewal takes, and what is under way."""
+
+ANSWER_SECONDS: Final = 10.0
+"""A Lease whose answer was not seen after that long got none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Side:
     """Whose proxy last passed on a Lease that was taken or renewed."""
     taken_at: list[tuple[float, Replica]] = field(default_factory=list)
     """When a Lease was taken or renewed since the last blow, and through whose proxy."""
+    unjudged: list[tuple[Write, Replica]] = field(default_factory=list)
     writes: int = 0
     strays: list[str] = field(default_factory=list)
 
@@ -93,12 +97,23 @@ class Side:
         raise TimeoutError(f"nobody leads the {self.name}: {self.record()}")
 
     def read_journals(self) -> list[tuple[Write, Replica]]:
-        """Take what was written since the last time, in order, and note the stray writes."""
+        """Take what was written since the last time, in order, and note the stray writes.
+
+        What follows a Lease that was not answered yet waits to be judged: whose it is then is not known.
+        """
         taken = [(write, replica) for replica in self.replicas for write in replica.proxy.counts.take_journal()]
         taken.sort(key=lambda each: each[0].at)
-        for write, replica in taken:
-            self._judge(write, replica)
+        self.unjudged = sorted(self.unjudged + taken, key=lambda each: each[0].at)
+        while self.unjudged and not _is_open(self.unjudged[0][0]):
+            self._judge(*self.unjudged.pop(0))
         return taken
+
+    def settle(self) -> None:
+        """Read the journals until everything in them is judged."""
+        self.read_journals()
+        while self.unjudged:
+            time.sleep(0.1)
+            self.read_journals()
 
     def _judge(self, write: Write, replica: Replica) -> None:
         if is_of_lease(write):
@@ -132,6 +147,12 @@ def is_of_lease(write: Write) -> bool:
     return "/leases" in write.path
 
 
+def _is_open(write: Write) -> bool:
+    """Whether nobody knows yet what came of a Lease: no answer was seen, and there may be one."""
+    is_young = time.monotonic() - write.at < ANSWER_SECONDS
+    return is_of_lease(write) and write.status == NO_ANSWER and is_young
+
+
 class Striker:
     """Strikes leaders, sees who takes over, and brings back who ended."""
 
@@ -158,7 +179,7 @@ class Striker:
         self.blows.append(blow)
         self._strike[kind](side, victim, blow)
         for each in self._sides:
-            each.read_journals()
+            each.settle()
         if blow.takeover is not None:
             blow.takeover = self._measured(side, victim, blow)
         return blow
@@ -306,7 +327,7 @@ def run(report: Report, settings: Settings) -> None:
         load.stop()
         left = drain(load, settings.drain_seconds)
         for side in sides:
-            side.read_journals()
+            side.settle()
         auditor.catch_up()
         judge(report, settings, striker, sides, load, left)
         auditor.judge(report)

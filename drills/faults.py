@@ -338,7 +338,7 @@ def run(report: Report, settings: Settings) -> None:
         auditor.judge(report, without=("vanished",))
         exits = nurse.others()
         report.must("processes that ended for another reason than a lost Lease", len(exits), "==", 0, tuple(exits))
-        if wrong or exits or auditor.counts:
+        if not report.is_met:
             there.keep_logs(RESULTS / "faults-logs")
         auditor.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from drills.failover import Settings, Side, order, parsed, run
 from drills.report import Report
 from drills.world import Replica
 from tests.cluster.scheduling import LEASE, QUICK_LEASE
-from volsched.testing.controlplane.request_counts import Write
+from volsched.testing.controlplane.request_counts import NO_ANSWER, Write
 
 
 def test_one_of_each_blow_loses_nothing_and_binds_nothing_twice(
@@ -35,7 +36,13 @@ class _Counts:
         self._writes = list(writes)
 
     def take_journal(self) -> list[Write]:
-        return self._writes
+        taken, self._writes = self._writes, []
+        return taken
+
+
+def _side(*journals: _Counts) -> Side:
+    replicas = [Replica(None, type("Proxy", (), {"counts": counts}), ()) for counts in journals]  # type: ignore[arg-type]
+    return Side("schedulers", LEASE, replicas, None)  # type: ignore[arg-type]
 
 
 def test_a_write_by_a_replica_that_does_not_hold_the_lease_is_found() -> None:
@@ -43,13 +50,27 @@ def test_a_write_by_a_replica_that_does_not_hold_the_lease_is_found() -> None:
     old = _Counts(Write(1.0, "create", LEASE, 201), Write(2.0, "create", f"{pods}/a/binding", 201),
                   Write(4.0, "update", LEASE, 409), Write(5.0, "create", f"{pods}/b/binding", 409))  # fmt: skip
     new = _Counts(Write(3.0, "update", LEASE, 200), Write(6.0, "create", f"{pods}/b/binding", 201))
-    replicas = [Replica(None, type("Proxy", (), {"counts": counts}), ()) for counts in (old, new)]  # type: ignore[arg-type]
-    side = Side("schedulers", LEASE, replicas, None)  # type: ignore[arg-type]
+    side = _side(old, new)
 
     side.read_journals()
 
     assert side.strays == [f"schedulers 0: create {pods}/b/binding (409), not leading"]
     assert side.writes == 3
+
+
+def test_what_follows_a_lease_is_judged_once_that_is_answered() -> None:
+    now = time.monotonic()
+    taken_over = Write(now + 0.1, "update", LEASE, NO_ANSWER)
+    binding = Write(now + 0.2, "create", "/api/v1/namespaces/load/pods/a/binding", 201)
+    side = _side(_Counts(Write(now, "create", LEASE, 201)), _Counts(taken_over, binding))
+
+    side.read_journals()
+    taken_over.status = 200
+    side.settle()
+
+    assert side.strays == []
+    assert side.writes == 1
+    assert [at for at, _ in side.taken_at] == [now, now + 0.1]
 
 
 def test_each_blow_falls_as_often_on_schedulers_as_on_controllers() -> None:
