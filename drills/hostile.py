@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, Attacker, Fate, Hostile, Target
 from drills.report import Report
 from drills.world import World, world
@@ -265,7 +267,7 @@ def _delete_all(there: World, path: str) -> bool:
 
 def listed(there: World, path: str) -> list[Json]:
     """Return the objects of a collection, however deep they are nested."""
-    return json_text.decode(there.api.request("GET", path)).get("items") or []
+    return msgspec.json.decode(json_text.cut(there.api.request("GET", path))).get("items") or []
 
 
 # --- judging --------------------------------------------------------------------------------------------------------
