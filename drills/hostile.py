@@ -361,8 +361,11 @@ def memory_of(there: World) -> Memory:
     for kind, replicas in (("scheduler", there.schedulers), ("controllers", there.managers)):
         for number, replica in enumerate(replicas):
             name = f"{kind} {number}"
-            resident[name] = _resident(replica.pid)
-            page = replica.process.page("/metrics")[1]
+            try:
+                resident[name] = _resident(replica.pid)
+                page = replica.process.page("/metrics")[1]
+            except (OSError, AssertionError):  # it has ended, or does not answer: that is no memory that came back
+                resident[name], page = math.inf, ""
             tables[name] = {table: float(size) for table, size in _TABLE.findall(page)}
     return Memory(resident, tables)
 
