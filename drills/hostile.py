@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, Attacker, Fate, Hostile, Target
 from drills.report import Report
 from drills.world import World, world
@@ -265,7 +267,7 @@ def _delete_all(there: World, path: str) -> bool:
 
 def listed(there: World, path: str) -> list[Json]:
     """Return the objects of a collection, however deep they are nested."""
-    return json_text.decode(there.api.request("GET", path)).get("items") or []
+    return msgspec.json.decode(json_text.cut(there.api.request("GET", path))).get("items") or []
 
 
 # --- judging --------------------------------------------------------------------------------------------------------
@@ -359,8 +361,11 @@ def memory_of(there: World) -> Memory:
     for kind, replicas in (("scheduler", there.schedulers), ("controllers", there.managers)):
         for number, replica in enumerate(replicas):
             name = f"{kind} {number}"
-            resident[name] = _resident(replica.pid)
-            page = replica.process.page("/metrics")[1]
+            try:
+                resident[name] = _resident(replica.pid)
+                page = replica.process.page("/metrics")[1]
+            except (OSError, AssertionError):  # it has ended, or does not answer: that is no memory that came back
+                resident[name], page = math.inf, ""
             tables[name] = {table: float(size) for table, size in _TABLE.findall(page)}
     return Memory(resident, tables)
 

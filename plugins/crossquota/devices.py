@@ -13,6 +13,9 @@ import re2
 MOST_BYTES = 1 << 20
 """Memory that one compiled expression may take."""
 
+LONGEST_PATTERN = 1000
+"""Characters: compiling one of 200,000 takes seconds; a name of a resource has 317 at most."""
+
 
 class DeviceNames:
     """Says of a resource's name whether any of the patterns is found in it, anywhere.
@@ -28,6 +31,9 @@ class DeviceNames:
         options.log_errors = False
         options.max_mem = MOST_BYTES
         for pattern in patterns:
+            if len(pattern) > LONGEST_PATTERN:
+                self.faults[pattern] = f"it is longer than {LONGEST_PATTERN} characters"
+                continue
             try:
                 self._expressions.append(re2.compile(pattern, options))
             except re2.error as error:

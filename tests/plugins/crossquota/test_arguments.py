@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.crossquota.arguments import ARGUMENTS, CrossQuotaArguments, check_arguments, parse
+from plugins.crossquota.devices import DeviceNames
 from volsched.framework.arguments import ArgumentProblem, check
 from volsched.model.selectors import EVERYTHING, LabelSelector
 
@@ -258,3 +259,9 @@ def test_any_arguments_are_read_or_refused_with_messages(given: dict[str, Any]) 
     assert all(weight >= 0 for weight in found.weights)
     again = check("plugin crossquota", ARGUMENTS, checked.values, check_arguments)
     assert again.values == checked.values
+
+
+def test_a_pattern_that_is_too_long_is_left_out_and_named() -> None:
+    found = DeviceNames(["nvidia", r"\p{L}" * 40_000])
+    assert found.include("nvidia.com/gpu")
+    assert list(found.faults.values()) == ["it is longer than 1000 characters"]
