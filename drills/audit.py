@@ -197,7 +197,7 @@ class Auditor:
         for kind, words in _WORDS.items():
             if kind in without:
                 continue
-            report.must(words, self.counts[kind], "==", 0, self.examples(kind))
+            report.must(words, self.counts[kind], "==", 0, self.examples(kind), is_time=kind == "in part")
         report.must("faults of the auditor itself", len(self.failures), "==", 0, tuple(self.failures))
         report.figure("bindings that the auditor saw", self.bound)
         report.figure("longest time that a gang was in part, seconds", self.longest_in_part)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from drills.broken import KEY, WAYS, Data
 from drills.report import Report
-from drills.world import World, world
+from drills.world import PATIENT_LEASE, World, world
 from tests.cluster.scheduling import CONFIG, PATIENCE, SYSTEM, SchedulerProcess
 from volsched.kube.config_source import text_hash
 from volsched.kube.config_state import LOADED, MISSING, REFUSED
@@ -208,7 +208,7 @@ def run(report: Report, settings: Settings) -> None:
     rng = random.Random(settings.seed)
     told = Told()
     with world(GOOD) as there:
-        there.populate()
+        there.populate(flags=PATIENT_LEASE)
         _furnish(there, settings)
         pods, breaking = Pods(there), Breaking(there, told)
         with _watch(pods):
@@ -219,7 +219,7 @@ def run(report: Report, settings: Settings) -> None:
             _wait(lambda: pods.waiting() == 0, PATIENCE)
             seen = _events(there, told)
         _judge(report, settings, told, pods, seen)
-        report.must("broken configurations under which no pod was bound", len(idle), "==", 0, tuple(idle))
+        report.must("broken configurations under which no pod was bound", len(idle), "==", 0, tuple(idle), is_time=True)
         exits = there.exits()
         report.must("processes that ended", len(exits), "==", 0, tuple(exits))
 

@@ -360,11 +360,11 @@ def judge(report: Report, settings: Settings, striker: Striker, sides: list[Side
     report.figure("takeovers", len(takeovers))
     report.figure("takeover, median seconds", takeovers[len(takeovers) // 2] if takeovers else 0.0)
     longest = takeovers[-1] if takeovers else float("inf")
-    report.must("takeover, longest, seconds", longest, "<=", settings.takeover_seconds, tuple(slow))
+    report.must("takeover, longest, seconds", longest, "<=", settings.takeover_seconds, tuple(slow), is_time=True)
     strays = [text for side in sides for text in side.strays]
     report.must("writes by a replica after another had the Lease", len(strays), "==", 0, tuple(strays))
     on = max((blow.wrote_on for blow in striker.blows), default=0.0)
-    report.must("a robbed leader writes on for, longest, seconds", on, "<=", WRITES_ON_SECONDS)
+    report.must("a robbed leader writes on for, longest, seconds", on, "<=", WRITES_ON_SECONDS, is_time=True)
     faults = [text for blow in striker.blows for text in blow.faults]
     report.must("leaders that lost the Lease and did not end", len(faults), "==", 0, tuple(faults))
     report.must("works that never finished: pods lost", len(left), "==", 0, tuple(left))

@@ -33,7 +33,7 @@ from typing import Any, Final, TypeVar
 from drills.audit import Auditor
 from drills.reading import GROUP_NAME, QUEUE_NAME, Json, amounts, is_finished, notes_of, requests_of
 from drills.report import Report
-from drills.world import Replica, World, world
+from drills.world import PATIENT_LEASE, Replica, World, world
 from tests.cluster.scheduling import GROUPS, PATIENCE
 from volsched.testing.controlplane import ApiError
 from volsched.testing.controlplane.stages import RUN_FOR
@@ -52,10 +52,7 @@ tiers:
   - name: predicates
   - name: nodeorder
 """
-FLAGS: Final = (
-    *("--leader-elect-lease-duration", "90s", "--leader-elect-renew-deadline", "80s"),
-    *("--log-level", "info"),
-)
+FLAGS: Final = (*PATIENT_LEASE, "--log-level", "info")
 """The Lease outlives the time that the API server is down: a leader that cannot renew it ends, as it should. After the
 store was put back nobody leads until it is over."""
 
@@ -436,7 +433,7 @@ def _judge(report: Report, settings: Settings, found: Found, load: Load) -> None
     report.must("pods that were not bound, or did not end, once no more came", len(unsettled), "==", 0, unsettled)
     report.must("accounts that differ from a recount", len(unlike), "==", 0, unlike)
     late = f"times that a replica did not know what there is after {RELISTED_SECONDS:g} s"
-    report.must(late, len(found.late), "==", 0, tuple(found.late))
+    report.must(late, len(found.late), "==", 0, tuple(found.late), is_time=True)
 
 
 def main() -> int:

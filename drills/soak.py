@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from drills.reading import QUEUE_NAME
 from drills.report import Report
-from drills.world import Replica, World, world
+from drills.world import PATIENT_LEASE, Replica, World, world
 from tests.cluster.scheduling import GROUPS, PATIENCE
 from volsched.testing.controlplane.stages import RUN_FOR
 
@@ -41,10 +41,7 @@ tiers:
   - name: predicates
   - name: nodeorder
 """
-FLAGS: Final = (
-    *("--leader-elect-lease-duration", "60s", "--leader-elect-renew-deadline", "50s"),
-    *("--log-level", "info"),
-)
+FLAGS: Final = (*PATIENT_LEASE, "--log-level", "info")
 """A machine that is full to the brim makes nobody lose the Lease: who leads is to lead all the time."""
 
 BOUNDED: Final[Mapping[str, int]] = {

@@ -23,6 +23,12 @@ from tests.cluster.scheduling_fixtures import apply_manifests
 from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
 from volsched.testing.controlplane.faults import FaultProxy
 
+PATIENT_LEASE: Final = (
+    *("--leader-elect-lease-duration", "90s", "--leader-elect-renew-deadline", "80s"),
+    *("--leader-elect-retry-period", "500ms"),
+)
+"""No leader loses it, however slow the machine: for drills that are not about that."""
+
 CONFIGURATION: Final = """
 actions: "enqueue, allocate, backfill"
 tiers:

@@ -20,7 +20,7 @@ def test_one_of_each_blow_loses_nothing_and_binds_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporting, "RESULTS", tmp_path)
-    report = Report("failover", "short form")
+    report = Report("failover", "short form", judge_time=False)
     run(report, Settings(
         each=1, stop_seconds=12.0, partition_seconds=12.0, theft_seconds=3.0, pause_seconds=0.5,
         takeover_seconds=22.0, seed=2, flags=QUICK_LEASE,

@@ -16,7 +16,7 @@ def test_what_is_placed_while_the_api_server_answers_wrongly_is_placed_as_withou
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporting, "RESULTS", tmp_path)
-    report = Report("faults", "short form")
+    report = Report("faults", "short form", judge_time=False)
     run(report, Settings(faults=150, seed=3, flags=QUICK_LEASE))
     report.finish()
     not_met = [line.what for line in report.lines if not line.is_met]

@@ -40,3 +40,17 @@ def test_one_line_that_is_not_met_ends_it_with_1(
 
 def test_a_drill_that_shows_nothing_is_not_met(report: Report) -> None:
     assert report.finish() == 1
+
+
+def test_where_time_is_not_judged_a_line_about_it_is_shown_and_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reporting, "RESULTS", tmp_path)
+    short = Report("some", "a short form", judge_time=False)
+    short.must("takeover, seconds", 90, "<=", 22, is_time=True)
+    short.must("pods lost", 0, "==", 0)
+    assert short.finish() == 0
+    assert "NOT MET" not in capsys.readouterr().out
+
+    short.must("bound twice", 1, "==", 0)
+    assert short.finish() == 1
