@@ -444,6 +444,9 @@ def cards_are_shared(run: Run) -> None:
     node = api.get(f"{path}/shares-0")["spec"]["nodeName"]
     api.create(f"{path}/foreign/binding", a_binding(api.get(f"{path}/foreign"), node))
     run.wait_shown("sum(max by (node) (volsched_mgpu_card_state_unknown)) == 1")
+    results = [key for key in api.get(f"{path}/shares-0")["metadata"]["annotations"] if "gpu-index-container" in key]
+    api.patch(f"{path}/shares-0", {"metadata": {"annotations": dict.fromkeys(results, "x")}})
+    run.wait_shown("sum(volsched_mgpu_changed_results) == 1")
 
 
 def cpu_pods_use_up_their_quota(run: Run) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.scheduling import eventually
 from tests.manifests.applying import apply, installed
 from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, Json, a_kustomization, identity, of_kind, rendered
@@ -118,9 +119,9 @@ def test_making_queues_is_an_option(cluster: ControlPlane, tmp_path: Path) -> No
         return [verb for verb in verbs if may(cluster, "volsched-scheduler", verb, "queues", group=group)]
 
     with installed(cluster, MANIFESTS / "rbac"):
-        assert allowed() == ["list", "watch"]
+        eventually(lambda: allowed() == ["list", "watch"])  # the API server hears of rights a moment later
     with installed(cluster, folder):
-        assert allowed() == ["create", "list", "watch"]
+        eventually(lambda: allowed() == ["create", "list", "watch"])
 
 
 def test_keys_for_volcano_jobs_are_an_option(cluster: ControlPlane, tmp_path: Path) -> None:
@@ -130,10 +131,11 @@ def test_keys_for_volcano_jobs_are_an_option(cluster: ControlPlane, tmp_path: Pa
         return may(cluster, "volsched-controllers", verb, "secrets", namespace="default")
 
     with installed(cluster, folder) as made:
-        assert [v for v in ("create", "get", "list", "patch", "update", "delete") if may_with_secrets(v)] == ["create"]
+        verbs = ("create", "get", "list", "patch", "update", "delete")
+        eventually(lambda: [verb for verb in verbs if may_with_secrets(verb)] == ["create"])
         assert "validatingadmissionpolicy.admissionregistration.k8s.io/volsched-ssh" in made
         assert "validatingadmissionpolicybinding.admissionregistration.k8s.io/volsched-ssh" in made
-    assert not may_with_secrets("create")
+    eventually(lambda: not may_with_secrets("create"))
 
 
 def test_one_node_that_takes_pods_is_enough_for_both_replicas(cluster: ControlPlane) -> None:
