@@ -250,7 +250,7 @@ class Books(Observer):
         book.release(task.uid)
         given = self._allocations.get(task.uid)
         if given is not None and given.node == node.name and self._hold(task, book, given):
-            self._compare(task, book, given, shown)
+            self._compare(task, book, shown)
         else:
             self._believe(task, book, shown)
         self._note(node)
@@ -278,10 +278,10 @@ class Books(Observer):
         book.hold(task.uid, Holding(given.request.shapes, lists))
         return True
 
-    def _compare(self, task: TaskInfo, book: NodeBook, given: Allocation, shown: Allocation) -> None:
-        """Note it when a pod shows something else than it was given."""
+    def _compare(self, task: TaskInfo, book: NodeBook, shown: Allocation) -> None:
+        """Note it when a pod shows something else than it holds by what it was given."""
         try:
-            is_same = shown.request.asks == given.request.asks and shown.lists(book.cards) == given.lists(book.cards)
+            is_same = Holding(shown.request.shapes, shown.lists(book.cards)) == book.holdings[task.uid]
         except FieldError:
             is_same = False
         if not is_same:
@@ -289,9 +289,10 @@ class Books(Observer):
             book.changed[task.uid] = text or "no result"
 
     def _release(self, task: TaskInfo, node: NodeInfo) -> None:
+        if task.uid in self._allocations:
+            self._left.add(task.uid)
         book = self.nodes.get(node.name)
         if book is not None and book.release(task.uid):
-            self._left.add(task.uid)
             self._note(node)
 
     def _note(self, node: NodeInfo) -> None:

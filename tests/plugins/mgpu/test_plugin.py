@@ -626,6 +626,18 @@ def test_what_a_pod_was_bound_to_counts_whatever_is_written_over_it(cards: str |
     assert books_of(rig)._allocations == {}
 
 
+def test_what_was_bound_is_forgotten_with_a_pod_whose_node_has_lost_its_cards() -> None:
+    rig = rig_of(node(), group("g"), running("p", "30/4096", "1"))
+    rig.cycle()
+    books = books_of(rig)
+    assert list(books._allocations) == ["uid-p"]
+
+    rig.cycle(*put(node(cards=0)))
+    rig.cycle(gone("p"))
+
+    assert books._allocations == {}
+
+
 def test_what_was_bound_is_forgotten_with_the_cards_that_it_named() -> None:
     """A node that has other cards by now: what the pod shows counts, as nothing else says anything."""
     rig = rig_of(node(cards=2), group("g"), running("p", "30/4096", "1"))
