@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from drills.broken import KEY, WAYS, Data
 from drills.report import Report
-from drills.world import PATIENT_LEASE, World, world
+from drills.world import PATIENT_LEASE, World, wait_until, world
 from tests.cluster.scheduling import CONFIG, PATIENCE, SYSTEM, SchedulerProcess
 from volsched.kube.config_source import text_hash
 from volsched.kube.config_state import LOADED, MISSING, REFUSED
@@ -215,8 +215,8 @@ def run(report: Report, settings: Settings) -> None:
             with _load(there, pods, settings):
                 breaking.begin()
                 idle = _rounds(breaking, pods, report, settings, rng)
-                _wait(lambda: pods.most >= QUOTA, PATIENCE)
-            _wait(lambda: pods.waiting() == 0, PATIENCE)
+                wait_until(lambda: pods.most >= QUOTA, PATIENCE)
+            wait_until(lambda: pods.waiting() == 0, PATIENCE)
             seen = _events(there, told)
         _judge(report, settings, told, pods, seen)
         report.must("broken configurations under which no pod was bound", len(idle), "==", 0, tuple(idle), is_time=True)
@@ -234,7 +234,7 @@ def _rounds(breaking: Breaking, pods: Pods, report: Report, settings: Settings, 
             way, good = ways.pop(), f"{GOOD}# round {number}\n"
         before = len(pods.bound)
         breaking.break_it(way, WAYS[way]())
-        if not _wait(lambda: len(pods.bound) > before + 1, SLOW_BIND_SECONDS):  # noqa: B023 - asked at once
+        if not wait_until(lambda: len(pods.bound) > before + 1, SLOW_BIND_SECONDS):  # noqa: B023 - asked at once
             idle.append(f"{number}: {way}")
         breaking.mend(good)
         if number % 10 == 9:
@@ -298,7 +298,7 @@ def _events(there: World, told: Told) -> Counter[tuple[str, str]]:
                 found[event["reason"], event["message"]] += event.get("count") or 1
         return found
 
-    _wait(lambda: read() == told.events, 2 * PATIENCE / 3)
+    wait_until(lambda: read() == told.events, 2 * PATIENCE / 3)
     return read()
 
 
@@ -337,13 +337,6 @@ def _verdicts(process: SchedulerProcess) -> Counter[str]:
         for verdict in (LOADED, REFUSED, MISSING)
     }
     return Counter({verdict: count for verdict, count in found.items() if count})
-
-
-def _wait(condition: Any, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not (came := condition()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return bool(came)
 
 
 def main() -> int:

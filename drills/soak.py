@@ -18,12 +18,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
+from bench.common import memory_mib
 from drills.reading import QUEUE_NAME
 from drills.report import Report
-from drills.world import PATIENT_LEASE, Replica, World, world
+from drills.world import PATIENT_LEASE, Replica, World, wait_until, world
 from tests.cluster.scheduling import GROUPS, PATIENCE
 from volsched.testing.controlplane.stages import RUN_FOR
 
@@ -230,7 +230,7 @@ class Soak:
         for name, replica in self.replicas():
             samples = self.samples.setdefault(name, Samples())
             with contextlib.suppress(OSError, AssertionError):  # it has ended, which is told by itself
-                samples.add(bound, resident(replica.pid), tables_of(replica))
+                samples.add(bound, memory_mib(replica.pid), tables_of(replica))
 
     def replicas(self) -> Iterator[tuple[str, Replica]]:
         """All processes by name."""
@@ -276,30 +276,14 @@ class Soak:
 
     def _memory(self) -> str:
         return ", ".join(
-            f"{name} {resident(replica.pid):.0f} MiB" for name, replica in self.replicas() if not replica.has_ended
+            f"{name} {memory_mib(replica.pid):.0f} MiB" for name, replica in self.replicas() if not replica.has_ended
         )
-
-
-def resident(pid: int) -> float:
-    """Resident memory of a process, in MiB."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
 
 
 def tables_of(replica: Replica) -> dict[str, float]:
     """The sizes of the tables of a process, as its metrics say."""
     found = replica.scrape().items()
     return {name.split('"')[1]: size for name, size in found if name.startswith("volsched_memory_objects{")}
-
-
-def wait_until(condition: Any, seconds: float) -> bool:
-    """Wait until it holds, for so long at most; return whether it does."""
-    deadline = time.monotonic() + seconds
-    while not (came := condition()) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    return bool(came)
 
 
 @contextlib.contextmanager
@@ -366,9 +350,7 @@ def main() -> int:
     options.add_argument("--warm-up", type=float, default=0.4, help="which part is the warm-up (%(default)s)")
     options.add_argument("--slope", type=float, default=1.0, help="bar in MiB per 10,000 pods (%(default)s)")
     options.add_argument("--minutes", type=float, default=0.0, help="end it after so many; 0: never (%(default)s)")
-    options.add_argument("--seed", type=int, default=0, help="without effect: nothing is drawn here")
-    given = vars(options.parse_args())
-    given.pop("seed")
+    given = options.parse_args()
     report = Report(NAME, WHAT)
-    run(report, Settings(**given))
+    run(report, Settings(**vars(given)))
     return report.finish()

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,6 +152,14 @@ class World(Controlled):
         """Create nodes, all alike; keywords are those of `a_node`."""
         stem = keywords.pop("prefix", "node")
         return self.control_plane.create_nodes([a_node(f"{stem}-{index}", **keywords) for index in range(count)])
+
+
+def wait_until(condition: Callable[[], object], seconds: float) -> bool:
+    """Wait until it holds, for so many seconds at most; return whether it does."""
+    deadline = time.monotonic() + seconds
+    while not (came := condition()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return bool(came)
 
 
 @contextmanager
