@@ -208,6 +208,18 @@ def _prepare() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
+@contextmanager
+def _prepared() -> Iterator[None]:
+    """Have this process prepared within a ``with`` block, and as it was after that."""
+    configuration, handler = structlog.get_config(), signal.getsignal(signal.SIGPROF)
+    _prepare()
+    try:
+        yield
+    finally:
+        structlog.configure(**configuration)
+        signal.signal(signal.SIGPROF, handler)
+
+
 def _one_of_many(given: tuple[int, int, tuple[str, ...]]) -> Round:
     return do_round(*given)
 
@@ -217,8 +229,8 @@ def _rounds(settings: Settings, first: int) -> Iterator[Round]:
     until = time.monotonic() + settings.minutes * 60
     numbers = ((settings.seed, first + index, settings.parsers) for index in range(sys.maxsize))
     if settings.processes == 1:
-        _prepare()
-        yield from _until(until, map(_one_of_many, numbers))
+        with _prepared():
+            yield from _until(until, map(_one_of_many, numbers))
         return
     with multiprocessing.get_context("spawn").Pool(settings.processes, _prepare) as pool:
         pending = [pool.apply_async(_one_of_many, (next(numbers),)) for _ in range(settings.processes)]
@@ -238,8 +250,8 @@ def _until(until: float, rounds: Iterable[Round]) -> Iterator[Round]:
 
 def again(findings: Iterable[Finding]) -> list[Finding]:
     """Try what was found before; return what is not mended."""
-    _prepare()
-    found = [replay(finding.name) for finding in findings]
+    with _prepared():
+        found = [replay(finding.name) for finding in findings]
     return [finding for finding in found if finding is not None]
 
 
@@ -308,8 +320,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def _replayed(name: str) -> int:
-    _prepare()
-    finding = replay(name)
+    with _prepared():
+        finding = replay(name)
     print(f"{finding}\n{finding.given}" if finding is not None else f"{name}: read, or refused as declared")
     return 1 if finding is not None else 0
 

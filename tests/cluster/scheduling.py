@@ -118,7 +118,10 @@ class LoggedProcess(ABC):
 
     def wait(self) -> int:
         """Return its exit status once it has ended."""
-        return self.process.wait(PATIENCE)
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the process does not end; it said last: {self.lines()[-40:]}") from None
 
     def close(self) -> None:
         if self.process.poll() is None:

@@ -34,6 +34,17 @@ async def dies(roots, **_):
 kopf.run_tasks = dies
 """
 
+HANGING = """
+import asyncio
+from volsched.operator import kopf_thread
+kopf_thread.ENDING_SECONDS = 5.0
+async def dies(roots, **_):
+    asyncio.get_running_loop().shutdown_asyncgens = asyncio.Event().wait
+    await asyncio.sleep(4)
+    raise ValueError("what kopf leaves behind does not end")
+kopf_thread.kopf.run_tasks = dies
+"""
+
 
 def start(controlled: Controlled, prelude: str, proxy: FaultProxy | None = None) -> ControllersProcess:
     ControllersProcess.prelude = prelude
@@ -64,7 +75,14 @@ def test_a_thread_that_dies_takes_the_process_with_it(controlled: Controlled) ->
     process = start(controlled, MORTAL)
 
     assert process.wait() == 1
-    assert process.said("the thread kopf ended: SystemExit: no more memory")
+    assert process.said("SystemExit: no more memory")
+
+
+def test_a_loop_that_does_not_end_takes_the_process_with_it(controlled: Controlled) -> None:
+    process = start(controlled, HANGING)
+
+    assert process.wait() == 1
+    assert process.said("kopf failed and does not end: ValueError: what kopf leaves behind does not end")
 
 
 def test_a_watch_that_cannot_be_had_has_the_process_started_anew(

@@ -108,25 +108,31 @@ class KopfThread(ABC):
         try:
             self._keep_running()
         except BaseException as error:
-            self._on_death(f"the thread {self._thread.name} ended: {type(error).__name__}: {error}")
+            self._on_death(f"the thread {self._thread.name} ended: {_shown(error)}")
             raise
 
     def _keep_running(self) -> None:
         """Begin kopf again whenever it ends: it gives up after a minute of outage, and lists anew when begun again."""
         backoff = Backoff(*_PAUSES)
         while not self._stopping.is_set():
-            reason = "it ended"
+            reason, ending = "it ended", _Ending(self._tell_of_no_end)
             try:
-                asyncio.run(self._operate())
+                asyncio.run(self._operate(ending))
             except (Exception, asyncio.CancelledError) as error:
-                reason = f"{type(error).__name__}: {error}"
+                reason = _shown(error)
+            finally:
+                ending.came()
             if not self._stopping.is_set():
                 wait = backoff.next()
                 name, self._reason = self._thread.name, reason
                 _log.warning("kopf ended; beginning again", thread=name, error=reason, retry_in=round(wait, 1))
                 self._stopping.wait(wait)
 
-    async def _operate(self) -> None:
+    def _tell_of_no_end(self, why: str) -> None:
+        if not self._stopping.is_set():
+            self._on_death(f"{self._thread.name} failed and does not end: {why}")
+
+    async def _operate(self, ending: _Ending) -> None:
         begun, stop = asyncio.Event(), threading.Event()
         self._stop_run = stop
         if self._stopping.is_set():
@@ -135,15 +141,18 @@ class KopfThread(ABC):
         try:
             roots = await self._begin_kopf(begun, stop)
             tasks = Tasks(lambda what, error: self._on_death(f"{self._thread.name}: {what} failed: {error}"))
-            beat = tasks.start(self._beat(begun, roots), "heartbeat")
+            beat = tasks.start(self._beat(begun, roots, ending), "heartbeat")
             try:
                 await kopf.run_tasks(roots, ignored={*ours, beat})
             finally:
                 await tasks.stop()
+        except BaseException as error:
+            ending.is_due(_shown(error))
+            raise
         finally:
             stop.set()  # kopf waits for it on a thread, and this loop does not end before that does
 
-    async def _beat(self, begun: asyncio.Event, roots: Collection[asyncio.Task[None]]) -> None:
+    async def _beat(self, begun: asyncio.Event, roots: Collection[asyncio.Task[None]], ending: _Ending) -> None:
         """Take note, as long as this loop turns and kopf runs, that it is well; not before it has run for a while."""
         settled = None
         while not any(root.done() for root in roots):
@@ -154,9 +163,7 @@ class KopfThread(ABC):
                 if now >= settled:
                     self._well_at, self._reason = now, "it hangs"
             await asyncio.sleep(_BEAT_SECONDS)
-        await asyncio.sleep(ENDING_SECONDS)
-        if not self._stopping.is_set():
-            self._on_death(f"{self._thread.name} failed and does not end: {_failures(roots)}")
+        ending.is_due(_failures(roots))
 
     async def _begin_kopf(self, begun: asyncio.Event, stop: threading.Event) -> Collection[asyncio.Task[None]]:
         registry, settings = kopf.OperatorRegistry(), _settings()
@@ -176,6 +183,30 @@ class KopfThread(ABC):
             stop_flag=stop,
             ready_flag=begun,
         )
+
+
+class _Ending:
+    """Tells, on a thread of its own since the loop may be what hangs, of an end that is due and does not come."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._timer: threading.Timer | None = None
+
+    def is_due(self, why: str) -> None:
+        """Wait for the end from now on; only the first time counts."""
+        if self._timer is None:
+            self._timer = threading.Timer(ENDING_SECONDS, self._tell, [why])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def came(self) -> None:
+        """Wait no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _shown(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _failures(tasks: Iterable[asyncio.Task[None]]) -> str:

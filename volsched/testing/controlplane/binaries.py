@@ -84,6 +84,8 @@ class GoModule:
     """Variables that the linker sets (``-X``), so that the programs know their version."""
     staged: bool = False
     """Whether the module's go.mod replaces modules by folders of its own repository, which the module proxy lacks."""
+    sums: Sequence[str] = ()
+    """Lines of go.sum, for a requirement of which the checksum database has no record."""
 
 
 def _kubernetes_stamps() -> dict[str, str]:
@@ -226,6 +228,7 @@ def write_module(module: GoModule, folder: Path, go: Path) -> Path:
     target = folder / "go.mod"
     if not target.is_file():
         folder.mkdir(parents=True, exist_ok=True)
+        _write_atomically(folder / "go.sum", "".join(f"{line}\n" for line in module.sums))
         _write_atomically(target, module_text(module, staged_modules(go) if module.staged else ()))
     return folder
 
