@@ -60,7 +60,9 @@ NODE_LEASE_SECONDS: Final = 60
 """KWOK begins anew when the store is put back, and plays a node's pods once its Lease from before is over."""
 
 RELISTED_SECONDS: Final = 60.0
-SETTLED_SECONDS: Final = 240.0
+STUCK_SECONDS: Final = 240.0
+"""No pod is bound or ends for so long, although some should. A store that was put back has an old Lease, of 90 s."""
+
 NAMESPACE: Final = "steady"
 MARKS: Final = "marks"
 MARK_CPU: Final = 0.01
@@ -266,7 +268,7 @@ class Trial:
         """With no more pods coming, wait until all are bound and done; then compare what queues hold with the pods."""
         with self._load.held():
             self._found.counts += 1
-            if left := self._unsettled(SETTLED_SECONDS):
+            if left := self._unsettled():
                 self._found.unsettled += [f"{after}: {name}" for name in left]
             deadline = time.monotonic() + RELISTED_SECONDS
             while (unlike := self._unlike()) and time.monotonic() < deadline:
@@ -294,12 +296,18 @@ class Trial:
         """How many marks there are; a store that was put back has fewer than were made."""
         return sum(1 for pod in self._pods() if pod["metadata"]["name"].startswith("mark-"))
 
-    def _unsettled(self, seconds: float) -> list[str]:
-        """Pods that have no node, or have not ended although they should, after so many seconds."""
-        deadline = time.monotonic() + seconds
-        while (left := [name for pod in self._pods() if (name := _trouble(pod))]) and time.monotonic() < deadline:
+    def _unsettled(self) -> list[str]:
+        """Return pods that have no node, or have not ended although they should, once nothing goes on any more."""
+        left, since = self._troubles(), time.monotonic()
+        while left and time.monotonic() < since + STUCK_SECONDS:
             time.sleep(0.5)
+            before, left = left, self._troubles()
+            if left != before:
+                since = time.monotonic()
         return left
+
+    def _troubles(self) -> list[str]:
+        return [trouble for pod in self._pods() if (trouble := _trouble(pod))]
 
     def _unlike(self) -> list[str]:
         """Where what is said of queues, or known of pods, is not what the API server has."""
