@@ -19,14 +19,15 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from bench.common import memory_mib
 from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, Attacker, Fate, Hostile, Target
 from drills.report import Report
-from drills.world import World, world
+from drills.tables import keeps_what_is_gone
+from drills.world import World, wait_until, world
 from tests.cluster.controlling import JOBS, VOLCANO
 from tests.cluster.scheduling import GROUPS, LEASE, Json
 from volsched.model import json_text
@@ -41,22 +42,6 @@ _TABLE: Final = re.compile(r'^volsched_memory_objects\{.*table="([^"]+)"\} (\S+)
 _CONTROLLERS_LEASE: Final = LEASE.replace("/leases/volsched", "/leases/volsched-controllers")
 _KEPT_SECONDS: Final = 5.0
 """How long an honest pod stays once it has a node."""
-
-_BOUNDED: Final = frozenset(
-    {
-        "mirror.remembered",
-        "mirror.templates",
-        "views.gone",
-        "binder.refusals",
-        "events.said",
-        "store.seeds",
-        "store.tombstones",
-        "requests.series",
-        "binder.waits",
-    }
-)
-"""Tables that have a bound and no object to end with, a value for each of what there are only so many, or are swept
-after so many changes."""
 
 _SLACK: Final = 50
 """Entries by which a table may differ: the honest team is not at the same step."""
@@ -362,19 +347,12 @@ def memory_of(there: World) -> Memory:
         for number, replica in enumerate(replicas):
             name = f"{kind} {number}"
             try:
-                resident[name] = _resident(replica.pid)
+                resident[name] = memory_mib(replica.pid)
                 page = replica.process.page("/metrics")[1]
             except (OSError, AssertionError):  # it has ended, or does not answer: that is no memory that came back
                 resident[name], page = math.inf, ""
             tables[name] = {table: float(size) for table, size in _TABLE.findall(page)}
     return Memory(resident, tables)
-
-
-def _resident(pid: int) -> float:
-    """Return the MiB that a process and its children hold."""
-    found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return (int(found[1]) / 1024 if found else 0.0) + sum(_resident(int(child)) for child in children)
 
 
 def grown(before: Memory, after: Memory) -> list[str]:
@@ -383,27 +361,17 @@ def grown(before: Memory, after: Memory) -> list[str]:
         f"{process}: {table} {before.tables[process].get(table, 0):.0f} -> {size:.0f}"
         for process, tables in after.tables.items()
         for table, size in tables.items()
-        if not _has_a_bound(table) and size > before.tables[process].get(table, 0) * MEMORY_RATIO + _SLACK
+        if not keeps_what_is_gone(table) and size > before.tables[process].get(table, 0) * MEMORY_RATIO + _SLACK
     ]
-
-
-def _has_a_bound(table: str) -> bool:
-    """Whether a table remembers what is gone up to a bound: of templates the engine and plugins do, 10,000 of each."""
-    return table in _BOUNDED or table.startswith(("accounts.", "decisions."))
 
 
 def _transitions(there: World) -> list[Any]:
     return [there.api.get(path)["spec"].get("leaseTransitions") for path in (LEASE, _CONTROLLERS_LEASE)]
 
 
-def _wait(check: Callable[[], bool], patience: float, what: str) -> bool:
-    deadline = time.monotonic() + patience
-    while not check():
-        if time.monotonic() > deadline:
-            print(f"  did not come true in {patience:g} s: {what}", flush=True)
-            return False
-        time.sleep(0.5)
-    return True
+def _wait(check: Callable[[], bool], patience: float, what: str) -> None:
+    if not wait_until(check, patience):
+        print(f"  did not come true in {patience:g} s: {what}", flush=True)
 
 
 # --- the drill ------------------------------------------------------------------------------------------------------

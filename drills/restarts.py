@@ -192,14 +192,7 @@ class Load:
 
 def make_group(there: World, name: str, queue: str, minimum: int) -> None:
     """Make a PodGroup, however long that takes."""
-    body = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name},
-        "spec": {"minMember": minimum, "queue": queue},
-    }
-    path = f"{GROUPS}/namespaces/{NAMESPACE}/podgroups"
-    patiently(lambda: there.api.create(path, body))
+    patiently(lambda: there.make_group(NAMESPACE, name, minMember=minimum, queue=queue))
 
 
 def make_pod(there: World, name: str, notes: dict[str, str], cpu: str, node: str = "") -> None:

@@ -7,7 +7,7 @@ of them is deleted and another one made.
 What counts as growth: over the samples after the warm-up a straight line is laid through the sizes of each table (least
 squares, over the pods that were bound). Tables end with their objects, so it may rise over the whole run by a tenth of
 what there is at the mean, and by three times as many entries as pods are on their way at once: of a wave that has ended
-some are not deleted yet. Those of `BOUNDED` remember what is gone, so many entries at most, and may fill up to there.
+some are not deleted yet. Those that remember what is gone (`drills.tables`) may fill up to their bounds.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, Final
 from bench.common import memory_mib
 from drills.reading import QUEUE_NAME
 from drills.report import Report
+from drills.tables import BOUNDED, BY_TEMPLATE, MOST_BY_TEMPLATE, SWEPT
 from drills.world import PATIENT_LEASE, Replica, World, wait_until, world
 from tests.cluster.scheduling import GROUPS, PATIENCE
 from volsched.testing.controlplane.stages import RUN_FOR
@@ -44,28 +45,9 @@ tiers:
 FLAGS: Final = (*PATIENT_LEASE, "--log-level", "info")
 """A machine that is full to the brim makes nobody lose the Lease: who leads is to lead all the time."""
 
-BOUNDED: Final[Mapping[str, int]] = {
-    "views.gone": 16_384,
-    "binder.refusals": 16_384,
-    "events.said": 16_384,
-    "events.waiting": 65_536,
-    "store.seeds": 10_000,
-    "store.tombstones": 4_096,
-    "mirror.problems": 4_096,
-}
-"""Tables that keep what is gone, and how many entries at most (docs/architecture.md, What is kept)."""
-
-SWEPT: Final[Mapping[str, int]] = {"mirror.templates": 4_096, "mirror.remembered": 4_096}
-"""Tables that are swept: so many entries, or as many as there are pods, may be there beforehand."""
-
-BY_TEMPLATE: Final = ("accounts.", "decisions.")
-MOST_BY_TEMPLATE: Final = 30_000
-"""The engine and the accounts of plugins remember up to 10,000 templates in each of two or three tables."""
-
 WAVE: Final = 100
 JOB: Final = 20
 GANG: Final = 10
-
 
 POD_LIST: Final = "/api/v1/namespaces/{}/pods"
 
@@ -187,21 +169,10 @@ class Soak:
             for pod in pods:
                 pod["metadata"]["annotations"] = {QUEUE_NAME: "crowded"}
         else:
-            self._make_group(name, GANG + 1 if kind in (3, 4, 5) else GANG, "full" if kind > 5 else "crowded")
+            minimum = GANG + 1 if kind in (3, 4, 5) else GANG
+            queue, asks = ("full", {"minResources": {"cpu": str(GANG)}}) if kind > 5 else ("crowded", {})
+            self._there.make_group("waiting", name, minMember=minimum, queue=queue, **asks)
         self._pods("waiting", pods)
-
-    def _make_group(self, name: str, minimum: int, queue: str) -> None:
-        """Make a PodGroup; one that asks for resources before it is admitted waits for that where the queue is full."""
-        spec: dict[str, Any] = {"minMember": minimum, "queue": queue}
-        if queue == "full":
-            spec["minResources"] = {"cpu": str(GANG)}
-        group = {
-            "apiVersion": "scheduling.volcano.sh/v1beta1",
-            "kind": "PodGroup",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-        self._there.api.create(f"{GROUPS}/namespaces/waiting/podgroups", group)
 
     def flow(self) -> None:
         """Send waves of pods through until there were as many as wanted, or the time is over."""

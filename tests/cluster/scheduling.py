@@ -191,16 +191,15 @@ class Installed:
     def make_pods(self, namespace: str, pods: list[Json]) -> None:
         self.api.create_many(f"/api/v1/namespaces/{namespace}/pods", pods)
 
+    def make_group(self, namespace: str, name: str, **spec: Any) -> None:
+        """Make a PodGroup."""
+        body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}}
+        self.api.create(f"{GROUPS}/namespaces/{namespace}/podgroups", body | {"spec": spec})
+
     def make_gang(
         self, namespace: str, name: str, size: int, *, minimum: int = 0, queue: str = "default", **requests: Any
     ) -> None:
-        body = {
-            "apiVersion": "scheduling.volcano.sh/v1beta1",
-            "kind": "PodGroup",
-            "metadata": {"name": name},
-            "spec": {"minMember": minimum or size, "queue": queue},
-        }
-        self.api.create(f"{GROUPS}/namespaces/{namespace}/podgroups", body)
+        self.make_group(namespace, name, minMember=minimum or size, queue=queue)
         self.make_pods(namespace, [self.pod(f"{name}-{i}", group=name, **requests) for i in range(size)])
 
     def pods(self, namespace: str) -> dict[str, Json]:

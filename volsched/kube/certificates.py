@@ -39,7 +39,7 @@ class Pair:
     def made(cls, names: Sequence[str], begin: datetime, lifetime: timedelta) -> Pair:
         """Make one for these DNS names and IP addresses; the first is its subject."""
         signer, served = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-        issuer = _named(f"volsched webhooks, {begin:%Y-%m-%dT%H:%M:%SZ}")
+        issuer = _named(f"volsched, {begin:%Y-%m-%dT%H:%M:%SZ}")
         span = (begin - SKEW, begin + lifetime)
         authority = _unsigned(issuer, issuer, signer.public_key(), *span)
         authority = authority.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
