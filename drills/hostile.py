@@ -16,6 +16,7 @@ import re
 import sys
 import threading
 import time
+import urllib.parse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ _CONTROLLERS_LEASE: Final = LEASE.replace("/leases/volsched", "/leases/volsched-
 _KEPT_SECONDS: Final = 5.0
 """How long an honest pod stays once it has a node."""
 
+_PAGE: Final = 200
 _SLACK: Final = 50
 """Entries by which a table may differ: the honest team is not at the same step."""
 
@@ -251,8 +253,15 @@ def _delete_all(there: World, path: str) -> bool:
 
 
 def listed(there: World, path: str) -> list[Json]:
-    """Return the objects of a collection, however deep they are nested."""
-    return msgspec.json.decode(json_text.cut(there.api.request("GET", path))).get("items") or []
+    """Return the objects of a collection, however deep they are nested; page by page, since they are large."""
+    found: list[Json] = []
+    further = ""
+    while True:
+        page = msgspec.json.decode(json_text.cut(there.api.request("GET", f"{path}?limit={_PAGE}&continue={further}")))
+        found += page.get("items") or []
+        further = urllib.parse.quote(page["metadata"].get("continue", ""))
+        if not further:
+            return found
 
 
 # --- judging --------------------------------------------------------------------------------------------------------
