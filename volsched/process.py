@@ -29,7 +29,7 @@ import structlog
 from volsched import logs
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
-from volsched.kube.elector import LeaseSettings
+from volsched.kube.elector import LeaseSettings, Predecessor
 from volsched.kube.errors import ApiError, CredentialsError, KubeSetupError
 from volsched.kube.fence import Fence
 from volsched.kube.informer import Informer
@@ -104,7 +104,7 @@ class Process(ABC):
 
     # -- leading --------------------------------------------------------------------------------------------------
 
-    def _lead(self, source: Source, lease: LeaseSettings, begin: Callable[[str], Awaitable[None]]) -> None:
+    def _lead(self, source: Source, lease: LeaseSettings, begin: Callable[[Predecessor], Awaitable[None]]) -> None:
         """Become the leader some time, then `begin` with who led before; when leading is over the process ends."""
         program = Candidate(self._pulse.problem, self._says_of_itself, self._lead_no_more)
         thread = self._lease = LeaseThread(source, lease, self._fence, program)

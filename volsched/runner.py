@@ -34,7 +34,7 @@ from volsched.kube import leases
 from volsched.kube.client import Api
 from volsched.kube.config_source import ConfigMapSource, FileSource, Verdicts
 from volsched.kube.credentials import Source
-from volsched.kube.elector import LeaseSettings
+from volsched.kube.elector import LeaseSettings, Predecessor
 from volsched.kube.executor import ClusterExecutor
 from volsched.kube.http import Pages, Server
 from volsched.kube.inbox import Inbox
@@ -254,17 +254,17 @@ class Program(Process):
         options, state = self._options, self._metrics.config
         return leases.metadata_of(options.scheduler_names, options.default_queue, state.source, state.hash)
 
-    async def _follow_up(self, previous_holder: str) -> None:
+    async def _follow_up(self, before: Predecessor) -> None:
         """Begin to lead, once everything that the leader before has written was seen."""
-        if previous_holder:
+        if before.holder:
             needed = [i for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup")]
             await asyncio.gather(*(informer.catch_up() for informer in needed))
             _log.info("caught up with the leader before")
-        self._begin_leading()
+        self._begin_leading(leases.hash_in(before.annotations))
 
-    def _begin_leading(self) -> None:
+    def _begin_leading(self, told_hash: str = "") -> None:
         self._leading = True
-        self._verdicts.speak()
+        self._verdicts.speak(told_hash)
         self._thread.kick()
         if self._options.makes_standing_queues:
             work = make_standing_queues(self._api, self._fence, self._options.default_queue)

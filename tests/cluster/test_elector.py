@@ -201,7 +201,7 @@ async def test_a_leader_that_vanishes_is_followed_after_the_duration_and_not_bef
     await asyncio.wait_for(leading, PATIENCE)
 
     assert not first.fence.is_open
-    assert second.elector.previous_holder == first.elector.identity
+    assert second.elector.predecessor.holder == first.elector.identity
     await second.vanish()
 
 

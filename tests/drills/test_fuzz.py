@@ -14,6 +14,7 @@ from drills.fuzz_inputs import Maker
 from drills.fuzz_parsers import PARSERS, Parser
 from drills.report import Report
 from volsched.framework.dra import reads
+from volsched.framework.loading import is_bare_configuration
 from volsched.model import duration
 
 
@@ -99,6 +100,10 @@ def test_what_never_ends_is_ended(report: Report, monkeypatch: pytest.MonkeyPatc
     fuzz.run(report, Settings(minutes=0))
     assert report.finish() == 1
     assert "HopelessError" in report.lines[0].examples[0]
+
+
+def test_empty_lines_are_read_in_linear_time() -> None:
+    assert not is_bare_configuration("a" + "\n" * 200_000)
 
 
 def test_times_and_selectors_are_read_in_linear_time() -> None:

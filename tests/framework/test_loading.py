@@ -320,6 +320,8 @@ def test_data_of_a_config_map_has_one_configuration_or_says_which_are_meant() ->
         ("action: x", True),
         ("kind: Pod", False),
         ('{"apiVersion": "v1"}', False),
+        ('{\n\n  "kind" : "Pod"}', False),
+        ("---\n- kind: Pod", False),
         ("[]", False),
         ("a", False),
     ],

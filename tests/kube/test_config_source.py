@@ -122,6 +122,27 @@ def test_who_does_not_lead_is_silent_and_says_the_last_verdict_once_it_leads() -
     assert text_hash("three odd") in used.told[0].message
 
 
+def test_what_the_leader_before_has_told_is_not_told_again() -> None:
+    used = Used(speaks=False)
+    used.verdicts.target = api.ConfigMap(metadata=api.ObjectMeta(name="c", namespace="ns", uid="u"))
+    used.verdicts.offer("one")
+    used.verdicts.speak(text_hash("one"))
+    assert used.told == []
+
+    used.verdicts.offer("two")
+    used.verdicts.offer("one")
+    assert [tell.reason for tell in used.told] == ["ConfigurationLoaded"] * 2
+
+
+def test_what_is_refused_is_told_by_each_leader() -> None:
+    used = Used(speaks=False)
+    used.verdicts.target = api.ConfigMap(metadata=api.ObjectMeta(name="c", namespace="ns", uid="u"))
+    used.verdicts.offer("one")
+    used.verdicts.offer("bad")
+    used.verdicts.speak(text_hash("one"))
+    assert [tell.reason for tell in used.told] == ["ConfigurationRefused"]
+
+
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - a file tells nobody that it was read

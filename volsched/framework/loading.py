@@ -82,7 +82,7 @@ eight times as much, and webhooks read it as well."""
 _TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics")
 _ENTRY_KEYS: Final = ("name", "arguments")
 _MOST_PARTS: Final = 10_000
-_OF_AN_OBJECT: Final = re.compile(r"^\W*(kind|apiVersion)\W*:", re.MULTILINE)
+_OF_AN_OBJECT: Final = re.compile(r"^[^\w\n]*(kind|apiVersion)[^\w\n]*:", re.MULTILINE)
 """Told without reading: files of objects may be long."""
 
 

@@ -61,10 +61,15 @@ class Verdicts(Generic[T]):
         self.target: api.ConfigMap | None = None
         self.text_in_force = ""
 
-    def speak(self) -> None:
-        """Tell what was judged last, and every verdict from now on."""
+    def speak(self, told_hash: str = "") -> None:
+        """Tell what was judged last, and every verdict from now on.
+
+        That the text with the hash `told_hash` is in force was told before, by whoever led then.
+        """
         self._speaks = True
         unsaid, self._unsaid = self._unsaid, []
+        if self._state.verdict == LOADED and self._state.hash == told_hash:
+            return
         for tell in unsaid:
             self._tell(tell)
 

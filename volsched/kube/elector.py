@@ -16,7 +16,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -64,6 +64,14 @@ def make_identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """Who held the Lease before, empty when nobody did, and what the Lease said then."""
+
+    holder: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
 class Elector:
     """One candidate. `acquire` returns once it leads, `keep` once it leads no more, `release` gives the lease back.
 
@@ -82,7 +90,7 @@ class Elector:
     ) -> None:
         self.identity = identity or make_identity()
         self.holder = ""
-        self.previous_holder = ""
+        self.predecessor = Predecessor()
         self._api = api
         self._settings = settings
         self._fence = fence
@@ -124,7 +132,7 @@ class Elector:
                     trouble = str(error)
                     _log.warning("cannot read or write the lease", lease=where, error=trouble)
             await asyncio.sleep(self._pause())
-        _log.info("leading", lease=where, identity=self.identity, previous_holder=self.previous_holder)
+        _log.info("leading", lease=where, identity=self.identity, previous_holder=self.predecessor.holder)
 
     def _pause(self) -> float:
         """For how long to wait before the next look: no longer than until the lease that was seen last has ended."""
@@ -201,7 +209,7 @@ class Elector:
 
     async def _write(self, lease: Lease, send: Any) -> bool:
         sent_at = time.monotonic()
-        previous = self._holder_of(self._lease) if self._lease else ""
+        previous = self._predecessor_in(self._lease)
         try:
             self._lease = await send(lease, self._within())
         except ApiError as error:
@@ -216,8 +224,8 @@ class Elector:
                 if self.holder != self.identity:
                     self._lease = None
             return False
-        if previous != self.identity:
-            self.previous_holder = previous
+        if previous.holder != self.identity:
+            self.predecessor = previous
         self._note(lease)
         self._fence.prolong(sent_at + self._settings.renew_deadline, sent_at + self._settings.duration)
         return True
@@ -257,6 +265,11 @@ class Elector:
     @staticmethod
     def _holder_of(lease: Lease) -> str:
         return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+    def _predecessor_in(self, lease: Lease | None) -> Predecessor:
+        if lease is None:
+            return Predecessor()
+        return Predecessor(self._holder_of(lease), dict(lease["metadata"].get("annotations") or {}))
 
     # -- records --------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ import structlog
 
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
-from volsched.kube.elector import Elector, LeaseSettings
+from volsched.kube.elector import Elector, LeaseSettings, Predecessor
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 
@@ -64,7 +64,7 @@ class LeaseThread:
         self._elector: Elector | None = None
         self._releases = False
         self._home = asyncio.get_running_loop()
-        self._acquired: asyncio.Future[str] = self._home.create_future()
+        self._acquired: asyncio.Future[Predecessor] = self._home.create_future()
         self._ending = threading.Event()
         self._own: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -78,8 +78,8 @@ class LeaseThread:
         """Begin."""
         self._thread.start()
 
-    async def acquired(self) -> str:
-        """Return who held the lease before, empty when nobody did, once this process holds it."""
+    async def acquired(self) -> Predecessor:
+        """Return who held the lease before, once this process holds it."""
         return await self._acquired
 
     async def end(self, *, release: bool) -> None:
@@ -126,13 +126,13 @@ class LeaseThread:
     async def _lead(self, elector: Elector) -> None:
         await elector.acquire()
         with contextlib.suppress(RuntimeError):  # the loop is closed: the program has ended
-            self._home.call_soon_threadsafe(self._tell_acquired, elector.previous_holder)
+            self._home.call_soon_threadsafe(self._tell_acquired, elector.predecessor)
         self._over(f"lost the lease: {await elector.keep()}")
 
     def _over(self, reason: str) -> None:
         self._fence.close()
         self._candidate.ended(reason)
 
-    def _tell_acquired(self, previous: str) -> None:
+    def _tell_acquired(self, previous: Predecessor) -> None:
         if not self._acquired.done():
             self._acquired.set_result(previous)

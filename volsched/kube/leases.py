@@ -76,6 +76,11 @@ def metadata_of(
     return {"labels": {LABEL: SCHEDULER}, "annotations": annotations}
 
 
+def hash_in(annotations: Mapping[str, str]) -> str:
+    """Return the hash of the configuration that was in force; empty when the Lease says none."""
+    return annotations.get(HASH, "")
+
+
 def said_by(lease: Lease) -> Said:
     """Return what a scheduler has said on its Lease."""
     told = lease.metadata.annotations

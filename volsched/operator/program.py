@@ -22,6 +22,7 @@ from volsched.controllers.objects import WORKLOADS, RawJob
 from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
 from volsched.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
 from volsched.kube.client import Api
+from volsched.kube.elector import Predecessor
 from volsched.kube.events import Events
 from volsched.kube.http import Pages, Server
 from volsched.kube.informer import Informer, Sink, unheard, unlisted
@@ -184,9 +185,9 @@ class Program(Process):
 
     # -- who writes -----------------------------------------------------------------------------------------------
 
-    async def _begin_leading(self, previous_holder: str) -> None:
+    async def _begin_leading(self, before: Predecessor) -> None:
         """Begin to lead, once what the leader before has done was seen."""
-        if previous_holder:
+        if before.holder:
             await asyncio.gather(*(informer.catch_up() for informer in self._needed))
             _log.info("caught up with the leader before")
         self._leading = True
