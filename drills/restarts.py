@@ -230,7 +230,8 @@ class Trial:
 
     def restore(self, folder: Path, seconds: float) -> None:
         """Save the store, have the cluster go on for a while, and put the store back."""
-        self._there.control_plane.save_store(folder)
+        with self._load.held():  # a gang that is saved in half would wait for its other half for ever
+            self._there.control_plane.save_store(folder)
         self.follows("saved")
         time.sleep(seconds)
         self._load.changes_of_store += 1
