@@ -9,7 +9,8 @@ AT_A_TIME := -n 2 --dist loadfile
 LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	--strip-extras --allow-unsafe
 
-.PHONY: help demo test check lint types contracts cluster-up cluster-down conformance monitoring schemas lock clean
+.PHONY: help demo test check lint types contracts cluster-up cluster-down conformance real-node real-node-up \
+	real-node-shell real-node-down monitoring schemas lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +58,18 @@ cluster-down: ## end what cluster-up started
 
 conformance: $(VENV)/dev.stamp ## Kubernetes' own specs of scheduling and DRA with volsched in kube-scheduler's place, 25 minutes
 	$(BIN)/python -m tests.conformance
+
+real-node: $(VENV)/dev.stamp ## the image on a real kubelet with containerd: tests/realnode, 10 minutes, the first time 20; takes root
+	$(BIN)/python -m volsched.testing.realnode run $(BIN)/python -m pytest tests/realnode $(PYTEST_ARGS)
+
+real-node-up: $(VENV)/dev.stamp ## leave that node running; look around with `make real-node-shell`
+	$(BIN)/python -m volsched.testing.realnode up
+
+real-node-shell: $(VENV)/dev.stamp ## a shell inside, where kubectl speaks to the node's cluster
+	$(BIN)/python -m volsched.testing.realnode enter $${SHELL:-/bin/sh}
+
+real-node-down: $(VENV)/dev.stamp ## end what real-node-up started
+	$(BIN)/python -m volsched.testing.realnode down
 
 monitoring: $(VENV)/dev.stamp ## write the dashboards, and the alert rules for the Prometheus operator
 	$(BIN)/python -m monitoring

@@ -43,7 +43,7 @@ LEASE_SECONDS: Final = 20
 """A node that is silent for so long is not ready."""
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
-_CONTAINERD: Final = Path("/run/containerd/containerd.sock")
+CONTAINERD: Final = Path("/run/containerd/containerd.sock")
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ version = 2
 root = "{self._folder}/containerd"
 state = "/run/containerd"
 [grpc]
-address = "{_CONTAINERD}"
+address = "{CONTAINERD}"
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{PAUSE}"
 restrict_oom_score_adj = true
@@ -156,7 +156,7 @@ conf_dir = "{network}"
 """
         )
         self._processes.start("containerd", ["containerd", "--config", settings])
-        control = ["ctr", "--address", str(_CONTAINERD), "--namespace", "k8s.io"]
+        control = ["ctr", "--address", str(CONTAINERD), "--namespace", "k8s.io"]
         _until("containerd answers", lambda: _succeeds([*control, "version"]), self._processes.check)
         for archive in self._archives:
             _run([*control, "images", "import", str(archive)])
@@ -183,7 +183,7 @@ conf_dir = "{network}"
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{CGROUP}",
             "oomScoreAdj": 0,
-            "containerRuntimeEndpoint": f"unix://{_CONTAINERD}",
+            "containerRuntimeEndpoint": f"unix://{CONTAINERD}",
             "clusterDNS": ["10.0.0.10"],
             "resolvConf": "/run/resolv.conf",
             "podLogsDir": "/run/pod-logs",
