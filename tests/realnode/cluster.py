@@ -68,11 +68,14 @@ class Cluster:
         found = self.list("pods", SYSTEM, **{COMPONENT: deployment.removeprefix("volsched-")})
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
-    def leader(self, deployment: str) -> str:
-        """Return the name of the pod that holds the Lease; empty when none does."""
+    def holder(self, deployment: str) -> str:
+        """Return who holds the Lease, empty when nobody does: the name of a pod, and what is new at each start."""
         name = {"volsched-scheduler": "volsched"}.get(deployment, deployment)
-        holder = self.get("lease", name, SYSTEM).get("spec", {}).get("holderIdentity", "")
-        return str(holder).rpartition("_")[0]
+        return str(self.get("lease", name, SYSTEM).get("spec", {}).get("holderIdentity", ""))
+
+    def leader(self, deployment: str) -> Json:
+        """Return the pod that holds the Lease."""
+        return self.get("pod", self.holder(deployment).rpartition("_")[0], SYSTEM)
 
     def free_cpu(self) -> int:
         """Thousandths of cores of the node that no pod asks for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,8 @@ from tests.realnode.cluster import DEPLOYMENTS, SYSTEM, Cluster
 OVERLAY = "manifests/overlays/standalone"
 LAST = "test_zz_removal.py"
 """What takes volsched away again."""
+
+FIGURES: list[str] = []
 
 collect_ignore_glob = [] if "VOLSCHED_REAL_NODE" in os.environ else ["test_*.py"]
 
@@ -37,6 +39,19 @@ def installed(cluster: Cluster) -> Cluster:
     for name in DEPLOYMENTS:
         cluster.kubectl("rollout", "status", "deployment", name, "-n", SYSTEM, "--timeout=180s")
     return cluster
+
+
+@pytest.fixture
+def figure() -> Callable[[str, float], None]:
+    """Takes what was measured; it is shown at the end."""
+    return lambda what, measured: FIGURES.append(f"{what}: {measured:g}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what was measured."""
+    terminalreporter.section("measured")
+    for line in FIGURES:
+        terminalreporter.line(line)
 
 
 @pytest.fixture

@@ -77,14 +77,14 @@ def test_no_pod_is_lost_when_the_leader_goes(
     namespace: str,
     strike: Callable[[Cluster, Json], None],
     bar: float,
-    record_property: Callable[[str, object], None],
+    figure: Callable[[str, float], None],
 ) -> None:
     eventually(lambda: is_whole(installed))
-    leader = installed.get("pod", installed.leader(SCHEDULER), SYSTEM)
+    before, leader = installed.holder(SCHEDULER), installed.leader(SCHEDULER)
     with arriving(installed, namespace) as names:
         eventually(lambda: len(names) > 5)
         strike(installed, leader)
-        eventually(lambda: installed.leader(SCHEDULER) not in ("", leader["metadata"]["name"]))
+        eventually(lambda: installed.holder(SCHEDULER) not in ("", before))
         seen = len(names)
         eventually(lambda: len(names) > seen + 5)
 
@@ -93,7 +93,7 @@ def test_no_pod_is_lost_when_the_leader_goes(
 
     eventually(lambda: len(bound()) == len(names))
     longest = longest_wait(bound())
-    record_property(f"longest wait for a binding, {strike.__name__}, seconds", longest)
+    figure(f"longest wait for a binding, {strike.__name__}, seconds", longest)
     assert longest <= bar + 1.0  # times are in whole seconds
     eventually(lambda: is_whole(installed))
 

@@ -46,7 +46,7 @@ PREEMPTING = json.dumps(
     {
         "data": {
             "volsched.conf": """\
-actions: "enqueue, allocate, backfill, preempt"
+actions: "allocate, backfill, preempt"
 tiers:
 - plugins:
   - name: priority

@@ -24,7 +24,7 @@ def _time(text: str) -> float:
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS)
 def test_two_replicas_are_ready_soon_by_their_own_service_accounts(
-    installed: Cluster, deployment: str, record_property: Callable[[str, object], None]
+    installed: Cluster, deployment: str, figure: Callable[[str, float], None]
 ) -> None:
     pods = installed.replicas(deployment)
 
@@ -35,7 +35,7 @@ def test_two_replicas_are_ready_soon_by_their_own_service_accounts(
         assert (status["ready"], status["restartCount"]) == (True, 0)
         ready = next(c for c in pod["status"]["conditions"] if c["type"] == "Ready")
         took = _time(ready["lastTransitionTime"]) - _time(status["state"]["running"]["startedAt"])
-        record_property(f"{pod['metadata']['name']} was ready after, seconds", took)
+        figure(f"{pod['metadata']['name']} was ready after, seconds", took)
         assert took <= READY_SECONDS
 
 
@@ -96,9 +96,9 @@ def test_a_configuration_is_told_once_and_not_at_every_start(installed: Cluster)
 
     before = told()
     assert before == 1
-    leader = installed.leader("volsched-scheduler")
-    installed.kubectl("delete", "pod", leader, "-n", SYSTEM)
-    eventually(lambda: installed.leader("volsched-scheduler") not in ("", leader))
+    holder = installed.holder("volsched-scheduler")
+    installed.kubectl("delete", "pod", installed.leader("volsched-scheduler")["metadata"]["name"], "-n", SYSTEM)
+    eventually(lambda: installed.holder("volsched-scheduler") not in ("", holder))
     eventually(
         lambda: (
             len([p for p in installed.replicas("volsched-scheduler") if p["status"]["containerStatuses"][0]["ready"]])

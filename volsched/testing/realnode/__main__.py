@@ -84,7 +84,7 @@ def enter(folder: Path, command: Sequence[str]) -> int:
 
 def _start(folder: Path, parts: Parts, archives: Sequence[Path]) -> None:
     inside = [sys.executable, "-m", f"{_MODULE}.node", "--folder", str(folder), *map(str, archives)]
-    script = f'{parts.overlay}; cd {PROJECT}; exec "$@"'
+    script = f'{parts.overlay}; cd {PROJECT}; PATH={parts.containerd}:$PATH; exec "$@"'
     process = namespaces.start(["/bin/sh", "-euc", script, "-", *inside], folder / "node.log")
     (folder / "pid").write_text(str(process.pid))
     deadline = time.monotonic() + _UP_SECONDS

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,6 +39,9 @@ PODS: Final = "10.244.0.0/24"
 CGROUP: Final = "volsched-real-node"
 """The folder in each cgroup hierarchy that all pods are in."""
 
+CDI: Final = Path("/run/cdi")
+"""Where drivers say what a device is inside a container."""
+
 READY_SECONDS: Final = 240.0
 LEASE_SECONDS: Final = 20
 """A node that is silent for so long is not ready."""
@@ -52,7 +56,7 @@ class Ready:
 
     kubeconfig: str
     programs: str
-    """A folder for PATH."""
+    """Folders for PATH."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -89,7 +93,8 @@ class Node:
         self._control_plane.start_kube_scheduler()  # it places volsched's own pods
         self._start_kubelet()
         _until("the node is Ready", self._is_ready, self.check)
-        return Ready(str(self._control_plane.kubeconfig), str(self._binaries["kubectl"].parent))
+        folders = {Path(path).parent for path in (self._binaries["kubectl"], shutil.which("ctr")) if path}
+        return Ready(str(self._control_plane.kubeconfig), ":".join(map(str, folders)))
 
     def check(self) -> None:
         """Raise StartError when a program has ended by itself."""
@@ -142,16 +147,19 @@ class Node:
         settings = Path("/run/containerd.toml")
         settings.write_text(
             f"""\
-version = 2
+version = 3
 root = "{self._folder}/containerd"
 state = "/run/containerd"
 [grpc]
 address = "{CONTAINERD}"
-[plugins."io.containerd.grpc.v1.cri"]
-sandbox_image = "{PAUSE}"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{PAUSE}"
+[plugins."io.containerd.cri.v1.runtime"]
 restrict_oom_score_adj = true
-[plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = "/usr/lib/cni"
+enable_cdi = true
+cdi_spec_dirs = ["{CDI}"]
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["/usr/lib/cni"]
 conf_dir = "{network}"
 """
         )
@@ -234,7 +242,7 @@ def _mount() -> None:
         _run(["mount", "-t", "overlay", "overlay", "-o", options, place])
     for place in ("/var/log", "/dev/shm"):  # noqa: S108 - of this node alone
         _run(["mount", "-t", "tmpfs", "tmpfs", place])
-    for folder in ("/var/lib/kubelet", "/run/static-pods"):
+    for folder in ("/var/lib/kubelet", "/run/static-pods", CDI):
         Path(folder).mkdir(parents=True, exist_ok=True)
     _run(["mount", "-t", "tmpfs", "tmpfs", "/var/lib/kubelet"])
     _run(["mount", "--make-rshared", "/var/lib/kubelet"])

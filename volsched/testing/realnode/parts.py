@@ -15,19 +15,35 @@ from volsched.testing.controlplane.binaries import (
     NODE_PROGRAMS,
     PROGRAMS,
     Binaries,
+    GoModule,
     Report,
     cache_root,
     find_binaries,
+    find_go,
     go_arch,
+    go_build,
     locked,
+    write_module,
 )
 from volsched.testing.controlplane.errors import BuildError
 
 PACKAGES: Final = (
-    *("containerd", "runc", "containernetworking-plugins", "busybox-static"),
+    *("runc", "containernetworking-plugins", "busybox-static"),
     *("buildah", "golang-github-containers-common", "golang-github-containers-image", "libgpgme11", "libsubid4"),
     "debootstrap",
 )
+CONTAINERD: Final = GoModule(
+    name="containerd",
+    requirement="github.com/containerd/containerd/v2",
+    version="v2.3.7",
+    commands={
+        name: f"github.com/containerd/containerd/v2/cmd/{name}"
+        for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+    },
+    stamps={"github.com/containerd/containerd/v2/version.Version": "v2.3.7"},
+)
+"""Debian's is too old for devices of ResourceClaims, which come into containers by CDI."""
+
 SUITE: Final = "bookworm"
 """Debian's release whose Python, 3.11, plays the pinned base image where no registry is at hand."""
 
@@ -37,10 +53,12 @@ _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 
 @dataclass(frozen=True)
 class Parts:
-    """Where everything is: Debian's packages unpacked, programs of Kubernetes, a root file system with Python."""
+    """Where everything is: Debian's packages unpacked, programs of Kubernetes, containerd's, a root file system."""
 
     packages: Path
     programs: Binaries
+    containerd: Path
+    """The folder of its programs."""
     base: Path
 
     def with_packages(self, command: Sequence[str | Path]) -> list[str]:
@@ -73,7 +91,19 @@ def find_parts(report: Report) -> Parts:
     """Return the parts; make those that the cache lacks. Raises BuildError."""
     packages = debian.unpacked("realnode", PACKAGES, report)
     programs = find_binaries((*PROGRAMS, *NODE_PROGRAMS), report=report)
-    return Parts(packages, programs, _base(packages, report))
+    return Parts(packages, programs, _containerd(report), _base(packages, report))
+
+
+def _containerd(report: Report) -> Path:
+    folder = cache_root() / f"containerd-{CONTAINERD.version}-{go_arch()}"
+    with locked(folder / ".lock", report):
+        missing = [name for name in CONTAINERD.commands if not (folder / "bin" / name).is_file()]
+        for name in missing:
+            go = find_go(report)
+            source = write_module(CONTAINERD, folder / "src", go)
+            step = f"{name} {CONTAINERD.version}"
+            go_build(go, source, CONTAINERD.commands[name], folder / "bin" / name, CONTAINERD.stamps, step, report)
+    return folder / "bin"
 
 
 def _base(packages: Path, report: Report) -> Path:
