@@ -25,6 +25,7 @@ from drills.world import PATIENT_LEASE, World, wait_until, world
 from tests.cluster.scheduling import CONFIG, PATIENCE, SYSTEM, SchedulerProcess
 from volsched.kube.config_source import text_hash
 from volsched.kube.config_state import LOADED, MISSING, REFUSED
+from volsched.kube.events import LONGEST_INTERVAL_SECONDS
 from volsched.model.verdict import truncated
 from volsched.testing.controlplane import a_node
 from volsched.testing.controlplane.stages import RUN_FOR
@@ -289,7 +290,7 @@ def _make(there: World, pods: Pods, settings: Settings, is_done: threading.Event
 
 
 def _events(there: World, told: Told) -> Counter[tuple[str, str]]:
-    """What Events on the ConfigMap say, waiting for as many as there have to be."""
+    """What Events on the ConfigMap say, waiting for as many as there have to be: the same words come ever later."""
 
     def read() -> Counter[tuple[str, str]]:
         found: Counter[tuple[str, str]] = Counter()
@@ -298,7 +299,7 @@ def _events(there: World, told: Told) -> Counter[tuple[str, str]]:
                 found[event["reason"], event["message"]] += event.get("count") or 1
         return found
 
-    wait_until(lambda: read() == told.events, 2 * PATIENCE / 3)
+    wait_until(lambda: read() == told.events, LONGEST_INTERVAL_SECONDS + PATIENCE)
     return read()
 
 

@@ -5,6 +5,11 @@ pytest tests/properties --hypothesis-profile=thorough
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.container import why_not
@@ -22,3 +27,19 @@ def pytest_report_header() -> str:
     """Say how processes of volsched are started, since that depends on the machine."""
     how = f"with your user and file system, and tests of the image are left out: {why_not()}"
     return f"processes: {how if why_not() else 'in containers by hand, as the image'}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loggers_follow_their_configuration() -> Iterator[None]:
+    """Have no logger keep the configuration that it was first used with, as it does in a program.
+
+    What a test captures would else depend on which tests had logged before it.
+    """
+    configure = structlog.configure
+
+    def without_cache(*args: Any, **given: Any) -> None:
+        configure(*args, **{**given, "cache_logger_on_first_use": False})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(structlog, "configure", without_cache)
+        yield

@@ -262,7 +262,7 @@ class Program(Process):
             needed = [i for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup")]
             await asyncio.gather(*(informer.catch_up() for informer in needed))
             _log.info("caught up with the leader before")
-        self._begin_leading(leases.hash_in(before.annotations))
+        self._begin_leading(leases.hash_in(before.annotations, self._metrics.config.source))
 
     def _begin_leading(self, told_hash: str = "") -> None:
         self._leading = True

@@ -29,6 +29,7 @@ from volsched.framework.usage import QuotaRow, QuotaTable, Value
 from volsched.model.announced import PATH, announced_by
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
+from volsched.model.quantity import as_float
 from volsched.model.queue import ROOT, QueueInfo
 from volsched.model.series import Numbers, Series
 from volsched.model.status import TaskStatus
@@ -439,7 +440,7 @@ class Books:
         if known is not None and known[0] == state:
             return known[1]
         numbers: Numbers = {
-            (queue, key.device_class, key.dimension or "count"): float(amount)
+            (queue, key.device_class, key.dimension or "count"): as_float(amount)
             for queue in self._cluster.queues
             for key, amount in self._minded(of_queue(queue)).items()
         }

@@ -24,13 +24,10 @@ from volsched.testing.controlplane import ControlPlane, a_binding, a_node
 from volsched.testing.controlplane.binaries import (
     KUBERNETES_VERSION,
     GoModule,
+    build_program,
     cache_root,
-    find_go,
     go_arch,
-    go_build,
-    locked,
     print_progress,
-    write_module,
 )
 from volsched.testing.controlplane.stages import COPY_CAPACITY
 
@@ -47,14 +44,8 @@ MODULE = GoModule(
 def build_suite() -> Path:
     """Return the suite's program, built first when it is not there."""
     folder = cache_root() / f"e2e-k8s-{KUBERNETES_VERSION}-{go_arch()}"
-    program = folder / "e2e.test"
-    with locked(folder / ".lock", print_progress):
-        if not program.is_file():
-            go = find_go()
-            work = write_module(MODULE, folder / "src", go)
-            package, step = "k8s.io/kubernetes/test/e2e", f"Kubernetes' end-to-end suite {KUBERNETES_VERSION}"
-            go_build(go, work, package, program, MODULE.stamps, step, print_progress, verb=("test", "-c"))
-    return program
+    package, what = "k8s.io/kubernetes/test/e2e", f"Kubernetes' end-to-end suite {KUBERNETES_VERSION}"
+    return build_program(MODULE, package, folder / "e2e.test", what, print_progress, verb=("test", "-c"))
 
 
 @contextmanager

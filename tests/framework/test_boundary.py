@@ -19,6 +19,7 @@ from volsched.framework.session import Session, waits_for_room
 from volsched.model.cluster import Observer
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.series import Series
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.registry import load_profile
@@ -234,6 +235,26 @@ def test_a_plugin_that_cannot_open_decides_nothing_and_says_so() -> None:
     assert [(plugin, str(error)) for plugin, error in decision.report.faults] == [("broken", "no")]
     assert decision.report.over == "RuntimeError: no"
     assert faults(rig.cluster) == []
+
+
+def test_numbers_that_cannot_be_made_are_left_out_and_all_others_are_shown() -> None:
+    good, bad = Series("good", "Good"), Series("bad", "Bad")
+
+    class Counts:
+        name = "counts"
+
+        def on_session_open(self, session: Session) -> None:
+            session.add_series_fn(self.name, bad, lambda: {(): 1 / 0})
+            session.add_series_fn(self.name, good, lambda: {(): 1.0})
+
+    rig = rig_of(a_world(), Counts())  # type: ignore[arg-type]
+
+    decision = rig.cycle()
+
+    assert dict(decision.report.series)[good] == {(): 1.0}
+    assert bad not in dict(decision.report.series)
+    assert [type(error) for _, error in decision.report.faults] == [ZeroDivisionError]
+    assert decision.report.over == ""
 
 
 def test_a_session_ends_with_its_budget_and_the_next_one_goes_on_without_what_took_most() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from volsched.kube import leases
 from volsched.kube.config_source import FileSource, Verdicts, text_hash
 from volsched.kube.config_state import MISSING, ConfigState
 from volsched.model import api
@@ -206,3 +207,11 @@ async def test_a_file_that_becomes_unreadable_leaves_the_last_good_one(used: Use
     path.write_text("two")
     await wait_for(used, 2)
     following.cancel()
+
+
+def test_a_lease_tells_of_its_own_source_alone() -> None:
+    said = leases.metadata_of(("volsched",), "default", "ConfigMap ns/c", "abc")["annotations"]
+
+    assert leases.hash_in(said, "ConfigMap ns/c") == "abc"
+    assert leases.hash_in(said, "/etc/volsched.conf") == ""
+    assert leases.hash_in({}, "ConfigMap ns/c") == ""

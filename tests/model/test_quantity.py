@@ -1,3 +1,4 @@
+import math
 from fractions import Fraction
 
 import pytest
@@ -5,7 +6,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from volsched.model.errors import QuantityError
-from volsched.model.quantity import MAX_AMOUNT, UNLIMITED, Unit, amount_of, format_amount, parse, unit_of
+from volsched.model.quantity import (
+    MAX_AMOUNT,
+    UNLIMITED,
+    Unit,
+    amount_of,
+    as_float,
+    format_amount,
+    in_base_units,
+    parse,
+    unit_of,
+)
 
 SUFFIXES = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-3", "e+2"]
 
@@ -210,3 +221,9 @@ def test_rounding_gives_the_next_unit_away_from_zero(
         assert 0 <= abs(amount) - abs(exact) < 1
     else:
         assert abs(exact) > MAX_AMOUNT - 1
+
+
+def test_what_no_float_can_hold_is_infinite() -> None:
+    assert in_base_units("cpu", 1500) == 1.5
+    assert as_float(Fraction(10**400)) == math.inf
+    assert as_float(-Fraction(10**400)) == -math.inf

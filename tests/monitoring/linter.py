@@ -6,17 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from volsched.testing.controlplane.binaries import (
-    GoModule,
-    Report,
-    cache_root,
-    find_go,
-    go_arch,
-    go_build,
-    locked,
-    print_progress,
-    write_module,
-)
+from volsched.testing.controlplane.binaries import GoModule, Report, build_program, cache_root, go_arch, print_progress
 
 PROGRAM: Final = "dashboard-linter"
 PATH: Final = "github.com/grafana/dashboard-linter"
@@ -27,7 +17,7 @@ MODULE: Final = GoModule(
     name=PROGRAM,
     requirement=PATH,
     version=VERSION,
-    commands={PROGRAM: PATH},
+    commands={},
     stamps={},
     sums=(
         f"{PATH} {VERSION} h1:wpyAYX8+Rqu0LIEE7zXBR/qjBH4t0yXvqlRGa1wD5rg=",
@@ -40,11 +30,5 @@ def find_linter(report: Report = print_progress) -> Path:
     """Return the program's path; raises BuildError when there is none and none can be built."""
     if on_path := shutil.which(PROGRAM):
         return Path(on_path)
-    folder = cache_root() / f"{PROGRAM}-{VERSION}-{go_arch()}"
-    program = folder / PROGRAM
-    with locked(folder / ".lock", report):
-        if not program.is_file():
-            go = find_go(report)
-            work = write_module(MODULE, folder / "src", go)
-            go_build(go, work, PATH, program, MODULE.stamps, f"Grafana's {PROGRAM} (some 3 minutes)", report)
-    return program
+    program = cache_root() / f"{PROGRAM}-{VERSION}-{go_arch()}" / PROGRAM
+    return build_program(MODULE, PATH, program, f"Grafana's {PROGRAM} (some 3 minutes)", report)

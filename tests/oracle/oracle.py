@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -40,13 +39,10 @@ from volsched.testing.controlplane.binaries import (
     KUBERNETES_VERSION,
     GoModule,
     Report,
+    build_program,
     cache_root,
-    find_go,
     go_arch,
-    go_build,
-    locked,
     print_progress,
-    write_module,
 )
 
 SOURCES = Path(__file__).with_name("program")
@@ -101,15 +97,8 @@ def build_oracle(report: Report = print_progress) -> Path:
     sources = sorted(SOURCES.glob("*.go"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     folder = cache_root() / f"oracle-k8s-{KUBERNETES_VERSION}-{digest}-{go_arch()}"
-    program = folder / "oracle"
-    with locked(folder / ".lock", report):
-        if not program.is_file():
-            go = find_go(report)
-            work = write_module(MODULE, folder / "src", go)
-            for source in sources:
-                shutil.copy(source, work)
-            go_build(go, work, ".", program, MODULE.stamps, f"the scheduler oracle {KUBERNETES_VERSION}", report)
-    return program
+    what = f"the scheduler oracle {KUBERNETES_VERSION}"
+    return build_program(MODULE, ".", folder / "oracle", what, report, sources=sources)
 
 
 class Oracle:

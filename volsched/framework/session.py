@@ -933,5 +933,13 @@ class Session:
         self.cluster.relief = relief
 
     def series(self) -> tuple[tuple[Series, Numbers], ...]:
-        """The plugins' own numbers as they are now."""
-        return tuple((series, fn()) for series, fn in self._series)
+        """The plugins' own numbers as they are now, but for those that fail."""
+        found: list[tuple[Series, Numbers]] = []
+        for series, fn in self._series:
+            try:
+                found.append((series, fn()))
+            except Exception as error:
+                if not self.bounds.contains_faults:
+                    raise
+                self.faults.append((culprit(error, self.modules), error))
+        return tuple(found)

@@ -76,9 +76,9 @@ def metadata_of(
     return {"labels": {LABEL: SCHEDULER}, "annotations": annotations}
 
 
-def hash_in(annotations: Mapping[str, str]) -> str:
-    """Return the hash of the configuration that was in force; empty when the Lease says none."""
-    return annotations.get(HASH, "")
+def hash_in(annotations: Mapping[str, str], source: str) -> str:
+    """Return the hash of the configuration from this source that was in force; empty when the Lease says none."""
+    return annotations.get(HASH, "") if annotations.get(CONFIGURATION) == source else ""
 
 
 def said_by(lease: Lease) -> Said:

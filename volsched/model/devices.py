@@ -442,4 +442,4 @@ def _add(counts: dict, key: object, by: int) -> None:  # type: ignore[type-arg] 
 
 def _older(version: str, than: str) -> bool:
     """Say whether a resource version is an earlier one; what is no number is never earlier."""
-    return version.isdigit() and than.isdigit() and int(version) < int(than)
+    return version.isdigit() and than.isdigit() and (len(version), version) < (len(than), than)

@@ -11,6 +11,7 @@ What is between two units is rounded up, away from zero, as `Quantity.MilliValue
 for something gets something. Amounts end at +-MAX_AMOUNT, which leaves room to add two of them within 64 bits.
 """
 
+import math
 import re
 from enum import Enum
 from fractions import Fraction
@@ -93,7 +94,15 @@ def format_amount(resource: str, amount: int) -> str:
 
 def in_base_units(resource: str, amount: float | Fraction) -> float:
     """Return an amount in cores, bytes or whole devices, for people and for metrics."""
-    return float(amount / _per_one(resource))
+    return as_float(amount / _per_one(resource))
+
+
+def as_float(amount: float | Fraction) -> float:
+    """Return an amount for metrics; infinite where a float cannot hold it."""
+    try:
+        return float(amount)
+    except OverflowError:
+        return math.inf if amount > 0 else -math.inf
 
 
 @lru_cache(maxsize=4096)

@@ -150,6 +150,7 @@ class KopfThread(ABC):
             ending.is_due(_shown(error))
             raise
         finally:
+            ending.is_due("it ended")
             stop.set()  # kopf waits for it on a thread, and this loop does not end before that does
 
     async def _beat(self, begun: asyncio.Event, roots: Collection[asyncio.Task[None]], ending: _Ending) -> None:

@@ -28,7 +28,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -223,6 +223,31 @@ def build_programs(programs: Sequence[str], folder: Path, report: Report = print
                 source = write_module(module, folder.parent / "src" / module.name, go)
                 go_build(go, source, module.commands[program], folder / program, module.stamps, step, report)
         report(f"built {len(todo)} programs in {time.monotonic() - began:.0f} s")
+
+
+def build_program(
+    module: GoModule,
+    package: str,
+    program: Path,
+    what: str,
+    report: Report,
+    *,
+    sources: Iterable[Path] = (),
+    verb: Sequence[str] = ("build",),
+) -> Path:
+    """Return the path of a program, which is built first when its folder does not have it; raises BuildError.
+
+    It is one package of a generated module, into which `sources` are copied; `what` is its name in lines of progress.
+    """
+    folder = program.parent
+    with locked(folder / ".lock", report):
+        if not program.is_file():
+            go = find_go(report)
+            work = write_module(module, folder / "src", go)
+            for source in sources:
+                shutil.copy(source, work)
+            go_build(go, work, package, program, module.stamps, what, report, verb)
+    return program
 
 
 def write_module(module: GoModule, folder: Path, go: Path) -> Path:
