@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from volsched.kube import leases
 from volsched.testing.realnode import node
 
 Json = dict[str, Any]
@@ -22,6 +23,7 @@ T = TypeVar("T")
 PROJECT: Final = Path(__file__).resolve().parents[2]
 SYSTEM: Final = "volsched-system"
 DEPLOYMENTS: Final = ("volsched-scheduler", "volsched-controllers")
+CONFIGURATION: Final = "volsched-config"
 COMPONENT: Final = "app.kubernetes.io/component"
 PATIENCE: Final = 120.0
 """Only guards against waiting for ever."""
@@ -89,6 +91,26 @@ class Cluster:
         """Return the reasons of the Events about one object, with their messages."""
         found = self.list("events", namespace)
         return [f"{e['reason']}: {e['message']}" for e in found if e["involvedObject"]["name"] == name]
+
+    @contextmanager
+    def configured(self, text: str) -> Iterator[None]:
+        """Have volsched work by another configuration within a ``with`` block."""
+        before = self.get("configmap", CONFIGURATION, SYSTEM)["data"]
+        self._configure(dict.fromkeys(before, text))
+        try:
+            yield
+        finally:
+            self._configure(before)
+
+    def _configure(self, data: Mapping[str, str]) -> None:
+        before = self._configuration_in_force()
+        self.kubectl(
+            "patch", "configmap", CONFIGURATION, "-n", SYSTEM, "--type=merge", "-p", json.dumps({"data": data})
+        )
+        eventually(lambda: self._configuration_in_force() not in ("", before))
+
+    def _configuration_in_force(self) -> str:
+        return str(self.get("lease", "volsched", SYSTEM)["metadata"].get("annotations", {}).get(leases.HASH, ""))
 
     @contextmanager
     def namespace(self, name: str) -> Iterator[str]:

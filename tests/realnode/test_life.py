@@ -9,43 +9,7 @@ import subprocess
 from tests.realnode.cluster import Cluster, ProcessOf, a_pod, eventually, phase_of
 from volsched.testing.realnode import node
 
-GROUPS = "podgroups.scheduling.volcano.sh"
-
-
-def test_a_victim_has_its_time_to_end_and_then_the_other_starts(installed: Cluster, namespace: str) -> None:
-    for name, value in {"low": 1, "high": 1000}.items():
-        installed.apply(
-            {
-                "apiVersion": "scheduling.k8s.io/v1",
-                "kind": "PriorityClass",
-                "metadata": {"name": f"{namespace[:40]}-{name}"},
-                "value": value,
-            }
-        )
-    installed.kubectl(
-        "patch", "configmap", "volsched-config", "-n", "volsched-system", "--type=merge", "-p", PREEMPTING
-    )
-    room = f"{installed.free_cpu() - 50}m"
-    says_so = ("sh", "-c", "trap 'sleep 3; echo over > /dev/termination-log; exit 0' TERM; sleep 3600 & wait")
-    low = a_pod(
-        "low", cpu=room, command=says_so, terminationGracePeriodSeconds=30, priorityClassName=f"{namespace[:40]}-low"
-    )
-    installed.apply(low, namespace=namespace)
-    eventually(lambda: phase_of(installed.get("pod", "low", namespace)) == "Running")
-
-    installed.apply(a_pod("high", cpu=room, priorityClassName=f"{namespace[:40]}-high"), namespace=namespace)
-
-    eventually(lambda: "deletionTimestamp" in installed.get("pod", "low", namespace).get("metadata", {}))
-    assert phase_of(installed.get("pod", "high", namespace)) == "Pending"
-    eventually(lambda: phase_of(installed.get("pod", "high", namespace)) == "Running")
-    assert any(said.startswith("Preempted") for said in installed.events(namespace, "low"))
-    assert any(said.startswith("Killing") for said in installed.events(namespace, "low"))
-
-
-PREEMPTING = json.dumps(
-    {
-        "data": {
-            "volsched.conf": """\
+PREEMPTING = """\
 actions: "allocate, backfill, preempt"
 tiers:
 - plugins:
@@ -58,9 +22,27 @@ tiers:
   - name: proportion
   - name: nodeorder
 """
-        }
-    }
-)
+
+
+def test_a_victim_has_its_time_to_end_and_then_the_other_starts(installed: Cluster, namespace: str) -> None:
+    low, high = (f"{namespace[:40]}-{name}" for name in ("low", "high"))
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    installed.apply(*(kind | {"metadata": {"name": name}, "value": value} for name, value in ((low, 1), (high, 1000))))
+    room = f"{installed.free_cpu() - 50}m"
+    takes_its_time = ("sh", "-c", "trap 'sleep 3; exit 0' TERM; sleep 3600 & wait")
+    victim = a_pod("low", cpu=room, command=takes_its_time, terminationGracePeriodSeconds=30, priorityClassName=low)
+    with installed.configured(PREEMPTING):
+        installed.apply(victim, namespace=namespace)
+        eventually(lambda: phase_of(installed.get("pod", "low", namespace)) == "Running")
+
+        installed.apply(a_pod("high", cpu=room, priorityClassName=high), namespace=namespace)
+
+        eventually(lambda: "deletionTimestamp" in installed.get("pod", "low", namespace).get("metadata", {}))
+        assert phase_of(installed.get("pod", "high", namespace)) == "Pending"
+        eventually(lambda: phase_of(installed.get("pod", "high", namespace)) == "Running")
+    said = installed.events(namespace, "low")
+    assert any(line.startswith("Preempted") for line in said)
+    assert any(line.startswith("Killing") for line in said)
 
 
 def test_a_pod_changes_its_size_where_it_is_and_the_accounts_follow(installed: Cluster, namespace: str) -> None:
