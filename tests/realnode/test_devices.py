@@ -43,7 +43,7 @@ def with_devices(pod: Json, **metadata: Json) -> Json:
 
 def asking(name: str, *, annotations: Json | None = None, env: list[Json] | None = None, **amounts: int) -> Json:
     """A pod that asks for devices and shows its variables and devices."""
-    pod = a_pod(name, command=("sh", "-c", "env; ls /dev; sleep 3600"))
+    pod = a_pod(name, command=("sh", "-c", "env; ls /dev; sleep 3600"), terminationGracePeriodSeconds=1)
     [container] = pod["spec"]["containers"]
     container["resources"]["limits"] = {resource: str(amount) for resource, amount in amounts.items()}
     container["env"] = env or []
@@ -81,6 +81,11 @@ def queue(cluster: Cluster, name: str, **annotations: str) -> Iterator[Callable[
         yield put
     finally:
         cluster.kubectl("delete", "queues.scheduling.volcano.sh", name)
+
+
+def claims_that_were(log: Path, what: str) -> set[str]:
+    """What a driver says that it has ``prepared`` or ``released``; a kubelet asks until it has heard an answer."""
+    return {line.split()[1] for line in log.read_text().splitlines() if line.startswith(what)}
 
 
 @pytest.mark.usefixtures("gpus")
@@ -169,5 +174,8 @@ def test_claims_are_prepared_and_the_container_sees_its_device(
         assert f"GIVEN_DEVICE={given[0]}" in shown(installed, namespace, "three")
         installed.kubectl("delete", "pods", "--all", "-n", namespace)
         log = tmp_path / "driver.log"
-        eventually(lambda: log.read_text().count("released") == log.read_text().count("prepared") == 3)
+        eventually(lambda: claims_that_were(log, "released") == claims_that_were(log, "prepared"))
+        assert len(claims_that_were(log, "prepared")) == 3
+        order = [line.rpartition("-")[0].rpartition("/")[2] for line in log.read_text().splitlines()]
+        assert order[:4] == ["one-gpu", "two-gpu", "one-gpu", "three-gpu"], "released before somebody else gets it"
     installed.kubectl("delete", "deviceclass", devices.DRIVER)

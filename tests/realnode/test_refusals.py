@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.realnode import devices
-from tests.realnode.cluster import Cluster, Json, a_pod, eventually, phase_of
+from tests.realnode.cluster import Cluster, Json, KubectlError, a_pod, eventually, phase_of
 from tests.realnode.test_devices import offers
 from volsched.testing.realnode import node
 
 CARD = "example.com/card"
 STATIC_PODS = Path("/run/static-pods")
 
+MIRROR = "kubernetes.io/config.mirror"
 UNSEEN = [
     {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -26,7 +27,9 @@ UNSEEN = [
                     {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
                 ]
             },
-            "validations": [{"expression": f'request.userInfo.username != "system:node:{node.NAME}"'}],
+            "validations": [
+                {"expression": f'!has(object.metadata.annotations) || !("{MIRROR}" in object.metadata.annotations)'}
+            ],
         },
     },
     {
@@ -59,6 +62,7 @@ def a_volcano_job(pod: Json) -> Json:
 def unseen(cluster: Cluster, cpu: str) -> Iterator[None]:
     """Have a static pod on the node that the API server does not know of, within a ``with`` block."""
     cluster.apply(*UNSEEN)
+    eventually(lambda: not can_be_shown(cluster))
     manifest = STATIC_PODS / "unseen.json"
     manifest.write_text(json.dumps(a_pod("unseen", cpu=cpu)))
     try:
@@ -67,6 +71,17 @@ def unseen(cluster: Cluster, cpu: str) -> Iterator[None]:
     finally:
         manifest.unlink()
         cluster.kubectl("delete", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": UNSEEN}))
+
+
+def can_be_shown(cluster: Cluster) -> bool:
+    """Whether the API server takes a mirror pod."""
+    pod = a_pod("mirror", nodeName=node.NAME)
+    pod["metadata"]["annotations"] = {MIRROR: "x"}
+    try:
+        cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+    except KubectlError:
+        return False
+    return True
 
 
 def refusals(cluster: Cluster, namespace: str) -> list[str]:
