@@ -254,13 +254,13 @@ class SchedulingThread:
 
 
 def write_dump(cluster: Cluster, folder: str) -> None:
-    """Write what the scheduler believes to a JSON file in a folder, and its name to the log."""
+    """Write what the scheduler believes to a JSON file in a folder, and its name to the log; a failure is logged."""
     name = f"volsched-mirror-{os.getpid()}-{time.strftime('%Y%m%dT%H%M%S')}.json"
-    path = Path(folder or tempfile.gettempdir()) / name
     try:
+        path = Path(folder or tempfile.gettempdir()) / name  # there need not be a folder for temporary files
         path.write_text(json.dumps(describe(cluster), indent=1, sort_keys=True, default=str))
     except OSError as error:
-        _log.error("the mirror could not be dumped", path=str(path), error=str(error))
+        _log.error("the mirror could not be dumped", folder=folder, error=str(error))
     else:
         _log.info("dumped the mirror", path=str(path))
 

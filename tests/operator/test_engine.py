@@ -135,6 +135,24 @@ def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
     asyncio.run(story())
 
 
+def test_what_goes_after_its_job_brings_nothing_of_the_job_back() -> None:
+    """Its PodGroup and pods are collected one by one, and each tells of the Job that it belonged to."""
+
+    async def story() -> None:
+        engine = Engine(Options(), Taken(), lambda _: None)
+        await engine.begin()
+        engine.see(JOB, True, job("j", "1"))
+        admitted(engine, "j")
+        assert engine.tables()["engine.paces"]() == 1
+
+        engine.see(JOB, False, job("j", "1"))
+        engine.store.gone(Gone("PodGroup", "default", "j-uid-j", "g-j"))
+        await settled(engine)
+        assert {name for name, size in engine.tables().items() if name.startswith("engine.") and size()} == set()
+
+    asyncio.run(story())
+
+
 def test_a_job_over_which_a_controller_fails_is_set_aside_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of ours, as one that nobody thought of: the Job says so, the next one is run."""
 

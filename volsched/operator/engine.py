@@ -129,7 +129,8 @@ class Engine:
     def _dirty(self, key: Key) -> None:
         if not self._is_active:
             return
-        wait = self._pace.wait(key) if key.kind == JOB.name else 0.0
+        is_job = key.kind == JOB.name and key.name in self.store.jobs  # its pods may tell of one that is gone
+        wait = self._pace.wait(key) if is_job else 0.0
         if wait:
             self.queue.add_later(key, wait)
         else:
