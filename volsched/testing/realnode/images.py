@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,7 @@ BASE: Final = "localhost/python:3.11"
 
 _SOURCES: Final = (
     "Dockerfile",
+    "Makefile",
     "pyproject.toml",
     "README.md",
     "LICENSE",
@@ -57,41 +58,53 @@ class Images:
     def _pause(self) -> Path:
         """What holds a pod's namespaces: busybox asleep."""
         lines = 'FROM scratch\nCOPY busybox /busybox\nENTRYPOINT ["/busybox", "sleep", "2147483647"]\n'
-        return self._built(PAUSE, lines, self._parts.packages / "bin", "")
+        return self._built(PAUSE, lines, self._parts.packages / "bin")
 
     def _busybox(self) -> Path:
         lines = 'FROM scratch\nCOPY busybox /bin/busybox\nRUN ["/bin/busybox", "--install", "-s", "/bin"]\n'
         lines += 'ENV PATH=/bin\nCMD ["sh"]\n'
-        return self._built(BUSYBOX, lines, self._parts.packages / "bin", "")
+        return self._built(BUSYBOX, lines, self._parts.packages / "bin")
 
     def _project(self) -> Path:
-        self._built(BASE, "FROM scratch\nCOPY . /\nENV PATH=/usr/local/bin:/usr/bin:/bin\n", self._parts.base, "")
+        self._built(BASE, "FROM scratch\nCOPY . /\nENV PATH=/usr/local/bin:/usr/bin:/bin\n", self._parts.base)
         digest = hashlib.sha256()
         for path in _files(PROJECT / name for name in _SOURCES):
             digest.update(f"{path.relative_to(PROJECT)}\0".encode() + path.read_bytes())
-        return self._built(IMAGE, "", PROJECT, digest.hexdigest()[:16], {"BASE": BASE})
+        return self._once(IMAGE, digest.hexdigest()[:16], self._make)
 
     # -- building -----------------------------------------------------------------------------------------------------
 
-    def _built(
-        self, name: str, lines: str, context: Path, digest: str, arguments: Mapping[str, str] | None = None
-    ) -> Path:
-        """Build an image from these lines, or from the Dockerfile of its context, unless that was done before."""
+    def _built(self, name: str, lines: str, context: Path, digest: str = "") -> Path:
+        """Build an image from these lines."""
+
+        def build(archive: Path) -> None:
+            how = ["build", *self._trust, "--isolation", "chroot", "--file", "-", "--tag", name]
+            self._run([*self._buildah, *how, context], lines)
+            self._run([*self._buildah, "push", *self._trust, name, f"docker-archive:{archive}:{name}"])
+
+        return self._once(name, digest or hashlib.sha256(lines.encode()).hexdigest()[:16], build)
+
+    def _make(self, archive: Path) -> None:
+        """Build the image of the project as whoever releases it does."""
+        trust = " ".join(self._trust)
+        base = f"--isolation chroot --format docker --build-arg BASE={BASE}"
+        name, _, version = IMAGE.rpartition(":")
+        engine = [f"ENGINE={' '.join(self._buildah)}", f"BUILD_FLAGS={trust} {base}", f"SAVE_FLAGS={trust}"]
+        self._run(
+            ["make", "-C", PROJECT, "archive", *engine, f"IMAGE={name}", f"VERSION={version}", f"ARCHIVE={archive}"]
+        )
+
+    def _once(self, name: str, digest: str, build: Callable[[Path], None]) -> Path:
+        """Have an archive written that was not written before of the same sources."""
         short = name.rsplit("/", 1)[-1].replace(":", "-")
-        digest = digest or hashlib.sha256(lines.encode()).hexdigest()[:16]
         archive = self._folder / f"{short}-{digest}.tar"
-        if archive.is_file():
-            return archive
-        self._report(f"building the image {name}")
-        for older in self._folder.glob(f"{short}-*.tar"):
-            older.unlink()
-        file = ["--file", "-"] if lines else ["--format", "docker"]
-        given = [word for key, value in (arguments or {}).items() for word in ("--build-arg", f"{key}={value}")]
-        policy: list[str | Path] = ["--signature-policy", self._folder / "policy.json"]
-        self._buildah("build", *policy, "--isolation", "chroot", *file, *given, "--tag", name, context, lines=lines)
-        unfinished = archive.with_suffix(".unfinished")
-        self._buildah("push", *policy, name, f"docker-archive:{unfinished}:{name}")
-        unfinished.rename(archive)
+        if not archive.is_file():
+            self._report(f"building the image {name}")
+            for older in self._folder.glob(f"{short}-*.tar"):
+                older.unlink()
+            unfinished = archive.with_suffix(".unfinished")
+            build(unfinished)
+            unfinished.rename(archive)
         return archive
 
     def _configure(self) -> None:
@@ -103,14 +116,19 @@ class Images:
         (self._folder / "policy.json").write_text(_TRUST)
         (self._folder / "registries.conf").write_text("")
 
-    def _buildah(self, *words: str | Path, lines: str = "") -> str:
-        command = ["buildah", "--registries-conf", self._folder / "registries.conf", *words]
-        return self._run(self._parts.with_packages(command), lines)
+    @property
+    def _buildah(self) -> list[str]:
+        return ["buildah", f"--registries-conf={self._folder}/registries.conf"]
 
-    def _run(self, command: Iterable[str | Path], lines: str = "") -> str:
+    @property
+    def _trust(self) -> list[str]:
+        return [f"--signature-policy={self._folder}/policy.json"]
+
+    def _run(self, command: Iterable[str | Path], lines: str = "") -> None:
+        """Run a command with buildah as if it were installed."""
         environment = {"CONTAINERS_CONF": "/dev/null", "CONTAINERS_STORAGE_CONF": f"{self._folder}/storage.conf"}
         done = subprocess.run(  # noqa: S603 - our own command line
-            [str(word) for word in command],
+            self._parts.with_packages(list(command)),
             input=lines,
             env=os.environ | environment,
             capture_output=True,
@@ -118,8 +136,7 @@ class Images:
             check=False,
         )
         if done.returncode != 0:
-            raise BuildError(f"buildah failed with status {done.returncode}:\n{done.stdout}{done.stderr}"[-4000:])
-        return done.stdout
+            raise BuildError(f"building failed with status {done.returncode}:\n{done.stdout}{done.stderr}"[-4000:])
 
     def forget(self) -> None:
         """Remove everything that was built."""
