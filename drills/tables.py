@@ -17,8 +17,8 @@ BOUNDED: Final[Mapping[str, int]] = {
 }
 """So many entries at most."""
 
-SWEPT: Final[Mapping[str, int]] = {"mirror.templates": 4_096, "mirror.remembered": 4_096}
-"""Swept after changes: so many entries, or as many as there are pods, may be there beforehand."""
+SWEPT: Final[Mapping[str, int]] = {"mirror.templates": 64, "mirror.remembered": 64}
+"""Swept as pods come and go: so many entries, or as many as there are pods, may be there beforehand."""
 
 KINDS: Final = frozenset({"requests.series", "binder.waits"})
 """An entry for each of what there are only so many kinds of."""

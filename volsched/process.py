@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import structlog
 
-from volsched import logs
+from volsched import logs, memory
 from volsched.kube.client import Api
 from volsched.kube.credentials import Source
 from volsched.kube.elector import LeaseSettings, Predecessor
@@ -93,6 +93,7 @@ class Process(ABC):
         self._handle_signals()
         asyncio.get_running_loop().set_exception_handler(_say_unforeseen)
         self._spawn(self._pulse.beat(), "pulse")
+        self._spawn(memory.give_back(), "memory")
         try:
             await self._start()
         except (ConfigError, CredentialsError, KubeSetupError) as error:

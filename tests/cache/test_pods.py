@@ -646,3 +646,15 @@ def test_templates_that_nobody_has_any_more_are_forgotten_in_time() -> None:
     assert len(believer.mirror.templates) < 4_200
     believer.apply(node("n1"), pod("last", "g", on="n1", cpu=2))
     assert believer.used("n1") == 2_000
+
+
+def test_what_is_known_of_templates_ends_soon_after_their_last_pod() -> None:
+    """Large ones, such as of ten thousand keys, would stay for thousands of pods more."""
+    believer = Believer(node("n1", cpu=8))
+    for number in range(300):
+        believer.apply(pod(f"odd-{number}", cpu=1, spec={"nodeSelector": {f"key-{number}": "x"}}))
+    assert len(believer.mirror.templates) == 300
+
+    believer.apply(*(gone("Pod", f"odd-{number}") for number in range(300)))
+
+    assert len(believer.mirror.templates) < 64

@@ -51,7 +51,7 @@ FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 MOST_PROBLEMS: Final = 4096
 """Fields that could not be read and that nobody was told of yet; a follower tells nobody for as long as it follows."""
 
-_SWEEP_EVERY: Final = 4096
+_SWEEP_EVERY: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Mirror:
             api.PodDisruptionBudget: self._put_budget,
         }
         self._gone: dict[str, Callable[[Gone], None]] = {
-            "Pod": lambda gone: self._drop_task(gone.uid),
+            "Pod": self._drop_pod,
             "Node": lambda gone: self._drop_node(gone.name),
             "PodGroup": self._drop_group,
             "Queue": self._drop_queue,
@@ -494,6 +494,10 @@ class Mirror:
         if status is not TaskStatus.PENDING:
             task.refusal = task.told = None
 
+    def _drop_pod(self, gone: Gone) -> None:
+        self._drop_task(gone.uid)
+        self._sweep_sometimes()
+
     def _drop_task(self, uid: str) -> None:
         task = self.cluster.tasks.get(uid)
         if task is None:
@@ -515,9 +519,9 @@ class Mirror:
             task.refusal = None
 
     def _sweep_sometimes(self) -> None:
-        """Forget templates that no task has any more, once in a while."""
+        """Forget templates that no task has any more, after as many pods came or went as cost little to look at."""
         self._since_sweep += 1
-        if self._since_sweep < max(_SWEEP_EVERY, len(self.cluster.tasks) // 2):
+        if self._since_sweep < max(_SWEEP_EVERY, len(self.cluster.tasks) // 4):
             return
         self._since_sweep = 0
         for template in self.templates.sweep({task.template.id for task in self.cluster.tasks.values()}):

@@ -425,14 +425,16 @@ class TemplateTable:
     def sweep(self, live: Collection[int]) -> list[TaskTemplate]:
         """Forget the templates whose ids are not among the live ones and return them; ids are not used again.
 
-        What else is remembered, of which users decide how much there is, is found out again where it is still needed.
+        Of the texts by which one was found the latest is kept. What else is remembered, of which users decide how much
+        there is, is found out again where it is still needed.
         """
         dead = [template for template in self._by_rules.values() if template.id not in live]
-        if dead:
-            gone = {template.id for template in dead}
-            self._by_rules = {rules: item for rules, item in self._by_rules.items() if item.id not in gone}
-        for remembered in (self._by_bytes, self._kept, self._keys_of_terms):
-            remembered.clear()
+        for template in dead:
+            del self._by_rules[template.rules]
+        texts = {template.id: text for text, template in self._by_bytes.items() if template.id in live}
+        self._by_bytes = {texts[template.id]: template for template in self if template.id in texts}
+        self._kept.clear()
+        self._keys_of_terms.clear()
         return dead
 
     def _of_rules(self, rules: _Rules) -> TaskTemplate:
