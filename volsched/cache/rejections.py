@@ -32,5 +32,14 @@ def rejection_of(task: TaskInfo, pod: api.Pod) -> Tell | None:
         return None
     said = shortened(f"{status.reason}: {status.message}", _LONGEST_CAUSE)
     message = f'pod "{task.name}" was refused by node "{pod.spec.node_name}", to which it was bound: {said}'
-    whose = ("PodGroup", _GROUP_VERSION, job.namespace, job.name, job.group_uid)
-    return Tell(*whose, "Warning", REASON, message, each=True)  # the next pod, soon bound, makes it no less true
+    return Tell(
+        "PodGroup",
+        _GROUP_VERSION,
+        job.namespace,
+        job.name,
+        job.group_uid,
+        "Warning",
+        REASON,
+        message,
+        each=True,  # the next pod, soon bound, makes it no less true
+    )
