@@ -524,8 +524,8 @@ class Mirror:
         if self._since_sweep < max(_SWEEP_EVERY, len(self.cluster.tasks) // 4):
             return
         self._since_sweep = 0
-        for template in self.templates.sweep({task.template.id for task in self.cluster.tasks.values()}):
-            self.cluster.forget(template)
+        dead = self.templates.sweep({task.template.id for task in self.cluster.tasks.values()})
+        self.cluster.forget(dead, left=len(self.templates))
 
     def keep_annotations(self, keys: Iterable[str], asking: Iterable[str] = ()) -> None:
         """Let these annotations of pods decide placement, and no others: they are in the templates from now on.

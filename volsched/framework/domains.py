@@ -291,6 +291,7 @@ class Domains(Observer):
         self._clock = 0
         self._nodes: dict[str, dict[str, int]] = {}
         self._eligible: dict[tuple[object, ...], Eligible] = {}
+        self._era = cluster.era
         self._censuses: dict[Selection, Census] = {}
         self._finder: _Finder[Census] = _Finder()
         self._index: dict[str, dict[str, dict[str, TaskInfo]]] = {}
@@ -487,7 +488,9 @@ class Domains(Observer):
 
     def sweep(self) -> None:
         """Forget what has not been needed for long: called when a session opens."""
-        if len(self._censuses) > _MOST_CENSUSES or len(self._eligible) > _MOST_ELIGIBLE:
+        is_full = len(self._censuses) > _MOST_CENSUSES or len(self._eligible) > _MOST_ELIGIBLE
+        if is_full or self._era != self._cluster.era:
+            self._era = self._cluster.era
             self._censuses.clear()
             self._finder = _Finder()
             self._index.clear()

@@ -107,6 +107,7 @@ class FastEngine:
         self.rows_scored = 0
         self.sweeps = 0
         self._shape: tuple[object, ...] = ()
+        self._era = 0
         self._layout = -1
         self._left_to_devices: frozenset[int] = frozenset()
         self._session = 0
@@ -132,9 +133,9 @@ class FastEngine:
     def open(self, callbacks: NodeCallbacks) -> None:
         """Use these callbacks; answers of the last session stay when the callbacks are the same in kind."""
         shape = callbacks.shape()
-        if shape != self._shape:
+        if (shape, self.cluster.era) != (self._shape, self._era):
             self._forget()
-            self._shape = shape
+            self._shape, self._era = shape, self.cluster.era
         self.callbacks = callbacks
         self._session += 1
         self._all = [*callbacks.predicates, *callbacks.node_orders]

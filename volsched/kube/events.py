@@ -77,7 +77,8 @@ class _Said:
     """The Event in which something was said last: how often, and when (on the monotonic clock)."""
 
     path: str
-    message: str
+    digest: bytes
+    """Of the message, which may be long."""
     count: int
     at: float
     interval: float
@@ -94,6 +95,10 @@ class _Talk:
     attempts: int = 0
     not_before: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
+
+
+def _digest(message: str) -> bytes:
+    return hashlib.sha256(message.encode()).digest()[:8]
 
 
 class Events:
@@ -272,7 +277,7 @@ class Events:
     async def _send(self, key: Key, talk: _Talk) -> None:
         said = self._said.get(key)
         try:
-            if said is not None and said.message == talk.tell.message:
+            if said is not None and said.digest == _digest(talk.tell.message):
                 await self._count_up(key, said, talk)
             else:
                 await self._create(key, talk)
@@ -316,7 +321,7 @@ class Events:
 
     def _remember(self, key: Key, path: str, talk: _Talk, count: int, interval: float) -> None:
         interval = min(interval, LONGEST_INTERVAL_SECONDS)
-        self._said[key] = _Said(path, talk.tell.message, count, time.monotonic(), interval)
+        self._said[key] = _Said(path, _digest(talk.tell.message), count, time.monotonic(), interval)
 
     async def _request(self, method: str, path: str, body: bytes, content_type: str) -> None:
         within, fence = WRITE_TIMEOUT_SECONDS, self._fence
@@ -372,7 +377,7 @@ class Events:
 def _key(tell: Tell) -> Key:
     about = tell.reason
     if tell.each:
-        about += f" {hashlib.sha256(tell.message.encode()).hexdigest()[:16]}"
+        about += f" {_digest(tell.message).hex()}"
     return tell.uid or f"{tell.kind}/{tell.namespace}/{tell.name}", about
 
 

@@ -8,7 +8,8 @@ keeps answers about nodes catches up by asking only about the rows that changed.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from volsched.model.budget import Budget
 from volsched.model.columns import ResourceColumns
@@ -22,6 +23,9 @@ from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
 from volsched.model.task import TaskInfo
 from volsched.model.template import TaskTemplate
+
+_FEWEST_FORGOTTEN: Final = 256
+"""Templates that went before what is kept by template begins anew, however few are left."""
 
 _OFFERS_PER_NODE = 4
 """So many numbers of offers there may be for each node before those that no node makes any more are forgotten."""
@@ -122,6 +126,8 @@ class Cluster:
     ``queue_tree`` changes when a queue comes, goes, or is put below another one.
     ``ungated`` is what pods ask for together, pod slots too, by queue, whose gate was lifted and that have no node yet.
     ``lost`` are the failures of observers that are told nothing more.
+    ``era`` changes when so many templates are gone that who keeps something by template had better begin anew: working
+    it out again for those that are left costs less than they cost when they came.
     ``nominated`` are the tasks for which room is being made on a node. ``dropped_fields`` are those that the API server
     drops from all objects of a kind; a kind that is not there was not looked at.
     """
@@ -162,6 +168,8 @@ class Cluster:
         self.lost: dict[int, Exception] = {}
         self._observers: tuple[Observer, ...] = ()
         self._hear_of_jobs: tuple[Observer, ...] = ()
+        self.era = 0
+        self._forgotten = 0
         self._followers: dict[int, tuple[Observer, ...]] = {}
         self._offers: dict[tuple[int, ...], int] = {}
         self._queue_versions = 0
@@ -203,10 +211,15 @@ class Cluster:
             )
         return found
 
-    def forget(self, template: TaskTemplate) -> None:
-        """Drop what is remembered of a template that no task has any more."""
-        self.columns.forget(template)
-        self._followers.pop(template.id, None)
+    def forget(self, templates: Collection[TaskTemplate], *, left: int) -> None:
+        """Drop what is remembered of templates that no task has any more; there are so many others."""
+        for template in templates:
+            self.columns.forget(template)
+            self._followers.pop(template.id, None)
+        self._forgotten += len(templates)
+        if self._forgotten >= max(_FEWEST_FORGOTTEN, 2 * left):
+            self._forgotten = 0
+            self.era += 1
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
