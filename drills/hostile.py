@@ -75,6 +75,8 @@ class Waited:
     seen: float
     bound: float = math.inf
     is_deleted: bool = False
+    why: str = ""
+    """What was said last of why it waits."""
 
 
 class HonestTeam:
@@ -108,7 +110,7 @@ class HonestTeam:
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline and any(waited.bound == math.inf for waited in mine):
             time.sleep(0.1)
-        self.lost.extend(waited.name for waited in mine if waited.bound == math.inf)
+        self.lost.extend(f"{waited.name}: {waited.why}" for waited in mine if waited.bound == math.inf)
 
     def rest(self) -> None:
         """Delete everything, and wait until it is gone."""
@@ -178,6 +180,8 @@ class HonestTeam:
         waited = self._waited.setdefault(pod["metadata"]["uid"], Waited(pod["metadata"]["name"], now))
         if pod["spec"].get("nodeName") and waited.bound == math.inf:
             waited.bound = now
+        said = [found.get("message", "") for found in pod["status"].get("conditions", ()) if found["status"] == "False"]
+        waited.why = " ".join(said) or waited.why
 
 
 def percentile(values: Sequence[float], part: float) -> float:

@@ -66,6 +66,14 @@ class Wants:
         self._wishes: dict[int, Wish | FieldError | None] = {}
         self._offered: dict[tuple[int, int], Seat | None] = {}
         self._version = -1
+        self._era = 0
+
+    def begin(self, era: int) -> None:
+        """Forget what is known of templates when most of them are gone (``Cluster.era``)."""
+        if era != self._era:
+            self._era = era
+            for known in (self._wants, self._wishes, self._offered):
+                known.clear()
 
     def of(self, template: TaskTemplate) -> Want:
         """What a template counts for."""

@@ -11,6 +11,7 @@ import pytest
 from tests.controllers.cases import a_pod, reference
 from volsched.controllers import job_controller
 from volsched.controllers.job_controller import JobView, Outcome
+from volsched.controllers.store import Key
 from volsched.controllers.writes import COMMAND, JOB, POD, QUEUE, Create, Delete, Patch, Write
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
@@ -255,6 +256,27 @@ def test_others_have_their_turn_between_the_slices_of_a_large_job() -> None:
         engine.queue.clear()
 
     asyncio.run(story())
+
+
+def test_two_pods_do_not_stand_in_line_behind_the_hundreds_of_a_large_job() -> None:
+    class Slow(Taken):
+        async def write(self, write: Create | Patch | Delete) -> bytes | None:
+            await asyncio.sleep(0)
+            return await super().write(write)
+
+    async def story() -> list[str]:
+        writer = Slow()
+        engine = Engine(Options(), writer, lambda _: None)
+        await engine.begin()
+        for number, replicas in enumerate([400, 400, 400, 2]):
+            engine.see(JOB, True, large_job(f"j{number}", replicas))
+            admitted(engine, f"j{number}")
+        await asyncio.gather(*(engine._work(Key(JOB.name, f"default/j{number}")) for number in range(4)))
+        return pods_of(writer)
+
+    names = asyncio.run(story())
+    assert len(names) == 1202
+    assert max(names.index("j3-w-0"), names.index("j3-w-1")) < 100
 
 
 def test_the_first_pod_that_is_refused_stops_the_slice() -> None:

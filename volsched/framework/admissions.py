@@ -74,6 +74,9 @@ class Admissions:
         """Forget what is no more."""
         for key in [key for key in self._ended if key not in jobs]:
             del self._ended[key]
+        if len(self._lacking) > len(jobs):  # there may be many, and this is asked in every session
+            for key in [key for key in self._lacking if key not in jobs]:
+                del self._lacking[key]
 
     def turn(self, job: JobInfo) -> float:
         """When the job's admission ended last (seconds since the epoch), 0 when none did: the later goes last."""

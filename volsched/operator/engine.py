@@ -57,6 +57,9 @@ _STRUCTS: Final[dict[str, type[api.ApiObject]]] = {POD.name: api.Pod, GROUP.name
 
 Json = dict[str, Any]
 
+_SHARE: Final = 4
+"""The part of all writes at once that may be of one object: one in so many."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -390,8 +393,10 @@ class Engine:
         """Carry writes out in order; those of one kind that follow each other go some at a time.
 
         The first that is refused stops those that have not begun: the next would be refused, too. That somebody else
-        has what was to be made is about that one alone.
+        has what was to be made is about that one alone. One object has a share of all writes at once: the two pods of a
+        small Job do not stand in line behind the hundreds of a large one.
         """
+        share = asyncio.Semaphore(max(1, self._options.workers // _SHARE))
         for _, alike in groupby(writes, key=lambda write: (type(write), getattr(write, "kind", None))):
             together = list(alike)
             if len(together) == 1:
@@ -399,13 +404,13 @@ class Engine:
                 continue
             refused = asyncio.Event()
             results = await asyncio.gather(
-                *(self._write_some(write, refused) for write in together), return_exceptions=True
+                *(self._write_some(write, refused, share) for write in together), return_exceptions=True
             )
             for failed in _errors(results):
                 raise failed
 
-    async def _write_some(self, write: Write, refused: asyncio.Event) -> None:
-        async with self._at_once:
+    async def _write_some(self, write: Write, refused: asyncio.Event, share: asyncio.Semaphore) -> None:
+        async with share, self._at_once:
             if refused.is_set():
                 return
             try:
