@@ -11,8 +11,8 @@ import pytest
 from tests.realnode.cluster import DEPLOYMENTS, SYSTEM, Cluster
 
 OVERLAY = "manifests/overlays/standalone"
-LAST = "test_zz_removal.py"
-"""What takes volsched away again."""
+FIRST, LAST = "test_start.py", "test_removal.py"
+"""What looks at a start that nothing has disturbed yet, and what takes volsched away again."""
 
 FIGURES: list[str] = []
 
@@ -20,10 +20,12 @@ collect_ignore_glob = [] if "VOLSCHED_REAL_NODE" in os.environ else ["test_*.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is in this folder."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.realnode)
+    """Mark what is in this folder, and put it in order."""
+    here = [item for item in items if Path(__file__).parent in item.path.parents]
+    for item in here:
+        item.add_marker(pytest.mark.realnode)
+    if len(here) == len(items):
+        items.sort(key=lambda item: (item.path.name != FIRST, item.path.name == LAST))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""`kubectl delete -k` leaves nothing. It is the last file, since the others need what it takes away."""
+"""`kubectl delete -k` leaves nothing."""
 
 from __future__ import annotations
 
