@@ -26,9 +26,14 @@ RUN /opt/build/bin/python -m pip wheel --no-build-isolation --no-deps --wheel-di
 
 FROM ${BASE}
 ARG VERSION=0.1.0
+# the commit, and where it can be had; `make image` says both
+ARG REVISION=unknown
+ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="volsched" \
       org.opencontainers.image.description="A session scheduler for Kubernetes clusters with expensive, mixed accelerators" \
       org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="docker.io/library/python:3.11.15-slim-trixie"
 ENV PATH=/opt/volsched/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1

@@ -6,10 +6,25 @@ CLUSTER := .volsched-cluster
 PYTEST_ARGS ?=
 # Tests against a control plane wait more than they work; more of them at a time would be in one another's way.
 AT_A_TIME := -n 2 --dist loadfile
+# What a release is made of; docs/releasing.md explains. ENGINE may be a path or have flags, as `sudo podman`.
+ENGINE ?= $(firstword $(foreach name,buildah podman docker,$(if $(shell command -v $(name)),$(name))))
+ENGINE_NAME = $(notdir $(lastword $(filter %buildah %podman %docker,$(ENGINE))))
+IMAGE ?= docker.io/library/volsched
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
+SOURCE := $(shell git config --get remote.origin.url 2>/dev/null | sed -E 's,//[^@/]*@,//,' | grep -E '^https?://' || echo unknown)
+BUILD_FLAGS ?=
+SAVE_FLAGS ?=
+ARCH := $(shell uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')
+ARCHIVE = dist/volsched-$(VERSION)-$(ARCH).tar
+SAVE_buildah = push $(SAVE_FLAGS) $(IMAGE):$(VERSION) docker-archive:$(ARCHIVE):$(IMAGE):$(VERSION)
+SAVE_podman = save $(SAVE_FLAGS) --format docker-archive --output $(ARCHIVE) $(IMAGE):$(VERSION)
+SAVE_docker = save $(SAVE_FLAGS) --output $(ARCHIVE) $(IMAGE):$(VERSION)
 LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	--strip-extras --allow-unsafe
 
-.PHONY: help demo test check lint types contracts cluster-up cluster-down conformance monitoring schemas lock clean
+.PHONY: help demo test check lint types contracts cluster-up cluster-down conformance image archive sbom release real-node real-node-up \
+	real-node-shell real-node-down monitoring schemas lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +72,36 @@ cluster-down: ## end what cluster-up started
 
 conformance: $(VENV)/dev.stamp ## Kubernetes' own specs of scheduling and DRA with volsched in kube-scheduler's place, 25 minutes
 	$(BIN)/python -m tests.conformance
+
+image: ## the image of this checkout, by buildah, podman or docker, whichever is there
+	@test -n "$(ENGINE)" || { echo "no buildah, podman or docker on PATH; name one of them: make image ENGINE=..." >&2; exit 1; }
+	$(ENGINE) build $(BUILD_FLAGS) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+		--build-arg SOURCE=$(SOURCE) --tag $(IMAGE):$(VERSION) .
+
+archive: image ## that image as a file in dist/
+	@mkdir -p $(dir $(ARCHIVE)) && rm -f $(ARCHIVE)
+	$(ENGINE) $(SAVE_$(ENGINE_NAME))
+
+sbom: $(VENV)/dev.stamp ## what is in the file in dist/, as SPDX beside it; after `make archive`
+	@test -f $(ARCHIVE) || { echo "there is no $(ARCHIVE); make it first: make archive" >&2; exit 1; }
+	$(BIN)/python -m volsched.testing.syft scan docker-archive:$(ARCHIVE) --output spdx-json=$(ARCHIVE:.tar=.spdx.json)
+
+release: archive sbom ## the image, what is in it, and their checksums, in dist/
+	cd dist && sha256sum volsched-$(VERSION)-$(ARCH).* > volsched-$(VERSION)-$(ARCH).sha256
+
+real-node: $(VENV)/dev.stamp ## the image on a real kubelet with containerd: tests/realnode, 10 minutes, the first time 20; takes root
+	$(BIN)/python -m tests.realnode.devices
+	$(BIN)/python -m volsched.testing.syft version
+	$(BIN)/python -m volsched.testing.realnode run $(BIN)/python -m pytest tests/realnode $(PYTEST_ARGS)
+
+real-node-up: $(VENV)/dev.stamp ## leave that node running; look around with `make real-node-shell`
+	$(BIN)/python -m volsched.testing.realnode up
+
+real-node-shell: $(VENV)/dev.stamp ## a shell inside, where kubectl speaks to the node's cluster
+	$(BIN)/python -m volsched.testing.realnode enter $${SHELL:-/bin/sh}
+
+real-node-down: $(VENV)/dev.stamp ## end what real-node-up started
+	$(BIN)/python -m volsched.testing.realnode down
 
 monitoring: $(VENV)/dev.stamp ## write the dashboards, and the alert rules for the Prometheus operator
 	$(BIN)/python -m monitoring

@@ -13,6 +13,7 @@ BOUNDED: Final[Mapping[str, int]] = {
     "store.seeds": 10_000,
     "store.tombstones": 4_096,
     "mirror.problems": 4_096,
+    "mirror.rejections": 4_096,
 }
 """So many entries at most."""
 

@@ -176,6 +176,8 @@ class SchedulingThread:
         if self._dump_to is not None:
             folder, self._dump_to = self._dump_to, None
             write_dump(self.mirror.cluster, folder)
+        if not allowed:
+            self.mirror.rejections.clear()  # who leads has told them
         if self._scheduler is None or self._stopping.is_set() or not allowed:
             return
         self._freeze_once()

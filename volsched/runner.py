@@ -39,6 +39,7 @@ from volsched.kube.executor import ClusterExecutor
 from volsched.kube.http import Pages, Server
 from volsched.kube.inbox import Inbox
 from volsched.kube.informer import SILENCE_SECONDS, Informer, unheard, unlisted
+from volsched.kube.listeners import Listeners
 from volsched.kube.node_selection import NodeSelection
 from volsched.kube.pulse import STUCK_SECONDS
 from volsched.kube.reader_access import ReaderAccess
@@ -113,11 +114,12 @@ def loop_settings(options: Options) -> Settings:
 
 
 class Program(Process):
-    """One run of the scheduler against one cluster: `await Program(options).run()` gives the exit status."""
+    """One run of the scheduler against one cluster: `await Program(options, listeners).run()` gives the exit status."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, listeners: Listeners) -> None:
         super().__init__(leader_elect=options.leader_elect)
         self._options = options
+        self._listeners = listeners
         self._inbox = Inbox.settling(options.settle)
         self._metrics = SchedulerMetrics()
         self._leading = False
@@ -185,7 +187,7 @@ class Program(Process):
 
     async def _serve(self) -> None:
         pages = Pages(self._live_problem, self._ready_problem, self._metrics.render, self._configz)
-        server = Server(pages, ReaderAccess(self._api) if self._options.metrics_auth else None)
+        server = Server(pages, self._listeners, ReaderAccess(self._api) if self._options.metrics_auth else None)
         self._cleanup.push_async_callback(server.stop)
         add_gauges(
             self._metrics,
@@ -359,7 +361,7 @@ def _built_in(options: Options) -> str:
     return IN_KUBE_SCHEDULERS_PLACE if in_its_place else DEFAULT_CONFIGURATION
 
 
-def run(options: Options) -> int:
+def run(options: Options, listeners: Listeners) -> int:
     """Run the scheduler until it ends; return the exit status."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    return run_process(lambda: Program(options))
+    return run_process(lambda: Program(options, listeners))

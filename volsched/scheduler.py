@@ -315,6 +315,7 @@ class Scheduler:
         steps.extend(self._reporter.about_nomination(t) for t in session.newly_nominated() if t.uid not in shown)
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
+        steps.extend(self.mirror.take_rejections())
         steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
         steps.extend(self._holdings.writes(session.queue_holdings))
         cluster.touched.clear()

@@ -535,6 +535,18 @@ def test_a_restart_counts_writes_its_status_first_and_then_does_away_with_everyt
     assert deleted(outcome, "PodGroup") == [GROUP]
 
 
+def test_what_is_done_because_of_a_pod_says_why_that_failed_when_its_containers_are_not_to_blame() -> None:
+    view = a_job(a_task("worker", 2), phase="Running", policies=[{"event": "PodFailed", "action": "RestartJob"}])
+
+    refused = look(view, a_member("worker", 0, "Failed", reason="OutOfcpu"))
+    crashed = look(view, FAILED)
+
+    assert [tell.message for tell in refused.tells] == [
+        "RestartJob because of PodFailed of pod train-worker-0 (OutOfcpu)"
+    ]
+    assert [tell.message for tell in crashed.tells] == ["RestartJob because of PodFailed of pod train-worker-1"]
+
+
 def test_restarting_a_pod_deletes_that_one_and_counts_and_gives_up_in_the_end() -> None:
     policies = [{"event": "PodFailed", "action": "RestartPod"}]
     view = a_job(a_task("worker", 2), phase="Running", policies=policies)

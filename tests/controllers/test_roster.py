@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.controllers.cases import a_member
 from volsched.controllers.lifecycle import Member
-from volsched.controllers.roster import Roster, standing_of
+from volsched.controllers.roster import Roster, member_of, standing_of
+from volsched.model import api
 
 MEMBERS = st.builds(
     lambda task, number, phase, odd, uid, **fields: a_member(
@@ -54,6 +55,15 @@ def test_a_roster_equals_what_is_counted_from_scratch(changes: list[tuple[str, M
     waiting = {p.uid for p in there.values() if not p.is_leaving and not p.is_finished}
     assert {pod.uid for pod in roster.staying(finished=False)} == waiting
     assert all(pod.killed and not pod.terminating for pod in roster.owed())
+
+
+def test_why_a_pod_failed_is_known_once_it_has_failed() -> None:
+    def reason(phase: str) -> str:
+        status = {"phase": phase, "reason": "Evicted"}
+        pod = {"metadata": {"name": "p", "uid": "u"}, "status": status}
+        return member_of(api.decode_as(api.Pod, pod), None, 0.0).reason
+
+    assert (reason("Failed"), reason("Running")) == ("Evicted", "")
 
 
 def test_a_deletion_is_owed_until_the_api_server_was_asked_or_shows_it() -> None:

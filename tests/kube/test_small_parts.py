@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +19,8 @@ from volsched.kube.elector import LeaseSettings
 from volsched.kube.errors import ApiError, FenceError, KubeSetupError
 from volsched.kube.events import _event_name
 from volsched.kube.fence import Fence
-from volsched.kube.http import parse_address
 from volsched.kube.inbox import Inbox
+from volsched.kube.listeners import Listeners, parse_address
 from volsched.kube.pod_bodies import binding_body, disruption_body, gate_body, ungated_body
 from volsched.kube.resources import Resource, keep_pod, watched
 from volsched.kube.statuses import condition_body, merged_conditions
@@ -431,6 +433,28 @@ def test_finished_pods_are_of_interest_only_in_a_group() -> None:
 )
 def test_addresses(text: str, expected: tuple[str, int]) -> None:
     assert parse_address(text) == expected
+
+
+def test_who_connects_before_anybody_answers_waits_and_is_not_refused() -> None:
+    listeners = Listeners()
+    listeners.open("127.0.0.1:0", "")
+    with contextlib.closing(listeners.take("127.0.0.1:0")) as door:
+        with socket.create_connection(door.getsockname(), timeout=5) as early:
+            answering, _ = door.accept()
+            answering.sendall(b"ok")
+            assert early.recv(2) == b"ok"
+            answering.close()
+        with pytest.raises(KubeSetupError, match="cannot listen on"):
+            listeners.open(f"127.0.0.1:{door.getsockname()[1]}")
+
+
+def test_a_listener_that_was_taken_is_opened_anew() -> None:
+    listeners = Listeners()
+    listeners.open(":0")
+    first, second = listeners.take(":0"), listeners.take(":0")
+    assert first.getsockname() != second.getsockname()
+    first.close()
+    second.close()
 
 
 @pytest.mark.parametrize("text", ["", "8080", "host:", "host:x", ":70000"])

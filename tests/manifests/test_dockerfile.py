@@ -67,9 +67,10 @@ def test_user_is_a_number_and_not_root_and_no_shell_is_needed() -> None:
 
 
 def test_version_and_licence_are_those_of_the_project() -> None:
-    assert pairs(FINAL.the("ARG"))["VERSION"] == PROJECT["version"]
+    assert pairs(" ".join(FINAL.of("ARG")))["VERSION"] == PROJECT["version"]
     labels = pairs(FINAL.the("LABEL"))
-    assert labels["org.opencontainers.image.version"] == "${VERSION}"
+    for what in ("version", "revision", "source"):
+        assert labels[f"org.opencontainers.image.{what}"] == f"${{{what.upper()}}}"
     assert labels["org.opencontainers.image.licenses"] == PROJECT["license"]
     assert labels["org.opencontainers.image.description"] == PROJECT["description"]
 

@@ -134,7 +134,7 @@ def test_it_is_installed_upgraded_and_removed(cluster: ControlPlane, sh: Shell, 
     (folder / "mine/kustomization.yaml").write_text(kustomization(INSTALL).text)
 
     sh(commands("install"))
-    shown = sh(commands("run samples").replace("describe pods -l app=crawler", "get deployment crawler"))
+    shown = sh(commands("run samples").replace("describe pods -l app=crawler --show-events", "get deployment crawler"))
     sh(commands("upgrade"))
 
     assert "podgroup.scheduling.volcano.sh/train" in shown

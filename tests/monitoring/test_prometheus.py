@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from volsched.testing import prometheus
+from volsched.testing.controlplane.binaries import go_arch
 from volsched.testing.controlplane.errors import BuildError
 from volsched.testing.prometheus import Programs, Prometheus, PrometheusError, find_programs
 
@@ -37,7 +38,7 @@ def test_without_a_package_manager_the_error_says_what_to_do(empty_path: Path) -
 def test_what_was_fetched_once_is_found_again_without_a_word(
     empty_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "cache" / f"prometheus-2.42.0-{prometheus.go_arch()}" / "usr" / "bin"
+    folder = tmp_path / "cache" / f"prometheus-2.42.0-{go_arch()}" / "usr" / "bin"
     folder.mkdir(parents=True)
 
     assert find_programs() == Programs(folder / "prometheus", folder / "promtool")

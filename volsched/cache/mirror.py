@@ -17,6 +17,7 @@ from typing import Final
 from volsched.cache import reading
 from volsched.cache.online import OnlineAccounts
 from volsched.cache.quarantine import Identity, Quarantine, SetAside, identity_of, stopped_by, unreadable
+from volsched.cache.rejections import rejection_of
 from volsched.model import api
 from volsched.model.allowed_namespaces import FIELD as ALLOWED_FIELD
 from volsched.model.bounded import Bounded, Size
@@ -36,6 +37,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import GroupStatus, JobInfo
 from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.plan import Tell
 from volsched.model.pod_limits import DEFAULT, PodLimits
 from volsched.model.queue import QueueInfo
 from volsched.model.selectors import LabelSelector
@@ -115,6 +117,7 @@ class Mirror:
         self.online = OnlineAccounts(self.cluster)
         self.cluster.observe(self.online)
         self.problems: Bounded[Problem, None] = Bounded(MOST_PROBLEMS)
+        self.rejections: Bounded[Tell, None] = Bounded(MOST_PROBLEMS)
         self.quarantine = Quarantine()
         self.templates = TemplateTable(limits=self.settings.pod_limits)
         self._kept_annotations: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
@@ -162,6 +165,7 @@ class Mirror:
             "mirror.remembered": lambda: self.templates.remembered,
             "mirror.retries": lambda: len(self._pods.retries),
             "mirror.problems": lambda: len(self.problems),
+            "mirror.rejections": lambda: len(self.rejections),
             "mirror.quarantine": lambda: len(self.quarantine),
         }
 
@@ -274,6 +278,12 @@ class Mirror:
         self.problems.clear()
         return found
 
+    def take_rejections(self) -> list[Tell]:
+        """The Events about pods that nodes refused since this was last called."""
+        found = list(self.rejections)
+        self.rejections.clear()
+        return found
+
     # -- nodes --------------------------------------------------------------------------------------------------------
 
     def _put_nodes(self, changes: Sequence[Put]) -> None:
@@ -347,6 +357,7 @@ class Mirror:
         gates_before = _gates_of(task)
         says_before = (*gates_before, task.role)
         assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
+        self._note_rejection(task, pod)
         if template is not task.template or _kept_for_life(pod) != (task.resource_claims, task.workload):
             self._replace(task, pod)
             return
@@ -374,6 +385,11 @@ class Mirror:
             if gates_before[1] and not task.admission_gate:
                 task.refusal = task.told = None  # what kept it from its queue is not in its condition
             self._explain_gates(task)
+
+    def _note_rejection(self, task: TaskInfo, pod: api.Pod) -> None:
+        found = rejection_of(task, pod)
+        if found is not None:
+            self.rejections[found] = None
 
     def _tell_members_changed(self, task: TaskInfo, *, claims_changed: bool) -> None:
         if claims_changed:

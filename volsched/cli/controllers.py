@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from volsched.cli.flags import Duration, leader_flags, lease_from, log_flags, server_flags, watch_flag
+from volsched.cli.flags import Duration, leader_flags, lease_from, listening, log_flags, server_flags, watch_flag
 from volsched.cli.volcano_flags import (
     OF_THE_CONTROLLERS,
     SETTINGS_OF_VOLCANO,
@@ -146,11 +146,12 @@ def controllers(context: click.Context, /, **flags: Any) -> None:
     from volsched import logs  # noqa: PLC0415 - `volsched --help` needs none of this
 
     logs.setup(flags["log_level"], flags["log_format"])
+    listeners = listening(context, flags)
     options = options_from(flags)
     say_what_has_no_effect(context, _absent(flags["words"]))
     from volsched.operator.program import run  # noqa: PLC0415 - 0.5 s of imports
 
-    context.exit(run(options))
+    context.exit(run(options, listeners))
 
 
 def options_from(flags: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from volsched.cli.flags import (
     check_configmap,
     leader_flags,
     lease_from,
+    listening,
     log_flags,
     server_flags,
     watch_flag,
@@ -166,11 +167,12 @@ def run(context: click.Context, /, **flags: Any) -> None:
     from volsched import logs  # noqa: PLC0415 - `volsched --help` needs none of this
 
     logs.setup(flags["log_level"], flags["log_format"])
+    listeners = listening(context, flags)
     options = options_from(flags)
     say_what_has_no_effect(context)
     from volsched.runner import run as run_scheduler  # noqa: PLC0415 - 0.5 s of imports
 
-    context.exit(run_scheduler(options))
+    context.exit(run_scheduler(options, listeners))
 
 
 def options_from(flags: dict[str, Any]) -> Any:

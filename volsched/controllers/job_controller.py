@@ -218,7 +218,8 @@ def _act(
 
 def _because(action: Action) -> str:
     about = f" of pod {action.pod}" if action.pod else f" of task {action.task}" if action.task else ""
-    return f"{action.name} because of {action.event}{about}"
+    why = f" ({action.reason})" if action.reason else ""
+    return f"{action.name} because of {action.event}{about}{why}"
 
 
 def _stop(outcome: Outcome, roster: Roster, around: Surroundings, *, everything: bool = False) -> None:

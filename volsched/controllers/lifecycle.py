@@ -65,6 +65,8 @@ class Member(NamedTuple):
     created: float
     since: float
     """When it was first seen in its phase."""
+    reason: str = ""
+    """Why it failed, when not by its containers: it was evicted, or its node refused it."""
 
     @property
     def is_finished(self) -> bool:

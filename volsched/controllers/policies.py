@@ -38,6 +38,8 @@ class Happening(NamedTuple):
     number: int = 0
     exit_code: int = 0
     since: float = 0.0
+    reason: str = ""
+    """Why a pod failed, if not by its containers."""
 
 
 Alike: TypeAlias = tuple[Standing, Mapping[str, Member]]
@@ -52,6 +54,7 @@ class Action:
     event: str = ""
     task: str = ""
     pod: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +75,13 @@ def decide(job: api.Job, pods: Iterable[Member], losses: Iterable[Loss], group_p
             continue
         due = happening.since + timeout_of(policy)
         if due <= now:
-            return Decision(Action(policy.action, happening.event, happening.task, happening.pod))
+            return Decision(_action(policy.action, happening))
         wake_at = due if wake_at is None else min(wake_at, due)
     return Decision(wake_at=wake_at)
+
+
+def _action(name: str, happening: Happening) -> Action:
+    return Action(name, happening.event, happening.task, happening.pod, happening.reason)
 
 
 def timeout_of(policy: api.LifecyclePolicy) -> float:
@@ -168,7 +175,7 @@ def _of_pods(rules: _Rules, found: Iterable[Alike], now: float) -> Iterator[Happ
         due = [pod for pod in wanted if since(pod) + timeout <= now]
         if wanted:
             pod = min(due, key=_number) if due else min(wanted, key=since)
-            yield Happening(standing.event, pod.task, pod.name, pod.number, standing.exit_code, since(pod))
+            yield Happening(standing.event, pod.task, pod.name, pod.number, standing.exit_code, since(pod), pod.reason)
 
 
 def _of_task(rules: _Rules, task: api.TaskSpec, found: Sequence[Alike]) -> Iterator[Happening]:

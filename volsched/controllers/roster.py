@@ -73,6 +73,7 @@ def member_of(pod: api.Pod, before: Member | None, now: float) -> Member:
         restarts=sum(status.restart_count for status in pod.status.container_statuses),
         created=seconds(meta.creation_timestamp) or now,
         since=before.since if before is not None and before.phase == pod.status.phase else now,
+        reason=pod.status.reason if pod.status.phase == "Failed" else "",
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import structlog
 from aiohttp import web
 
-from volsched.kube.errors import KubeSetupError
+from volsched.kube.listeners import Listeners
 from volsched.kube.metrics import CONTENT_TYPE
 from volsched.kube.reader_access import ReaderAccess
 from volsched.kube.serving_tls import self_signed_context
@@ -47,8 +47,9 @@ class Server:
     Where there is an `access`, it is asked who may read metrics and configuration, and their address speaks TLS.
     """
 
-    def __init__(self, pages: Pages, access: ReaderAccess | None = None) -> None:
+    def __init__(self, pages: Pages, listeners: Listeners, access: ReaderAccess | None = None) -> None:
         self._pages = pages
+        self._listeners = listeners
         self._access = access
         self._runners: list[web.AppRunner] = []
         self.addresses: list[str] = []
@@ -77,11 +78,7 @@ class Server:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         self._runners.append(runner)
         await runner.setup()
-        host, port = parse_address(address)
-        try:
-            await web.TCPSite(runner, host or None, port, ssl_context=tls).start()
-        except OSError as error:
-            raise KubeSetupError(f"cannot listen on {address}: {error.strerror or error}") from error
+        await web.SockSite(runner, self._listeners.take(address), ssl_context=tls).start()
 
     def _probes(self) -> list[web.RouteDef]:
         return [
@@ -114,14 +111,6 @@ class Server:
     def _configuration(self) -> web.Response:
         text = json.dumps(self._pages.configuration(), indent=2, default=str)
         return web.Response(text=text + "\n", content_type="application/json")
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """Split `host:port`, where the host may be absent or a bracketed IPv6 address; raises KubeSetupError."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise KubeSetupError(f"{address!r} is no address to listen on; write host:port or :port")
-    return host.strip("[]"), int(port)
 
 
 def _checking(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -412,6 +412,7 @@ class PodStatus(Record, frozen=True):
 
     phase: str = ""
     reason: str = ""
+    message: str = ""
     conditions: tuple[Condition, ...] = ()
     nominated_node_name: str = ""
     start_time: str | None = None

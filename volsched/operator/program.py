@@ -26,6 +26,7 @@ from volsched.kube.elector import Predecessor
 from volsched.kube.events import Events
 from volsched.kube.http import Pages, Server
 from volsched.kube.informer import Informer, Sink, unheard, unlisted
+from volsched.kube.listeners import Listeners
 from volsched.kube.metrics import Metrics
 from volsched.kube.reader_access import ReaderAccess
 from volsched.kube.resources import VOLCANO, Resource
@@ -66,11 +67,12 @@ def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
 
 
 class Program(Process):
-    """One run of the controllers against one cluster: `await Program(options).run()` gives the exit status."""
+    """One run of the controllers against one cluster: `await Program(...).run()` gives the exit status."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, listeners: Listeners) -> None:
         super().__init__(leader_elect=options.leader_elect)
         self._options = options
+        self._listeners = listeners
         self._metrics = Metrics()
         self._informers: list[Informer] = []
         self._needed: list[Informer] = []
@@ -136,7 +138,7 @@ class Program(Process):
         if self._admission is not None:
             self._admission.add_gauges(self._metrics)
         pages = Pages(self._live_problem, self._serving_problem, self._metrics.render, self._configz)
-        server = Server(pages, ReaderAccess(self._api) if self._options.metrics_auth else None)
+        server = Server(pages, self._listeners, ReaderAccess(self._api) if self._options.metrics_auth else None)
         self._cleanup.push_async_callback(server.stop)
         await server.start(self._options.listen_address, self._options.healthz_address)
 
@@ -283,6 +285,6 @@ class Program(Process):
         }
 
 
-def run(options: Options) -> int:
+def run(options: Options, listeners: Listeners) -> int:
     """Run the controllers until they end; return the exit status."""
-    return run_process(lambda: Program(options))
+    return run_process(lambda: Program(options, listeners))

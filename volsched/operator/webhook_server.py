@@ -28,7 +28,7 @@ from aiohttp import web
 
 from volsched.kube.certificates import ends_of
 from volsched.kube.errors import KubeSetupError
-from volsched.kube.http import parse_address
+from volsched.kube.listeners import parse_address
 from volsched.model import json_text
 from volsched.operator.reviewers import BusyError, Reviewers
 from volsched.validation.admission import Request
@@ -52,6 +52,9 @@ _SHUTDOWN_SECONDS: Final = 2.0
 
 UNDER_REVIEW: ContextVar[Request] = ContextVar("UNDER_REVIEW")
 """What kopf's handler is to judge."""
+
+_WAITING: Final = "waiting for it; a Secret that was made after this pod comes into its files within two minutes"
+"""The kubelet looks at an optional volume again with each of its rounds, and remembers a while what it saw."""
 
 _log = structlog.get_logger(__name__)
 
@@ -152,8 +155,7 @@ class WebhookServer:
             self.problem = problem
         if problem != self._said:
             self._said = problem
-            kept = "the one before stays in use" if self._digest else "waiting for it"
-            _log.warning(f"{problem}; {kept}")
+            _log.warning(f"{problem}; {'the one before stays in use' if self._digest else _WAITING}")
 
     # -- reviews --------------------------------------------------------------------------------------------------
 

