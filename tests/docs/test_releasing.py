@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -22,8 +23,9 @@ SAVES = {
 
 
 def made(*words: str) -> list[str]:
-    """The commands that make would run."""
-    done = subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    """The commands that make would run; another make that runs the tests has no part in it."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    done = subprocess.run(["make", "-n", *words], cwd=ROOT, env=outside, capture_output=True, text=True, check=True)
     return [" ".join(line.split()) for line in done.stdout.replace("\\\n", " ").splitlines()]
 
 

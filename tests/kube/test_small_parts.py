@@ -438,14 +438,32 @@ def test_addresses(text: str, expected: tuple[str, int]) -> None:
 def test_who_connects_before_anybody_answers_waits_and_is_not_refused() -> None:
     listeners = Listeners()
     listeners.open("127.0.0.1:0", "")
-    with contextlib.closing(listeners.take("127.0.0.1:0")) as door:
-        with socket.create_connection(door.getsockname(), timeout=5) as early:
-            answering, _ = door.accept()
-            answering.sendall(b"ok")
-            assert early.recv(2) == b"ok"
-            answering.close()
+    with (
+        contextlib.closing(listeners.take("127.0.0.1:0")) as door,
+        socket.create_connection(door.getsockname(), timeout=5) as early,
+    ):
+        answering, _ = door.accept()
+        answering.sendall(b"ok")
+        assert early.recv(2) == b"ok"
+        answering.close()
+
+
+def test_an_address_that_cannot_be_had_is_told_when_it_is_taken() -> None:
+    listeners = Listeners()
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        listeners.open(taken)
         with pytest.raises(KubeSetupError, match="cannot listen on"):
-            listeners.open(f"127.0.0.1:{door.getsockname()[1]}")
+            listeners.take(taken)
+
+
+def test_an_address_that_nobody_took_is_free_again() -> None:
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+    first, second = Listeners(), Listeners()
+    first.open(address)
+    first.close()
+    second.take(address).close()
 
 
 def test_a_listener_that_was_taken_is_opened_anew() -> None:

@@ -7,17 +7,13 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
-import structlog
 
 from volsched import cli
-from volsched.kube.errors import KubeSetupError
 from volsched.kube.listeners import Listeners
 from volsched.model.duration import seconds_of
 from volsched.model.pod_limits import DEFAULT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-_log = structlog.get_logger(__name__)
 
 SETTINGS: Final = {**cli.SETTINGS, "show_default": True}
 
@@ -178,11 +174,8 @@ def lease_from(flags: dict[str, Any], name: str, namespace: str) -> Any:
 
 
 def listening(context: click.Context, flags: dict[str, Any]) -> Listeners:
-    """Listen where the flags say, before all that takes long to import; ends the program when that cannot be."""
+    """Listen where the flags say until the verb is over, before all that takes long to import."""
     listeners = Listeners()
-    try:
-        listeners.open(flags["healthz_address"], flags["listen_address"])
-    except KubeSetupError as error:
-        _log.error("cannot start", error=str(error))
-        context.exit(cli.EXIT_INVALID)
+    context.call_on_close(listeners.close)
+    listeners.open(flags["healthz_address"], flags["listen_address"])
     return listeners

@@ -21,14 +21,20 @@ class Listeners:
     def open(self, *addresses: str) -> None:
         """Listen on each `host:port` from now on; an empty one is nowhere.
 
-        Raises KubeSetupError for what is no address or cannot be had.
+        What is no address or cannot be had is left to `take`: a flag that contradicts another is told before it.
         """
         for address in dict.fromkeys(filter(None, addresses)):
-            self._open[address] = _listening(address)
+            with contextlib.suppress(KubeSetupError):
+                self._open[address] = _listening(address)
 
     def take(self, address: str) -> socket.socket:
         """Return a socket that listens there: the one that was opened before, else a new one; raises KubeSetupError."""
         return self._open.pop(address, None) or _listening(address)
+
+    def close(self) -> None:
+        """Listen no more where nobody took it."""
+        while self._open:
+            self._open.popitem()[1].close()
 
 
 def parse_address(address: str) -> tuple[str, int]:
