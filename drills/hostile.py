@@ -79,6 +79,14 @@ class Waited:
     """What was said last of why it waits."""
 
 
+@dataclass(slots=True)
+class _Set:
+    """A gang or a Job: how many of its pods have not yet run for a while, and what is deleted when all have."""
+
+    running: int
+    paths: list[str]
+
+
 class HonestTeam:
     """Makes pods at a steady pace, deletes them when they have run for a while, and measures how long they waited."""
 
@@ -87,7 +95,7 @@ class HonestTeam:
         self._rate = rate
         self._number = 0
         self._waited: dict[str, Waited] = {}
-        self._made: list[tuple[float, str]] = []
+        self._sets: dict[str, _Set] = {}
         self._is_over = threading.Event()
         self._watching = threading.Thread(target=self._watch, daemon=True)
         self._watching.start()
@@ -111,6 +119,16 @@ class HonestTeam:
         while time.monotonic() < deadline and any(waited.bound == math.inf for waited in mine):
             time.sleep(0.1)
         self.lost.extend(f"{waited.name}: {waited.why}" for waited in mine if waited.bound == math.inf)
+
+    def crowd(self, pods: int) -> None:
+        """Run one Job of so many pods, and delete it."""
+        task = self._world.task("worker", pods) | {"template": self._world.template(cpu="100m")}
+        self._world.job(self.namespace, "crowd", [task], minAvailable=1, queue=self._queue)
+        _wait(lambda: self._running() >= pods, 300, f"{pods} pods of the honest team have nodes")
+        self.rest()
+
+    def _running(self) -> int:
+        return sum(waited.bound < math.inf for waited in list(self._waited.values()) if "crowd" in waited.name)
 
     def rest(self) -> None:
         """Delete everything, and wait until it is gone."""
@@ -138,11 +156,11 @@ class HonestTeam:
         annotations = {"scheduling.volcano.sh/queue-name": self._queue}
         if number % 10 == 9:
             self._world.job(self.namespace, name, [self._task()], minAvailable=2, queue=self._queue)
-            self._made.append((time.monotonic(), f"{JOBS}/namespaces/{self.namespace}/jobs/{name}"))
+            self._sets[name] = _Set(2, [f"{JOBS}/namespaces/{self.namespace}/jobs/{name}"])
         elif number % 10 == 4:
             self._world.make_gang(self.namespace, name, 3, queue=self._queue, cpu="100m")
-            self._made.append((time.monotonic(), f"{GROUPS}/namespaces/{self.namespace}/podgroups/{name}"))
-            self._made.extend((time.monotonic(), f"{self._pods}/{name}-{index}") for index in range(3))
+            paths = [f"{GROUPS}/namespaces/{self.namespace}/podgroups/{name}"]
+            self._sets[name] = _Set(3, [*paths, *(f"{self._pods}/{name}-{index}" for index in range(3))])
         elif number % 10 == 2:
             pod = self._world.pod(name, cpu="100m")
             pod["metadata"]["annotations"] |= annotations
@@ -158,16 +176,22 @@ class HonestTeam:
         return self._world.task("worker", 2) | {"template": self._world.template(cpu="100m")}
 
     def _tidy(self) -> None:
-        """Delete what has run for a while."""
+        """Delete what has run for a while; a gang or a Job when all its pods have."""
         late = time.monotonic() - _KEPT_SECONDS
-        while self._made and self._made[0][0] < late - 15:
-            self._world.api.delete(self._made.pop(0)[1])
-        for waited in [
-            waited for waited in list(self._waited.values()) if waited.bound < late and not waited.is_deleted
-        ]:
-            waited.is_deleted = True
-            if waited.name.count("-") == 1 and waited.name.startswith("honest-"):  # others go with their gang or Job
-                self._world.api.delete(f"{self._pods}/{waited.name}", grace_seconds=0)
+        for waited in list(self._waited.values()):
+            if waited.bound < late and not waited.is_deleted and waited.name.startswith("honest-"):
+                waited.is_deleted = True
+                self._end(waited.name)
+
+    def _end(self, pod: str) -> None:
+        name = "-".join(pod.split("-")[:2])
+        if name == pod:
+            self._world.api.delete(f"{self._pods}/{pod}", grace_seconds=0)
+        elif name in self._sets:
+            self._sets[name].running -= 1
+            if not self._sets[name].running:
+                for path in self._sets.pop(name).paths:
+                    self._world.api.delete(path, grace_seconds=0)
 
     def _watch(self) -> None:
         while not self._is_over.is_set():
@@ -473,7 +497,8 @@ _FLAGS: Final = ()
 
 
 def _drill(report: Report, settings: Settings, there: World, team: HonestTeam, attacker: Attacker) -> None:
-    team.work(min(10.0, settings.seconds / 4))  # what is loaded at first use is no part of what is measured
+    team.crowd(settings.replicas)  # a process keeps room for its busiest time: that is no part of what is measured
+    team.work(min(10.0, settings.seconds / 4))  # nor is what is loaded at first use
     alone = team.work(settings.seconds)
     report.progress(f"alone: p99 {percentile(alone, 0.99):.2f} s of {len(alone)} pods, {len(team.lost)} without a node")
     team.rest()
