@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -73,6 +74,12 @@ def add_loop(metrics: Metrics, pulse: Pulse, tables: Tables) -> None:
         "For how long the event loop stood still, looked at twenty times a second",
         (),
         lambda: {(): pulse.stalls},
+    )
+    metrics.add(
+        "volsched_memory_blocks",
+        "Blocks of memory in use, as Python's allocator counts them",
+        (),
+        lambda: {(): float(sys.getallocatedblocks())},
     )
     metrics.add("volsched_memory_objects", "Entries of each table that is kept", ("table",), tables.sizes)
 

@@ -142,7 +142,7 @@ def test_compiled_expressions_are_bounded_by_their_length() -> None:
     selectors = Selectors()
     for number in range(100):
         selectors.of(f"{number} == 1 || " + "true || " * 1000 + "true")
-    assert selectors.expressions <= 1 << 18
+    assert selectors.expressions <= 1 << 16
 
 
 def test_what_is_remembered_is_bounded_by_device() -> None:

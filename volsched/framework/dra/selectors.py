@@ -38,7 +38,7 @@ MOST_VALUES: Final = 64
 MOST_SECONDS: Final = 0.5
 """Of a session, for answers that are not known yet."""
 
-MOST_CHARACTERS: Final = 1 << 18
+MOST_CHARACTERS: Final = 1 << 16
 """Of all compiled expressions together; one character takes up to a hundred bytes, compiled."""
 
 _KEPT_ANSWERS: Final = 1 << 16
