@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, Block, blocks, codes, rows, section
+from tests.docs.pages import DOCS, ROOT, Block, anchor, blocks, codes, headings, rows, section
 from volsched.registry import ABSENT_ACTIONS, ABSENT_PLUGINS, ACTIONS, PLUGINS
 
 PAGE = ROOT / "README.md"
+LINES_OF_A_SCREEN = 48
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +74,9 @@ def test_gang_starts_with_two_nodes_more_and_not_with_one(folder: Path) -> None:
     with_two = sh(folder, step("more-nodes").text)
     assert len(re.findall(r"^vision/segmenter-\d +a100-\d +vision +1 ", with_two, re.MULTILINE)) == 3
 
-    head, _, rest = step("more-nodes").text.rpartition("- apiVersion: v1\n  kind: Node\n")
-    with_one = sh(folder, head + rest[rest.index("END") :])
+    both = step("more-nodes").text
+    assert "for n in 3 4;" in both
+    with_one = sh(folder, both.replace("for n in 3 4;", "for n in 3;"))
     assert "100-3" in with_one
     assert not re.search(r"^vision/segmenter-\d +a100", with_one, re.MULTILINE)
 
@@ -89,11 +91,32 @@ def test_quota_and_broken_configuration_say_what_the_tour_says(folder: Path) -> 
     assert text_after(broken.line).text.strip() in sh(folder, broken.text)
 
 
-def test_commands_of_the_table_are_targets_of_the_makefile() -> None:
+@pytest.mark.parametrize("page", [PAGE, DOCS / "testing.md"], ids=lambda page: page.name)
+def test_commands_of_the_table_are_targets_of_the_makefile(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    listed = [next(codes(cells[0])).removeprefix("make ") for cells in rows(section(page, "Commands"))]
 
-    for cells in rows(section(PAGE, "Commands")):
-        assert next(codes(cells[0])).removeprefix("make ") in targets
+    assert {"demo", "test"} <= set(listed) <= targets
+
+
+def test_each_section_fills_one_screen_at_most() -> None:
+    for part in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE):
+        lines = [line for line in part.splitlines() if line]
+        assert len(lines) <= LINES_OF_A_SCREEN, lines[0]
+
+
+def test_figures_are_those_of_the_sections_that_they_link() -> None:
+    figures = rows(section(PAGE, "Five figures"))
+    assert len(figures) == 5
+
+    for _, figure, recorded, details in figures:
+        (name, wanted), *_ = re.findall(r"\]\((docs/[a-z]+\.md)#([^)]+)\)", details)
+        (heading,) = [text for _, text in headings(ROOT / name) if anchor(text) == wanted]
+        there = " ".join(section(ROOT / name, heading))
+        numbers = re.findall(r"(?<![\w.])\d[\d,.]*\b", figure)
+        assert numbers
+        for word in (*numbers, *recorded.replace("`", "").split(", ")):
+            assert re.search(rf"(?<![\w,.]){re.escape(word)}(?!\w|[,.]\d)", there), (name, heading, word)
 
 
 def test_what_works_and_what_does_not_are_those_of_the_registry() -> None:
