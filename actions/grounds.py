@@ -79,7 +79,6 @@ def _is_like_its_template(session: Session, task: TaskInfo) -> bool:
     nodes = session.nodes
     callbacks: list[Predicate | NodeOrder] = [*nodes.predicates, *nodes.node_orders]
     return not any(
-        callback.scope == "pod"
-        or (callback.scope == "domain" and (callback.key is None or callback.key(task) is not None))
+        callback.scope == "pod" or (callback.key is not None and callback.key(task) is not None)
         for callback in callbacks
     ) and all(batch.uniform is not None and batch.uniform(task) is not None for batch in nodes.batch_orders)

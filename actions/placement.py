@@ -18,7 +18,7 @@ from volsched.model.job import JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.status import IS_READY, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 
@@ -38,7 +38,7 @@ class Attempt:
     """Whether the job keeps room in this session without being committed."""
     given_up: bool = False
     """Whether the gang cannot start with what is left to try."""
-    one_by_one: TaskTemplate | None = None
+    one_by_one: PodTemplate | None = None
     """Tasks of this template could not be placed in one go."""
 
 

@@ -1,4 +1,4 @@
-"""A plugin as somebody writes it who has read one page: plain functions of (task, node), nothing declared.
+"""A plugin as somebody writes it who has read one page: plain typed functions, nothing declared.
 
 Three predicates and three scores, of the kind that sites have: which card, which taints, cards left; fill nodes up,
 keep cpu and memory in step, and use plain cards first.
@@ -11,7 +11,7 @@ from typing import ClassVar
 from bench.worlds import CARD, CARDS, MODELS
 from volsched.framework.session import Session
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 
 
@@ -39,28 +39,28 @@ class PlainPlugin:
         session.add_node_order_fn(self.name, plainness)
 
 
-def has_card(task: TaskInfo, node: NodeInfo) -> Verdict | None:
-    selector = task.template.required_nodes
+def has_card(template: PodTemplate, node: NodeInfo) -> Verdict | None:
+    selector = template.required_nodes
     return None if selector is None or (CARD, node.labels[CARD]) in selector.labels else OTHER_CARD
 
 
-def is_tolerated(task: TaskInfo, node: NodeInfo) -> Verdict | None:
-    return None if all(task.template.tolerates(taint) for taint in node.taints) else TAINTED
+def is_tolerated(template: PodTemplate, node: NodeInfo) -> Verdict | None:
+    return None if all(template.tolerates(taint) for taint in node.taints) else TAINTED
 
 
-def has_cards_left(task: TaskInfo, node: NodeInfo) -> Verdict | None:
-    return None if node.idle_of(CARDS) >= task.template.request[CARDS] else TOO_FEW_CARDS
+def has_cards_left(template: PodTemplate, node: NodeInfo) -> Verdict | None:
+    return None if node.idle_of(CARDS) >= template.request[CARDS] else TOO_FEW_CARDS
 
 
-def fullness(_: TaskInfo, node: NodeInfo) -> float:
+def fullness(_: PodTemplate, node: NodeInfo) -> float:
     return 100.0 * node.used_of(CARDS) / node.allocatable_of(CARDS)
 
 
-def balance(_: TaskInfo, node: NodeInfo) -> float:
+def balance(_: PodTemplate, node: NodeInfo) -> float:
     cpu = node.used_of("cpu") / node.allocatable_of("cpu")
     memory = node.used_of("memory") / node.allocatable_of("memory")
     return 10.0 - 10.0 * abs(cpu - memory)
 
 
-def plainness(_: TaskInfo, node: NodeInfo) -> float:
+def plainness(_: PodTemplate, node: NodeInfo) -> float:
     return 5.0 * MODELS.index(node.labels[CARD])

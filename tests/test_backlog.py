@@ -14,7 +14,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.resources import Resources
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 from volsched.ports import Waiting
 from volsched.testing.builders import Rig, a_cluster, a_rig
@@ -137,8 +137,8 @@ def test_after_any_changes_the_totals_are_those_of_a_recount(
         assert backlog.totals() == recount(cluster)
 
 
-def a_template(number: int) -> TaskTemplate:
-    template = TaskTemplate(number)
+def a_template(number: int) -> PodTemplate:
+    template = PodTemplate(number)
     template.request = Resources({"cpu": 1000 * number})
     return template
 

@@ -17,7 +17,7 @@ from volsched.framework.reporter import refusal_of
 from volsched.model.cluster import Observer
 from volsched.model.job import JobInfo
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Step
 from volsched.ports import Labels, Waiting
 
@@ -135,7 +135,7 @@ class Backlog(Observer):
 
 def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _Share:
     whys: dict[Labels, int] = {}
-    templates: dict[TaskTemplate, int] = {}
+    templates: dict[PodTemplate, int] = {}
     for task in waiting:
         why, template = _why(task), task.template
         whys[why] = whys.get(why, 0) + 1

@@ -31,6 +31,4 @@ class BinpackPlugin:
         """Register the score, unless its weight is 0."""
         if self._arguments.weight:
             packing = session.account("binpack", lambda cluster: BinpackScore(self._arguments, cluster.columns))
-            session.add_node_order_fn(
-                NAME, packing.score, vector=packing.scores, applies=packing.applies, reads="amounts", heeds="requests"
-            )
+            session.add_node_order_fn(NAME, packing.score, vector=packing.scores, applies=packing.applies)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from plugins.binpack.arguments import BinpackArguments
-from volsched.framework.callbacks import Floats, Rows
-from volsched.framework.engine import FastEngine
-from volsched.framework.templates import keep
+from volsched.framework.arrays import Floats
+from volsched.framework.templates import MOST_KEPT
+from volsched.framework.views import NodeTable
+from volsched.model.bounded import Bounded
 from volsched.model.columns import ResourceColumns
-from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.node import NodeAmounts
+from volsched.model.resources import Resources
+from volsched.model.template import PodTemplate
 
 Part = tuple[int, int, float]
 """Column, requested amount and weight of one resource."""
@@ -31,15 +32,15 @@ class BinpackScore:
         self._scale = 100.0 * arguments.weight
         self._columns = columns
         self._columns_version = columns.version
-        self._known: dict[int, tuple[TaskTemplate, tuple[Part, ...], float]] = {}
+        self._known: Bounded[Resources, tuple[tuple[Part, ...], float]] = Bounded(MOST_KEPT)
 
-    def applies(self, task: TaskInfo) -> bool:
-        """Whether the task requests anything that has a weight."""
-        return bool(self._of(task.template)[1])
+    def applies(self, template: PodTemplate) -> bool:
+        """Whether pods of a template request anything that has a weight."""
+        return bool(self._of(template.request)[0])
 
-    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+    def score(self, template: PodTemplate, node: NodeAmounts) -> float:
         """Score one node."""
-        _, parts, divisor = self._of(task.template)
+        parts, divisor = self._of(template.request)
         allocatable, used = node.allocatable, node.used
         total = 0.0
         for column, request, weight in parts:
@@ -52,10 +53,10 @@ class BinpackScore:
             total += after * weight / capacity
         return total / divisor * self._scale
 
-    def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
+    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
-        _, parts, divisor = self._of(task.template)
-        columns = engine.columns
+        parts, divisor = self._of(template.request)
+        columns, rows = nodes.columns, nodes.rows
         total = np.zeros(len(rows))
         fits = np.ones(len(rows), dtype=np.bool_)
         for column, request, weight in parts:
@@ -71,15 +72,15 @@ class BinpackScore:
         found: Floats = np.where(fits, total / divisor * self._scale, 0.0)
         return found
 
-    def _of(self, template: TaskTemplate) -> tuple[TaskTemplate, tuple[Part, ...], float]:
-        """Return what counts of a template."""
+    def _of(self, request: Resources) -> tuple[tuple[Part, ...], float]:
+        """Return what counts of a request, and the sum of the weights."""
         if self._columns_version != self._columns.version:
             self._columns_version = self._columns.version
             self._known.clear()
-        found = self._known.get(template.id)
-        if found is None or found[0] is not template:
-            names = sorted(template.request, key=lambda name: (name not in ("cpu", "memory"), name))
+        found = self._known.recall(request)
+        if found is None:
+            names = sorted(request, key=lambda name: (name not in ("cpu", "memory"), name))
             weighted = [(name, self._weights[name]) for name in names if self._weights.get(name)]
-            parts = tuple((self._columns.place(name), template.request[name], float(w)) for name, w in weighted)
-            found = keep(self._known, template, (template, parts, sum(weight for _, _, weight in parts)))
+            parts = tuple((self._columns.place(name), request[name], float(w)) for name, w in weighted)
+            found = self._known[request] = (parts, sum(weight for _, _, weight in parts))
         return found

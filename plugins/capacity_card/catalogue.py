@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.capacity_card.cards import NO_CARDS, SUFFIXES, Card, NodeCards, cards_of
+from volsched.framework.views import NodeFacts
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 
@@ -54,7 +55,7 @@ class Catalogue:
         """What a node offers."""
         return self._of.get(node.name, NO_CARDS)
 
-    def kind_of(self, node: NodeInfo) -> int:
+    def kind_of(self, node: NodeInfo | NodeFacts) -> int:
         """The number of a node's kind, its place in ``kinds``."""
         return self._kind_of.get(node.name, NO_KIND)
 

@@ -32,7 +32,7 @@ from volsched.model.job import INQUEUE, RUNNING, JobInfo
 from volsched.model.resources import CPU, MEMORY, Resources
 from volsched.model.status import IS_ALLOCATED, IS_CHOSEN, IS_READY, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
 
 @dataclass(slots=True)
@@ -257,7 +257,7 @@ class Demands:
 
     def _waiting(self, job: JobInfo) -> _Waiting:
         started, with_roles = _started(job), job.judges_roles
-        alike: Counter[tuple[bool, str, TaskTemplate]] = Counter()
+        alike: Counter[tuple[bool, str, PodTemplate]] = Counter()
         for task in job.waiting.values():
             role = task.role if with_roles else ""
             if task.ungated:

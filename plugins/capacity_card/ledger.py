@@ -16,13 +16,15 @@ from plugins.capacity_card.catalogue import NO_KIND, Catalogue
 from plugins.capacity_card.limits import Limit, Limits
 from plugins.capacity_card.requests import Wish
 from plugins.capacity_card.wants import Seat, Want, Wants
+from volsched.framework.views import NodeFacts
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import accumulate
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, IS_CHOSEN, TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 
 K = TypeVar("K")
 Placed: TypeAlias = tuple[str, str]
@@ -121,13 +123,13 @@ class Ledger(Observer):
         """The card that a task is charged for; None when it is charged for none."""
         return self._seats.get(task.uid)
 
-    def offered(self, task: TaskInfo, node: NodeInfo) -> Seat | None:
-        """The card that a node offers to a task; None when it offers none of those that the task names."""
-        return self.wants.offered(task.template, self.catalogue.kind_of(node))
+    def offered(self, template: PodTemplate, node: NodeFacts) -> Seat | None:
+        """The card that a node offers to pods of a template; None when it offers none of those that they name."""
+        return self.wants.offered(template, self.catalogue.kind_of(node))
 
-    def offered_by_kinds(self, task: TaskInfo) -> Iterator[Seat | None]:
+    def offered_by_kinds(self, template: PodTemplate) -> Iterator[Seat | None]:
         """The same for nodes of every kind, in order of the kinds' numbers."""
-        return (self.wants.offered(task.template, kind) for kind in range(len(self.catalogue.kinds())))
+        return (self.wants.offered(template, kind) for kind in range(len(self.catalogue.kinds())))
 
     def blocking(self, chain: Sequence[Limit], card: str, amount: int) -> Limit | None:
         """Return the first limit that has not that much left of a card (milli-cards); None when all have."""
@@ -319,7 +321,7 @@ class Ledger(Observer):
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
         """Look at a node's cards again; tasks there hold what it offers now."""
         known = self.catalogue.version
         self.changed_nodes[node.name] = node

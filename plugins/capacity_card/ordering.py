@@ -23,15 +23,14 @@ import numpy as np
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.quota import Cards
 from plugins.capacity_card.wants import Seat
-from volsched.framework.callbacks import Floats, Rows
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Floats
+from volsched.framework.views import NodeFacts, NodeTable
 from volsched.model.cluster import Cluster
 from volsched.model.columns import CPU as CPU_COLUMN
 from volsched.model.columns import MEMORY as MEMORY_COLUMN
-from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import CPU, MEMORY
-from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 
 BEST_SCORE = 100.0
 
@@ -46,18 +45,18 @@ class NodeOrder:
         self._ledger = ledger
         self._weight = weight
 
-    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+    def score(self, template: PodTemplate, node: NodeFacts) -> float:
         """Score one node."""
-        return self._points(task, self._ledger.offered(task, node))
+        return self._points(template, self._ledger.offered(template, node))
 
-    def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
+    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """``score`` for many nodes."""
-        points = (self._points(task, seat) for seat in self._ledger.offered_by_kinds(task))
-        found: Floats = np.fromiter(points, np.float64)[self._ledger.catalogue.kind_rows()[rows]]
+        points = (self._points(template, seat) for seat in self._ledger.offered_by_kinds(template))
+        found: Floats = np.fromiter(points, np.float64)[self._ledger.catalogue.kind_rows()[nodes.rows]]
         return found
 
-    def _points(self, task: TaskInfo, seat: Seat | None) -> float:
-        names = self._ledger.wants.of(task.template).names
+    def _points(self, template: PodTemplate, seat: Seat | None) -> float:
+        names = self._ledger.wants.of(template).names
         if seat is None or len(names) < 2:
             return 0.0
         return BEST_SCORE * 0.5 ** names.index(seat.card) * self._weight

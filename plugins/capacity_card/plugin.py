@@ -102,23 +102,16 @@ class CapacityCardPlugin:
         session.add_preemptive_fn(NAME, rules.may_preempt)
         session.add_elastic_quota(NAME, books.cards)
         session.add_elastic_quota(NAME, books.cpu, inside=False)
-        session.add_predicate_fn(
-            NAME, rules.offers, scope="static", vector=rules.offering_rows, applies=rules.names_cards
-        )
+        session.add_predicate_fn(NAME, rules.offers, vector=rules.offering_rows, applies=rules.names_cards)
         session.add_predicate_fn(
             NAME,
             rules.has_quota_left,
-            scope="domain",
             vector=rules.quota_rows,
             applies=rules.has_list,
             key=rules.key,
             version=rules.version,
-            reads="facts",
-            keyed_by="queue",
         )
-        session.add_node_order_fn(
-            NAME, books.nodes.score, scope="static", vector=books.nodes.scores, applies=rules.has_list
-        )
+        session.add_node_order_fn(NAME, books.nodes.score, vector=books.nodes.scores, applies=rules.has_list)
         session.add_event_handler(NAME, rules)
         session.add_run_fn(NAME, rules.longest_run, rules.allocate_run)
         session.add_queue_amounts_fn(NAME, books.amounts)

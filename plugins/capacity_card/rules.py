@@ -27,17 +27,18 @@ from plugins.capacity_card.minimum import Wanted
 from plugins.capacity_card.refusals import NAME, Short
 from plugins.capacity_card.requests import Names, Wish
 from plugins.capacity_card.wants import Seat, Want
-from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Mask, Rows, Vote
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Mask
+from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Vote
 from volsched.framework.queuetree import QueueTree
+from volsched.framework.views import NodeFacts, NodeTable
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import CPU, MEMORY
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 
 _MOST_KNOWN: Final = 10_000
@@ -237,31 +238,31 @@ class Rules:
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    def offers(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    def offers(self, template: PodTemplate, node: NodeFacts) -> Verdict | None:
         """Refuse a node that does not offer a task's card."""
-        if self._ledger.offered(task, node) is not None:
+        if self._ledger.offered(template, node) is not None:
             return None
-        return self._without_card(task)
+        return self._without_card(template)
 
-    def offering_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+    def offering_rows(self, template: PodTemplate, nodes: NodeTable) -> Mask:
         """``offers`` for many nodes."""
-        return self._rows_of(task, lambda seat: seat is not None, rows)
+        return self._rows_of(template, lambda seat: seat is not None, nodes)
 
-    def has_quota_left(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    def has_quota_left(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
         """Refuse a node whose card the task's queue may not hold that much more of."""
-        seat = self._ledger.offered(task, node)
+        seat = self._ledger.offered(task.template, node)
         if seat is None or seat.card in self.open_cards(task):
             return None
         return self._without_quota(task.queue)
 
-    def quota_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+    def quota_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """``has_quota_left`` for many nodes."""
         left = self.open_cards(task)
-        return self._rows_of(task, lambda seat: seat is None or seat.card in left, rows)
+        return self._rows_of(task.template, lambda seat: seat is None or seat.card in left, nodes)
 
-    def _rows_of(self, task: TaskInfo, passes: Callable[[Seat | None], bool], rows: Rows) -> Mask:
-        by_kind = np.fromiter(map(passes, self._ledger.offered_by_kinds(task)), np.bool_)
-        found: Mask = by_kind.take(self._ledger.catalogue.kind_rows().take(rows))
+    def _rows_of(self, template: PodTemplate, passes: Callable[[Seat | None], bool], nodes: NodeTable) -> Mask:
+        by_kind = np.fromiter(map(passes, self._ledger.offered_by_kinds(template)), np.bool_)
+        found: Mask = by_kind.take(self._ledger.catalogue.kind_rows().take(nodes.rows))
         return found
 
     def open_cards(self, task: TaskInfo) -> Names:
@@ -284,22 +285,22 @@ class Rules:
 
     def key(self, task: TaskInfo) -> Names | None:
         """What answers about a task's nodes are shared by; None for a task without a list of cards."""
-        return self.open_cards(task) if self.has_list(task) else None
+        return self.open_cards(task) if self.has_list(task.template) else None
 
     def version(self, _: TaskInfo) -> int:
         """Changes when cards become other resources."""
         return self._ledger.catalogue.version
 
-    def has_list(self, task: TaskInfo) -> bool:
-        """Whether a task names several cards."""
-        return len(self._ledger.wants.of(task.template).names) > 1
+    def has_list(self, template: PodTemplate) -> bool:
+        """Whether pods of a template name several cards."""
+        return len(self._ledger.wants.of(template).names) > 1
 
-    def names_cards(self, task: TaskInfo) -> bool:
-        """Whether a task names any card."""
-        return bool(self._ledger.wants.of(task.template).names)
+    def names_cards(self, template: PodTemplate) -> bool:
+        """Whether pods of a template name any card."""
+        return bool(self._ledger.wants.of(template).names)
 
-    def _without_card(self, task: TaskInfo) -> Verdict:
-        names = self._ledger.wants.of(task.template).names
+    def _without_card(self, template: PodTemplate) -> Verdict:
+        names = self._ledger.wants.of(template).names
         found = self._no_card.get(names)
         if found is None:
             text = f"node(s) didn't have card {'|'.join(names)}"
@@ -323,7 +324,7 @@ class Rules:
             return None
         seat = self._ledger.seat(task)
         if seat is not None and not seat.is_offered:
-            return self._without_card(task)
+            return self._without_card(task.template)
         for limit in self._ledger.limits.chain(queue):
             refusal = _overcharged(limit, self._ledger.account(limit.queue), want, seat)
             if refusal is not None:

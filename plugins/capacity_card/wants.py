@@ -16,7 +16,7 @@ from plugins.capacity_card.requests import Names, Wish, card_names_of, wish_of
 from volsched.model.errors import FieldError
 from volsched.model.requests import aggregate
 from volsched.model.resources import CPU, MEMORY
-from volsched.model.template import INIT, MAIN, TaskTemplate
+from volsched.model.template import INIT, MAIN, PodTemplate
 
 _MOST_KNOWN: Final = 20_000
 
@@ -75,7 +75,7 @@ class Wants:
             for known in (self._wants, self._wishes, self._offered):
                 known.clear()
 
-    def of(self, template: TaskTemplate) -> Want:
+    def of(self, template: PodTemplate) -> Want:
         """What a template counts for."""
         found = self._wants.get(template.id)
         if found is None:
@@ -84,7 +84,7 @@ class Wants:
             found = self._wants[template.id] = self._want(template)
         return found
 
-    def _want(self, template: TaskTemplate) -> Want:
+    def _want(self, template: PodTemplate) -> Want:
         request = template.request
         names = card_names_of(template.annotations)
         devices = tuple(sorted(_devices(template).items()))
@@ -92,7 +92,7 @@ class Wants:
             return Want(0, 0, names, devices)
         return Want(request.get(CPU, 0), request.get(MEMORY, 0), names, devices)
 
-    def wish(self, template: TaskTemplate) -> Wish | FieldError | None:
+    def wish(self, template: PodTemplate) -> Wish | FieldError | None:
         """Which cards a template wants as the cluster is now; None for no card, an error when that cannot be said."""
         if self._version != self._catalogue.version or len(self._wishes) >= _MOST_KNOWN:
             self._wishes.clear()
@@ -101,7 +101,7 @@ class Wants:
             self._wishes[template.id] = self._read(template)
         return self._wishes[template.id]
 
-    def _read(self, template: TaskTemplate) -> Wish | FieldError | None:
+    def _read(self, template: PodTemplate) -> Wish | FieldError | None:
         want, resources = self.of(template), self._catalogue.resources
         wish: Wish | None = None
         if want.names:
@@ -124,11 +124,11 @@ class Wants:
         )
         return FieldError("metadata.annotations", said)
 
-    def seat(self, template: TaskTemplate, kind: int) -> Seat | None:
+    def seat(self, template: PodTemplate, kind: int) -> Seat | None:
         """The card that a task of this template holds on a node of a kind; None when it wants no card."""
         return self.offered(template, kind) or self._lost_seat(self.of(template))
 
-    def offered(self, template: TaskTemplate, kind: int) -> Seat | None:
+    def offered(self, template: PodTemplate, kind: int) -> Seat | None:
         """The first card of a template's list that nodes of a kind offer as a resource that it asks for."""
         key = (template.id, kind)
         if key in self._offered:
@@ -155,7 +155,7 @@ class Wants:
         return Seat(want.names[0], most, is_offered=False) if most else None
 
 
-def _devices(template: TaskTemplate) -> dict[str, int]:
+def _devices(template: PodTemplate) -> dict[str, int]:
     """What a template asks for of extended resources; where requests and limits differ, the limits count (*ours*).
 
     The API server refuses such pods; manifests may have them.

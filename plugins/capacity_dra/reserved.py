@@ -21,7 +21,7 @@ from volsched.model.node import NodeInfo
 from volsched.model.resources import accumulate
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Reservations(Observer):
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def follows(self, template: TaskTemplate) -> bool:
+    def follows(self, template: PodTemplate) -> bool:
         """Say whether pods of this template may have claims."""
         return self._ledger.follows(template)
 

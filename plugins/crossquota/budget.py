@@ -19,14 +19,14 @@ from plugins.crossquota.arguments import CrossQuotaArguments
 from plugins.crossquota.devices import DeviceNames
 from plugins.crossquota.pods import Amounts, CpuPods
 from plugins.crossquota.quota import NodeQuota, quota_of
-from volsched.framework.callbacks import Mask, Rows
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Mask, Rows
+from volsched.framework.views import NodeTable
 from volsched.model.cluster import Cluster, Observer
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.resources import MAX_AMOUNT
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Scope, Shortfall, Step, Verdict
 
 NAME = "crossquota"
@@ -63,7 +63,7 @@ class NodeBudgets(Observer):
         self._arguments = arguments
         self._changed: dict[str, NodeInfo] = {}
         self._unsaid: dict[str, NodeInfo] = {}
-        self._table = NodeTable(len(self.resources))
+        self._table = BudgetTable(len(self.resources))
         for node in cluster.rows:
             self.node_changed(node, None)
         for task in cluster.tasks.values():
@@ -72,7 +72,7 @@ class NodeBudgets(Observer):
 
     # -- following the cluster ----------------------------------------------------------------------------------------
 
-    def follows(self, template: TaskTemplate) -> bool:
+    def follows(self, template: PodTemplate) -> bool:
         """Only CPU pods count."""
         return self.pods.include(template)
 
@@ -96,7 +96,7 @@ class NodeBudgets(Observer):
             used[place] += by * amount
         self._note(node)
 
-    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
         """Look at a node's quotas again; its annotations are told of when they say something else that is wrong."""
         is_gpu = is_gpu_node(node, self._arguments.devices, self._cluster.columns.names)
         if not is_gpu and node.name not in self.accounts:
@@ -142,16 +142,16 @@ class NodeBudgets(Observer):
         account = self.accounts.get(node.name)
         return account if account is not None and account.amounts else None
 
-    def table(self) -> NodeTable:
+    def table(self) -> BudgetTable:
         """Return the same about all nodes, up to date."""
         self._table.refresh(self._cluster, self)
         return self._table
 
     # -- the predicate ------------------------------------------------------------------------------------------------
 
-    def applies(self, task: TaskInfo) -> bool:
-        """Whether the pod asks for no accelerator."""
-        return self.pods.include(task.template)
+    def applies(self, template: PodTemplate) -> bool:
+        """Whether pods of a template ask for no accelerator."""
+        return self.pods.include(template)
 
     def key(self, task: TaskInfo) -> bool | None:
         """Whether quotas and scores are for this pod: its labels decide, which are not part of its template."""
@@ -177,16 +177,18 @@ class NodeBudgets(Observer):
         message = "; ".join([f"{shortfall.resource} quota exceeded" for shortfall in shortfalls])
         return Verdict(Step.PREDICATE, NAME, Scope.NODE, REASON, message, tuple(shortfalls), resolvable=could_fit)
 
-    def admit_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+    def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
+        rows = nodes.rows
         passes = np.ones(len(rows), dtype=np.bool_)
         for resource, exceeded in self._exceeded(task, rows):
             self.refusals[resource] += int(np.count_nonzero(exceeded))
             passes &= ~exceeded
         return passes
 
-    def wordings(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Ids:
+    def wordings(self, task: TaskInfo, nodes: NodeTable) -> Ids:
         """Number the nodes by which of their quotas would be exceeded: that is all that is said of them."""
+        rows = nodes.rows
         numbers: Ids = np.zeros(len(rows), dtype=np.intp)
         for _, exceeded in self._exceeded(task, rows):
             _, numbers = np.unique(2 * numbers + exceeded, return_inverse=True)
@@ -204,7 +206,7 @@ class NodeBudgets(Observer):
 
 
 @dataclass(slots=True)
-class NodeTable:
+class BudgetTable:
     """The accounts as columns: (resource x row) used and quota, and which rows are GPU nodes (all else is 0 there)."""
 
     width: int
@@ -238,5 +240,5 @@ def is_gpu_node(node: NodeInfo, devices: DeviceNames, names: list[str]) -> bool:
     ``names`` are those of the cluster's resource columns.
     """
     offered = (name for name, amount in zip(names, node.allocatable, strict=False) if amount > 0)
-    built_in = (name for name, amount in node.facts.capacity.items() if amount > 0)
+    built_in = (name for name, amount in node.spec.capacity.items() if amount > 0)
     return any(map(devices.include, offered)) or any(map(devices.include, built_in))

@@ -9,7 +9,6 @@ from plugins.crossquota.arguments import ARGUMENTS, CrossQuotaArguments, check_a
 from plugins.crossquota.budget import NAME, NodeBudgets
 from plugins.crossquota.numbers import FAULTS, QUOTA, REFUSALS, USED, Figures
 from plugins.crossquota.scoring import STRATEGY, QuotaScore
-from volsched.framework.callbacks import Scope
 from volsched.framework.reporter import about_node
 from volsched.framework.session import Session
 from volsched.model.task import TaskInfo
@@ -40,11 +39,9 @@ class CrossQuotaPlugin:
         budgets = session.account(NAME, lambda cluster: NodeBudgets(cluster, arguments))
         score = session.account(f"{NAME}.score", lambda _: QuotaScore(arguments, budgets))
         figures = session.account(f"{NAME}.figures", lambda _: Figures(budgets, len(arguments.devices.faults)))
-        scope: Scope = "node" if budgets.pods.selects_all else "domain"
         session.add_predicate_fn(
             NAME,
             budgets.refuse,
-            scope=scope,
             vector=budgets.admit_rows,
             wordings=budgets.wordings,
             applies=budgets.applies,
@@ -55,7 +52,6 @@ class CrossQuotaPlugin:
             session.add_node_order_fn(
                 NAME,
                 score.score,
-                scope=scope,
                 vector=score.scores,
                 applies=budgets.applies,
                 key=budgets.key,

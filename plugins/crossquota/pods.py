@@ -7,7 +7,7 @@ from typing import TypeAlias
 from plugins.crossquota.arguments import CrossQuotaArguments
 from volsched.framework.templates import keep
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
 Amounts: TypeAlias = tuple[int, ...]
 """One for each resource that has a quota, in their order, in the resource's unit."""
@@ -28,9 +28,9 @@ class CpuPods:
         self._exempt_claims = arguments.exempt_claims
         self._selector = arguments.selector
         self.selects_all = arguments.selector.is_empty
-        self._known: dict[int, tuple[TaskTemplate, Amounts | None]] = {}
+        self._known: dict[int, tuple[PodTemplate, Amounts | None]] = {}
 
-    def include(self, template: TaskTemplate) -> bool:
+    def include(self, template: PodTemplate) -> bool:
         """Say whether pods of this template ask for no accelerator."""
         return self.request(template) is not None
 
@@ -38,7 +38,7 @@ class CpuPods:
         """Say whether a CPU pod is one of those that quotas and scores are for."""
         return self.selects_all or self._selector.matches(task.labels)
 
-    def request(self, template: TaskTemplate) -> Amounts | None:
+    def request(self, template: PodTemplate) -> Amounts | None:
         """Return what a CPU pod of this template asks for; None when its pods are no CPU pods.
 
         A template's request covers init containers, sidecars and overhead; a pod takes one of ``pods``.
@@ -48,7 +48,7 @@ class CpuPods:
             found = keep(self._known, template, (template, self._work_out(template)))
         return found[1]
 
-    def _work_out(self, template: TaskTemplate) -> Amounts | None:
+    def _work_out(self, template: PodTemplate) -> Amounts | None:
         if not self._devices or (self._exempt_claims and template.has_resource_claims):
             return None
         asked = template.request

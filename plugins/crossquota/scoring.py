@@ -18,12 +18,12 @@ import numpy as np
 
 from plugins.crossquota.arguments import CrossQuotaArguments
 from plugins.crossquota.budget import NodeBudgets
-from volsched.framework.callbacks import Floats, Rows
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Floats
 from volsched.framework.templates import keep
+from volsched.framework.views import NodeTable
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
 STRATEGY = "volcano.sh/crossquota-scoring-strategy"
 MOST_ALLOCATED = "most-allocated"
@@ -32,7 +32,7 @@ STRATEGIES = (MOST_ALLOCATED, LEAST_ALLOCATED)
 
 Part = tuple[int, int, float]
 """Place, requested amount and weight of one resource."""
-Scored = tuple[TaskTemplate, tuple[Part, ...], float, bool]
+Scored = tuple[PodTemplate, tuple[Part, ...], float, bool]
 """A template, what counts of it, the sum of the weights, and whether its pods spread."""
 
 
@@ -64,8 +64,9 @@ class QuotaScore:
             total += float(quota - after if spreads else after) / float(quota) * weight
         return total / divisor * self._scale if divisor else 0.0
 
-    def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
+    def scores(self, task: TaskInfo, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
+        rows = nodes.rows
         known = self._of(task.template)
         if known is None or not self._budgets.pods.selects(task):
             return np.zeros(len(rows))
@@ -82,7 +83,7 @@ class QuotaScore:
         found: Floats = np.where(table.is_gpu[rows], gpu, self._elsewhere)
         return found
 
-    def _of(self, template: TaskTemplate) -> Scored | None:
+    def _of(self, template: PodTemplate) -> Scored | None:
         """Return what counts of a template; None when its pods are no CPU pods."""
         found = self._known.get(template.id)
         if found is None or found[0] is not template:
@@ -99,6 +100,6 @@ class QuotaScore:
         return found
 
 
-def spreads(template: TaskTemplate) -> bool:
+def spreads(template: PodTemplate) -> bool:
     """Say whether a pod wants least-allocated; whatever else it says, or nothing, is most-allocated."""
     return template.annotations.get(STRATEGY) == LEAST_ALLOCATED

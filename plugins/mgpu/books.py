@@ -29,10 +29,10 @@ from plugins.mgpu.results import lists_of, only_results
 from volsched.framework.templates import keep
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.errors import FieldError, shortened
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
 
 class Holding(NamedTuple):
@@ -146,17 +146,17 @@ class Requests:
 
     def __init__(self, min_memory: int = MIN_MEMORY) -> None:
         self._min_memory = min_memory
-        self._known: dict[int, tuple[TaskTemplate, PodRequest, tuple[Ask, ...]]] = {}
+        self._known: dict[int, tuple[PodTemplate, PodRequest, tuple[Ask, ...]]] = {}
 
-    def of(self, template: TaskTemplate) -> PodRequest:
+    def of(self, template: PodTemplate) -> PodRequest:
         """Return what the pods of a template want."""
         return self._read(template)[1]
 
-    def sorted(self, template: TaskTemplate) -> tuple[Ask, ...]:
+    def sorted(self, template: PodTemplate) -> tuple[Ask, ...]:
         """Return what their containers want, in an order that is the same for all who want the same."""
         return self._read(template)[2]
 
-    def _read(self, template: TaskTemplate) -> tuple[TaskTemplate, PodRequest, tuple[Ask, ...]]:
+    def _read(self, template: PodTemplate) -> tuple[PodTemplate, PodRequest, tuple[Ask, ...]]:
         found = self._known.get(template.id)
         if found is None or found[0] is not template:
             request = read(template.container_amounts, template.annotations, self._min_memory)
@@ -182,7 +182,7 @@ class Books(Observer):
 
     # -- following the cluster ------------------------------------------------------------------------------------
 
-    def follows(self, template: TaskTemplate) -> bool:
+    def follows(self, template: PodTemplate) -> bool:
         """Say whether pods of this template want cards."""
         return wants_cards(template.container_amounts)
 
@@ -202,7 +202,7 @@ class Books(Observer):
         if task.node is not None and ON_NODE[task.status]:
             self._take(task, task.node)
 
-    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
         """Begin a node's book anew when it offers other cards, from the pods that are there."""
         known = self.nodes.get(node.name)
         if (known.cards if known is not None else Cards()) != _cards_of(node):

@@ -95,10 +95,10 @@ class _Desk:
         self.herald.tell(session, changed)
         self.series.note(changed)
         session.add_pre_predicate_fn(NAME, rules.invalid)
-        session.add_predicate_fn(NAME, rules.suits, scope="static", applies=rules.applies)
+        session.add_predicate_fn(NAME, rules.suits, applies=rules.applies)
         session.add_predicate_fn(NAME, rules.fits, applies=rules.applies)
         if rules.weight:
             session.add_node_order_fn(NAME, rules.score, applies=rules.applies)
         session.add_event_handler(NAME, rules)
-        session.add_run_fn(NAME, lambda _, task: 0 if rules.applies(task) else ANY_RUN)
+        session.add_run_fn(NAME, lambda _, task: 0 if rules.applies(task.template) else ANY_RUN)
         self.series.register(session, NAME)

@@ -7,16 +7,18 @@ books; the books alone undo that.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from plugins.mgpu.books import Books, NodeBook
 from plugins.mgpu.devices import CORE, NATIVE_BURST_SHARE, State, count_of, policy_of
 from plugins.mgpu.placement import Best, Search, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
+from volsched.framework.views import NodeFacts
 from volsched.model.node import NodeInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 
 NAME: Final = "mgpu"
@@ -62,15 +64,15 @@ class Rules:
         self.weight = weight * BEST_SCORE
         self._by_id = by_id
 
-    def applies(self, task: TaskInfo) -> bool:
-        """Whether a pod wants cards."""
-        return self._books.follows(task.template)
+    def applies(self, template: PodTemplate) -> bool:
+        """Whether pods of a template want cards."""
+        return self._books.follows(template)
 
     # -- filter ---------------------------------------------------------------------------------------------------
 
     def invalid(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod that admission should not have let in."""
-        if not self.applies(task):
+        if not self.applies(task.template):
             return None
         template = task.template
         faults = [*self._requests.of(template).faults, *long_names(template.container_amounts, task.containers)]
@@ -79,9 +81,9 @@ class Rules:
         said = f"mgpu: invalid request {faults[0].code}: {faults[0].said(task.containers)}"
         return Verdict(Step.INVALID, NAME, Scope.POD, REASON, said, resolvable=False)
 
-    def suits(self, task: TaskInfo, node: Any) -> Verdict | None:
+    def suits(self, template: PodTemplate, node: NodeFacts) -> Verdict | None:
         """Compare what the node says of itself with what the pod wants: any cards, policies, number of cards."""
-        request = self._requests.of(task.template)
+        request = self._requests.of(template)
         cards, policy = count_of(node.labels, node.allocatable_of(CORE)), policy_of(node.labels)
         if request.faults:
             return invalid_request(request.faults[0].code)
@@ -93,7 +95,7 @@ class Rules:
             return OTHER_POLICY
         return too_few_cards(request.most_cards, cards) if request.most_cards > cards else None
 
-    def fits(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    def fits(self, template: PodTemplate, node: NodeInfo) -> Verdict | None:
         """Ask whether any combination of cards has room for all containers at once.
 
         Where the node's sums say that the pod has to wait for others to leave, the cards are looked at as they will be.
@@ -103,24 +105,24 @@ class Rules:
             return NO_CARDS
         if book.unclear:
             return UNCLEAR
-        best = self._best(task, node, book)
+        best = self._best(template, node, book)
         if best.points is not None:
             return None
         return GIVEN_UP if best.truncated else NO_FIT
 
-    def _best(self, task: TaskInfo, node: NodeInfo, book: NodeBook) -> Best:
-        has_to_wait = node.unsettled and not node.fits_idle(self._books.cluster.columns.request(task.template))
+    def _best(self, template: PodTemplate, node: NodeInfo, book: NodeBook) -> Best:
+        has_to_wait = node.unsettled and not node.fits_idle(self._books.cluster.columns.request(template))
         state = alike(_state_after_leaving(book, node)) if has_to_wait else book.alike
-        return self._search.best(state, self._requests.sorted(task.template))
+        return self._search.best(state, self._requests.sorted(template))
 
     # -- score ----------------------------------------------------------------------------------------------------
 
-    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+    def score(self, template: PodTemplate, node: NodeInfo) -> float:
         """Score a node by the best placement there: from 0 to 10, times the weight."""
         book = self._books.nodes.get(node.name)
         if book is None or book.unclear:
             return 0.0
-        best = self._best(task, node, book)
+        best = self._best(template, node, book)
         if best.points is None:
             return 0.0
         return self.weight * self._search.strategy.score(best.points, book.cards.count, book.cards.memory)
@@ -133,7 +135,7 @@ class Rules:
         One that is only promised room gets cards as they will be once those that are leaving have gone.
         """
         node = task.node
-        if node is None or not self.applies(task):
+        if node is None or not self.applies(task.template):
             return None
         book = self._books.nodes.get(node.name)
         if book is None:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from volsched.framework.callbacks import Floats, Rows
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Floats
 from volsched.framework.nodeterms import term_mask, term_selects
-from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.framework.views import NodeFacts, NodeTable
+from volsched.model.template import PodTemplate
 
 
 class NodeAffinityScore:
@@ -21,19 +20,19 @@ class NodeAffinityScore:
         self._weight = weight
 
     @staticmethod
-    def applies(task: TaskInfo) -> bool:
-        """Whether the pod prefers any nodes."""
-        return bool(task.template.preferred_nodes)
+    def applies(template: PodTemplate) -> bool:
+        """Whether pods of a template prefer any nodes."""
+        return bool(template.preferred_nodes)
 
-    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+    def score(self, template: PodTemplate, node: NodeFacts) -> float:
         """Score one node."""
-        met = sum(item.weight for item in task.template.preferred_nodes if term_selects(item.term, node))
+        met = sum(item.weight for item in template.preferred_nodes if term_selects(item.term, node))
         return float(met * self._weight)
 
-    def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
+    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
-        total = np.zeros(len(engine.cluster.rows), dtype=np.int64)
-        for item in task.template.preferred_nodes:
-            total += item.weight * term_mask(item.term, engine.facts)
-        found: Floats = (total[rows] * self._weight).astype(np.float64)
+        total = np.zeros(len(nodes.columns.all_rows), dtype=np.int64)
+        for item in template.preferred_nodes:
+            total += item.weight * term_mask(item.term, nodes.facts)
+        found: Floats = (total[nodes.rows] * self._weight).astype(np.float64)
         return found

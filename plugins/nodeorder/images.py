@@ -11,11 +11,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.callbacks import Floats, Rows
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Floats
+from volsched.framework.views import NodeFacts, NodeTable
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 
 MIB = 1024 * 1024
 LEAST = 23 * MIB
@@ -36,35 +35,35 @@ class ImageLocality:
         self._layout = -1
 
     @staticmethod
-    def applies(task: TaskInfo) -> bool:
-        """Whether the pod has any image, which only pods that users did not write lack."""
-        return bool(task.template.images) and task.template.containers > 0
+    def applies(template: PodTemplate) -> bool:
+        """Whether pods of a template have any image, which only pods that users did not write lack."""
+        return bool(template.images) and template.containers > 0
 
-    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+    def score(self, template: PodTemplate, node: NodeFacts) -> float:
         """Score one node."""
         self._refresh()
         total = 0
         images = node.images
-        for image in task.template.images:
+        for image in template.images:
             size = images.get(image)
             if size:
                 total += self._scaled(size, image)
-        most = MOST_PER_CONTAINER * task.template.containers
+        most = MOST_PER_CONTAINER * template.containers
         return float(100 * (min(max(total, LEAST), most) - LEAST) // (most - LEAST) * self._weight)
 
-    def scores(self, task: TaskInfo, _: FastEngine, rows: Rows) -> Floats:
+    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
         self._refresh()
-        known = [(image, self._sizes_of(image)) for image in task.template.images]
+        known = [(image, self._sizes_of(image)) for image in template.images]
         there = [(sizes, self._nodes[image]) for image, sizes in known if self._nodes[image]]
         if not there:
-            return np.zeros(len(rows))
-        nodes = len(self._cluster.rows)
-        total: Bytes = np.zeros(nodes, dtype=np.int64)
+            return np.zeros(len(nodes.rows))
+        every = len(self._cluster.rows)
+        total: Bytes = np.zeros(every, dtype=np.int64)
         for sizes, count in there:
-            total += (sizes * (count / nodes)).astype(np.int64)
-        most = MOST_PER_CONTAINER * task.template.containers
-        result = 100 * (np.clip(total[rows], LEAST, most) - LEAST) // (most - LEAST) * self._weight
+            total += (sizes * (count / every)).astype(np.int64)
+        most = MOST_PER_CONTAINER * template.containers
+        result = 100 * (np.clip(total[nodes.rows], LEAST, most) - LEAST) // (most - LEAST) * self._weight
         found: Floats = result.astype(np.float64)
         return found
 

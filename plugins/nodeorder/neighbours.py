@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.callbacks import Floats, Rows
+from volsched.framework.arrays import Floats
 from volsched.framework.domains import Domains, Table
-from volsched.framework.engine import FastEngine
+from volsched.framework.views import NodeTable
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
 
@@ -41,11 +41,12 @@ class PodAffinityScore:
         least, span = _range(min(raws, default=0), max(raws, default=0))
         return [float(int(100.0 * ((raw - least) / span)) * self._weight) for raw in raws]
 
-    def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
+    def scores(self, task: TaskInfo, nodes: NodeTable) -> Floats:
         """Answer as ``score_all``, for many nodes at once."""
+        rows = nodes.rows
         raws: npt.NDArray[np.int64] = np.zeros(len(rows), dtype=np.int64)
         for table, weight in self._points(task):
-            raws += weight * table.by_row(engine.facts, rows)
+            raws += weight * table.by_row(nodes.facts, rows)
         if not len(rows):
             return np.zeros(0)
         least, span = _range(int(raws.min()), int(raws.max()))

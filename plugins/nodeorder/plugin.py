@@ -39,19 +39,15 @@ class NodeOrderPlugin:
         weights = self._weights
         usage = session.account("nodeorder.usage", lambda cluster: UsageScore(weights, cluster.columns))
         if usage.counts:
-            session.add_node_order_fn(NAME, usage.score, vector=usage.scores, reads="amounts", heeds="requests")
+            session.add_node_order_fn(NAME, usage.score, vector=usage.scores)
         if weights.imagelocality:
             images = session.account("nodeorder.images", lambda cluster: ImageLocality(cluster, weights.imagelocality))
-            session.add_node_order_fn(
-                NAME, images.score, scope="static", heeds="constraints", vector=images.scores, applies=images.applies
-            )
+            session.add_node_order_fn(NAME, images.score, vector=images.scores, applies=images.applies)
         if weights.nodeaffinity:
             affinity = NodeAffinityScore(weights.nodeaffinity)
             session.add_node_order_fn(
                 NAME,
                 affinity.score,
-                scope="static",
-                heeds="constraints",
                 vector=affinity.scores,
                 applies=affinity.applies,
             )

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.callbacks import Floats, Mask, Rows
+from volsched.framework.arrays import Floats, Mask, Rows
 from volsched.framework.domains import Domains, Table, has_label
-from volsched.framework.engine import FastEngine
+from volsched.framework.views import NodeTable
+from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
 
@@ -54,9 +55,9 @@ class SpreadingScore:
         least, most = min(rounded.values(), default=0), max(rounded.values(), default=0)
         return [float(_score(rounded[n.name], least, most) * self._weight if n.name in raws else 0) for n in nodes]
 
-    def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
+    def scores(self, task: TaskInfo, nodes: NodeTable) -> Floats:
         """Answer as ``score_all``, for many nodes at once."""
-        facts = engine.facts
+        facts, rows = nodes.facts, nodes.rows
         spread = self._domains.likes_spread(task.template)
         counted: Mask = np.ones(len(rows), dtype=np.bool_)
         for key in spread.keys:
@@ -71,7 +72,7 @@ class SpreadingScore:
                 domains = len(inside)
             else:
                 domains = len(np.unique(facts.ids(("label", item.topology_key))[inside]))
-            counts = table.by_row(facts, inside) if table.key else _by_node(table, engine, inside)
+            counts = table.by_row(facts, inside) if table.key else _by_node(table, nodes.columns.cluster, inside)
             raws = raws + (counts * math.log(domains + 2) + float(item.max_skew - 1))
         whole = np.trunc(raws)
         rounded = (whole + (raws - whole >= 0.5)).astype(np.int64)
@@ -81,9 +82,9 @@ class SpreadingScore:
         return result
 
 
-def _by_node(table: Table, engine: FastEngine, rows: Rows) -> npt.NDArray[np.int64]:
-    nodes = engine.cluster.nodes
-    counts = np.zeros(len(engine.cluster.rows), dtype=np.int64)
+def _by_node(table: Table, cluster: Cluster, rows: Rows) -> npt.NDArray[np.int64]:
+    nodes = cluster.nodes
+    counts = np.zeros(len(cluster.rows), dtype=np.int64)
     for name, count in table.counts.items():
         counts[nodes[name].row] = count
     return counts[rows]

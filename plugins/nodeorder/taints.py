@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.callbacks import Floats, Rows
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Floats
+from volsched.framework.views import NodeTable
 from volsched.model.cluster import Cluster, Observer
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.task import TaskInfo
-from volsched.model.template import Taint, TaskTemplate, Toleration
+from volsched.model.template import PodTemplate, Taint, Toleration
 
 SOFT = "PreferNoSchedule"
 Taints = tuple[Taint, ...]
@@ -34,7 +34,7 @@ class SoftTaints(Observer):
 
     # -- following the cluster ------------------------------------------------------------------------------------
 
-    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
         """Follow a node's taints."""
         if before is not None:
             self._count(soft(before.taints), -1)
@@ -53,7 +53,7 @@ class SoftTaints(Observer):
 
     # -- the score ------------------------------------------------------------------------------------------------
 
-    def untolerated(self, template: TaskTemplate, taints: Taints) -> int:
+    def untolerated(self, template: PodTemplate, taints: Taints) -> int:
         """Count the taints of a node that a pod does not put up with."""
         if not taints:
             return 0
@@ -66,7 +66,7 @@ class SoftTaints(Observer):
             self._untolerated[key] = found
         return found
 
-    def same_everywhere(self, template: TaskTemplate) -> int | None:
+    def same_everywhere(self, template: PodTemplate) -> int | None:
         """Return what every node of the cluster gets, when that is the same."""
         kinds = self._nodes
         if not kinds or (len(kinds) == 1 and () in kinds):
@@ -97,14 +97,14 @@ class TaintTolerationScore:
             return [float(100 * self._weight)] * len(counts)
         return [float((100 - 100 * count // most) * self._weight) for count in counts]
 
-    def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
+    def scores(self, task: TaskInfo, nodes: NodeTable) -> Floats:
         """Answer as ``score_all``, for many nodes at once."""
-        path = ("taints", "")
-        names = engine.facts.names(path)
+        path, rows = ("taints", ""), nodes.rows
+        names = nodes.facts.names(path)
         by_id: npt.NDArray[np.int64] = np.zeros(len(names) + 1, dtype=np.int64)
         for taints, number in names.items():
             by_id[number] = self._taints.untolerated(task.template, soft(taints))  # type: ignore[arg-type]  # a fact
-        counts = by_id[engine.facts.ids(path)[rows]]
+        counts = by_id[nodes.facts.ids(path)[rows]]
         most = int(counts.max()) if len(counts) else 0
         if not most:
             return np.full(len(rows), float(100 * self._weight))

@@ -21,13 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.nodeorder.arguments import NodeOrderWeights
-from volsched.framework.callbacks import Floats, Mask, Rows
-from volsched.framework.engine import FastEngine
-from volsched.framework.templates import keep
+from volsched.framework.arrays import Floats, Mask
+from volsched.framework.templates import MOST_KEPT
+from volsched.framework.views import NodeTable
+from volsched.model.bounded import Bounded
 from volsched.model.columns import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY, ResourceColumns
-from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.node import NodeAmounts
+from volsched.model.resources import Resources
+from volsched.model.template import PodTemplate
 
 GPU = "nvidia.com/gpu"
 """The one extended resource that Volcano counts in the balance."""
@@ -42,7 +43,6 @@ _NONZERO_CPU_AND_MEMORY = slice(NONZERO_CPU, NONZERO_MEMORY + 1)
 class _Asked:
     """What the scores need of a template."""
 
-    template: TaskTemplate
     cpu: int
     memory: int
     balanced: tuple[tuple[int, int], ...]
@@ -64,27 +64,27 @@ class UsageScore:
         self._balance = weights.balancedresource
         self._columns = columns
         self._columns_version = columns.version
-        self._known: dict[int, _Asked] = {}
+        self._known: Bounded[tuple[Resources, int, int], _Asked] = Bounded(MOST_KEPT)
 
     @property
     def counts(self) -> bool:
         """Whether any of the three has a weight."""
         return bool(self._least or self._most or self._balance)
 
-    def _of(self, template: TaskTemplate) -> _Asked:
+    def _of(self, template: PodTemplate) -> _Asked:
         if self._columns_version != self._columns.version:
             self._columns_version = self._columns.version
             self._known.clear()
-        found = self._known.get(template.id)
-        if found is None or found.template is not template:
-            request = template.request
+        request = template.request
+        key = (request, template.nonzero_cpu, template.nonzero_memory)
+        found = self._known.recall(key)
+        if found is None:
             balanced = [(CPU, request.amount("cpu")), (MEMORY, request.amount("memory"))]
             if request.amount(GPU):
                 balanced.append((self._columns.place(GPU), request.amount(GPU)))
             if not self._balance or not any(amount for _, amount in balanced):
                 balanced = []
-            found = _Asked(
-                template,
+            found = self._known[key] = _Asked(
                 template.nonzero_cpu,
                 template.nonzero_memory,
                 tuple(balanced),
@@ -92,17 +92,13 @@ class UsageScore:
                 places=np.array([[column] for column, _ in balanced], dtype=np.int64),
                 steps=np.array([[[0], [amount]] for _, amount in balanced], dtype=np.int64),
             )
-            keep(self._known, template, found)
         return found
 
     # -- one node -------------------------------------------------------------------------------------------------
 
-    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+    def score(self, template: PodTemplate, node: NodeAmounts) -> float:
         """Score one node."""
-        template = task.template
-        asked = self._known.get(template.id)
-        if asked is None or asked.template is not template:
-            asked = self._of(template)
+        asked = self._of(template)
         allocatable, used = node.allocatable, node.used
         total = 0
         if self._least or self._most:
@@ -118,10 +114,10 @@ class UsageScore:
 
     # -- many nodes -----------------------------------------------------------------------------------------------
 
-    def scores(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Floats:
+    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
-        asked = self._of(task.template)
-        columns = engine.columns
+        asked = self._of(template)
+        columns, rows = nodes.columns, nodes.rows
         total: Whole = np.zeros(len(rows), dtype=np.int64)
         if self._least or self._most:
             capacities = columns.allocatable[_CPU_AND_MEMORY].take(rows, axis=1)

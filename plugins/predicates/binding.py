@@ -22,11 +22,11 @@ import numpy as np
 from plugins.predicates.claims import SELECTED_NODE, is_bound, is_delayed, keys_of
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from plugins.predicates.volumes import OpenVolumes, Volume, Wish, affinity_of
-from volsched.framework.callbacks import Mask, Rows
+from volsched.framework.arrays import Mask
 from volsched.framework.columns import FactColumns
-from volsched.framework.engine import FastEngine
 from volsched.framework.nodeterms import selector_mask, selects
 from volsched.framework.templates import keep
+from volsched.framework.views import NodeTable
 from volsched.model import api
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.errors import FieldError
@@ -36,7 +36,7 @@ from volsched.model.quantity import amount_of
 from volsched.model.selectors import IN, LabelSelector, NodeSelector, NodeTerm, Requirement
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 UNREACHED = node_refusal("node(s) didn't match PersistentVolume's node affinity", resolvable=False)
@@ -64,7 +64,7 @@ class _Provision:
 class _Needs:
     """What the claims of a template need, as storage stood at ``version``."""
 
-    template: TaskTemplate
+    template: PodTemplate
     version: tuple[int, int]
     lost: bool = False
     bound: list[NodeSelector] = field(default_factory=list)
@@ -80,6 +80,7 @@ class VolumeBinding(Observer):
     """The rule, and what placed pods are about to take. A binding waits ``bind_within`` seconds for its volumes."""
 
     def __init__(self, cluster: Cluster, bind_within: float = 600.0) -> None:
+        self._cluster = cluster
         self._storage = cluster.storage
         self._bind_within = bind_within
         self._seen = cluster.storage.version
@@ -97,11 +98,11 @@ class VolumeBinding(Observer):
         found = self._find(self._needs_of(task), node)
         return found if isinstance(found, Verdict) else None
 
-    def admit_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+    def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
         needs = self._needs_of(task)
-        facts = engine.facts
-        mask = np.full(len(engine.cluster.rows), not needs.lost, dtype=np.bool_)
+        facts, rows, cluster = nodes.facts, nodes.rows, self._cluster
+        mask = np.full(len(cluster.rows), not needs.lost, dtype=np.bool_)
         for selector in needs.bound:
             mask &= selector_mask(selector, facts)
         for _, volume in needs.assumed:
@@ -110,11 +111,11 @@ class VolumeBinding(Observer):
         if needs.selected or not self._can_be_seen_apart(needs):
             places = np.flatnonzero(mask[rows])
             if needs.selected:
-                only = engine.cluster.nodes.get(needs.selected[0][1])
+                only = cluster.nodes.get(needs.selected[0][1])
                 places = places[rows[places] == (only.row if only is not None else -1)]
             result = np.zeros(len(rows), dtype=np.bool_)
             for place in places:
-                result[place] = not isinstance(self._find(needs, engine.cluster.rows[rows[place]]), Verdict)
+                result[place] = not isinstance(self._find(needs, cluster.rows[rows[place]]), Verdict)
             return result
         for wish, _ in needs.wishes:
             served = self._provision_mask(wish, facts)
@@ -290,7 +291,7 @@ class VolumeBinding(Observer):
                 self._forget(write.claim)
         task.bind_volumes = ()
 
-    def follows(self, template: TaskTemplate) -> bool:
+    def follows(self, template: PodTemplate) -> bool:
         """Say whether pods of this template have claims."""
         return bool(template.claims)
 

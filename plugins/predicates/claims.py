@@ -13,7 +13,7 @@ from volsched.model.owners import controller_of
 from volsched.model.quantity import amount_of
 from volsched.model.storage import Storage
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -23,7 +23,7 @@ ONE_POD = "ReadWriteOncePod"
 WAITS = "WaitForFirstConsumer"
 
 
-def keys_of(template: TaskTemplate) -> tuple[str, ...]:
+def keys_of(template: PodTemplate) -> tuple[str, ...]:
     """Return the keys of all claims of a template's pods."""
     return tuple(f"{template.namespace}/{name}" for name in template.claims)
 

@@ -28,7 +28,7 @@ from volsched.model.node import NodeInfo
 from volsched.model.plan import ClaimWrite, ReleaseClaim
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Scope, Verdict
 
 UNREACHED = node_refusal("resourceclaim not available on the node", resolvable=False)
@@ -89,9 +89,9 @@ class DeviceRules(Observer):
     # -- the rule -----------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def applies(task: TaskInfo) -> bool:
-        """Whether a pod has any ResourceClaim, or asks for extended resources, which devices might serve."""
-        return bool(task.template.has_resource_claims or task.template.container_amounts)
+    def applies(template: PodTemplate) -> bool:
+        """Whether pods of a template have claims, or ask for extended resources, which devices might serve."""
+        return bool(template.has_resource_claims or template.container_amounts)
 
     def _concerns(self, task: TaskInfo) -> bool:
         """Whether a pod wants devices: by claims of its own, or by extended resources that a class stands for."""
@@ -271,7 +271,7 @@ class DeviceRules(Observer):
             self._devices.forget(write.uid, task.uid)
         task.bind_claims = ()
 
-    def follows(self, template: TaskTemplate) -> bool:
+    def follows(self, template: PodTemplate) -> bool:
         """Say whether pods of this template may have claims."""
         return bool(template.has_resource_claims or template.container_amounts)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from plugins.predicates.exclusive import Exclusive
 from plugins.predicates.verdicts import node_refusal
-from volsched.model.template import LegacyDisk, TaskTemplate
+from volsched.model.template import LegacyDisk, PodTemplate
 from volsched.model.verdict import Verdict
 
 IN_USE = node_refusal("node(s) had no available disk")
@@ -21,6 +21,6 @@ class LegacyDisks(Exclusive[DiskKey, LegacyDisk]):
 
     REFUSAL: ClassVar[Verdict] = IN_USE
 
-    def wanted(self, template: TaskTemplate) -> Iterable[tuple[DiskKey, LegacyDisk]]:
+    def wanted(self, template: PodTemplate) -> Iterable[tuple[DiskKey, LegacyDisk]]:
         """Return the disks that pods of this template name."""
         return (((disk.kind, disk.identity), disk) for disk in template.legacy_disks)

@@ -11,13 +11,13 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from volsched.framework.callbacks import Mask, Rows
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Mask
+from volsched.framework.views import NodeTable
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeInfo
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 
@@ -39,6 +39,7 @@ class Exclusive(Observer, Generic[Key, Form]):
     REFUSAL: ClassVar[Verdict]
 
     def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._had: dict[Key, dict[str, dict[Form, int]]] = {}
         templates = {task.template.id: task.template for task in cluster.tasks.values()}
         wanting = {number for number, template in templates.items() if self.follows(template)}
@@ -46,13 +47,13 @@ class Exclusive(Observer, Generic[Key, Form]):
             if task.template.id in wanting and task.node is not None and ON_NODE[task.status]:
                 self._count(task, task.node, 1)
 
-    def wanted(self, template: TaskTemplate) -> Iterable[tuple[Key, Form]]:
+    def wanted(self, template: PodTemplate) -> Iterable[tuple[Key, Form]]:
         """Return the things of pods of this template."""
         raise NotImplementedError
 
     # -- following the cluster ------------------------------------------------------------------------------------
 
-    def follows(self, template: TaskTemplate) -> bool:
+    def follows(self, template: PodTemplate) -> bool:
         """Say whether pods of this template have any such thing."""
         return any(True for _ in self.wanted(template))
 
@@ -79,25 +80,21 @@ class Exclusive(Observer, Generic[Key, Form]):
 
     # -- the rule -------------------------------------------------------------------------------------------------
 
-    def applies(self, task: TaskInfo) -> bool:
-        """Whether a pod wants any such thing."""
-        return self.follows(task.template)
-
-    def are_free(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    def are_free(self, template: PodTemplate, node: NodeInfo) -> Verdict | None:
         """Everything that the pod wants must be free on the node."""
-        for key, form in self.wanted(task.template):
+        for key, form in self.wanted(template):
             nodes = self._had.get(key)
             if nodes and any(form.conflicts_with(other) for other in nodes.get(node.name, ())):
                 return self.REFUSAL
         return None
 
-    def free_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+    def free_rows(self, template: PodTemplate, nodes: NodeTable) -> Mask:
         """Answer as ``are_free``, for many nodes at once."""
-        known = engine.cluster.nodes
-        free = np.ones(len(engine.cluster.rows), dtype=np.bool_)
-        for key, form in self.wanted(task.template):
+        known = self._cluster.nodes
+        free = np.ones(len(self._cluster.rows), dtype=np.bool_)
+        for key, form in self.wanted(template):
             for name, forms in self._had.get(key, {}).items():
                 if name in known and any(form.conflicts_with(other) for other in forms):
                     free[known[name].row] = False
-        found: Mask = free[rows]
+        found: Mask = free[nodes.rows]
         return found

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from plugins.predicates.claims import class_of, keys_of
 from plugins.predicates.uses import ClaimUses
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.callbacks import Mask, Rows
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Mask
+from volsched.framework.views import NodeTable
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
@@ -65,6 +65,7 @@ class VolumeLimits:
     """Keeps, for each driver, how many volumes each node has, and follows claims, volumes and attachments."""
 
     def __init__(self, cluster: Cluster, uses: ClaimUses) -> None:
+        self._cluster = cluster
         self._storage = cluster.storage
         self._uses = uses
         self._seen = -1
@@ -88,25 +89,25 @@ class VolumeLimits:
                 return TOO_MANY
         return None
 
-    def admit_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+    def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
-        nodes = engine.cluster.nodes
-        count = len(engine.cluster.rows)
+        known = self._cluster.nodes
+        count = len(self._cluster.rows)
         admitted = np.ones(count, dtype=np.bool_)
         if not self._storage.csi_nodes:
-            return admitted[rows]
+            return admitted[nodes.rows]
         self._follow()
         for driver, handles in self._wanted(task).items():
             new: Amounts = np.full(count, len(handles), dtype=np.int64)
             for handle in handles:
                 for name in self._mounts.nodes.get((driver, handle), ()):
-                    new[nodes[name].row] -= 1
+                    new[known[name].row] -= 1
             present: Amounts = np.zeros(count, dtype=np.int64)
             for name, volumes in self._counts.get(driver, {}).items():
-                if name in nodes:
-                    present[nodes[name].row] = volumes
-            admitted &= (new == 0) | (present + new <= self._limits_of(driver, engine))
-        found: Mask = admitted[rows]
+                if name in known:
+                    present[known[name].row] = volumes
+            admitted &= (new == 0) | (present + new <= self._limits_of(driver))
+        found: Mask = admitted[nodes.rows]
         return found
 
     def _wanted(self, task: TaskInfo) -> dict[str, set[str]]:
@@ -117,9 +118,9 @@ class VolumeLimits:
                 wanted.setdefault(identity[0], set()).add(identity[1])
         return wanted
 
-    def _limits_of(self, driver: str, engine: FastEngine) -> Amounts:
+    def _limits_of(self, driver: str) -> Amounts:
         """Return the limit of each row; a very large number where there is none."""
-        cluster = engine.cluster
+        cluster = self._cluster
         known = self._limits.get(driver)
         if known is None or known[0] != (cluster.layout, self._csi_version):
             limits: Amounts = np.full(len(cluster.rows), np.iinfo(np.int64).max, dtype=np.int64)

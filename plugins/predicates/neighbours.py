@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.callbacks import Mask, Rows
+from volsched.framework.arrays import Mask
 from volsched.framework.domains import Domains, Near, has_label
-from volsched.framework.engine import FastEngine
+from volsched.framework.views import NodeTable
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Verdict
@@ -73,9 +73,9 @@ class Neighbours:
                 return KEPT_AWAY
         return None
 
-    def admit_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+    def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
-        facts = engine.facts
+        facts, rows = nodes.facts, nodes.rows
         template = task.template
         mask = np.ones(len(rows), dtype=np.bool_)
         if template.affinity or template.anti_affinity:

@@ -8,12 +8,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.callbacks import Mask, Rows
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Mask
 from volsched.framework.nodeterms import selector_mask, selects
-from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
-from volsched.model.template import Taint
+from volsched.framework.views import NodeFacts, NodeTable
+from volsched.model.template import PodTemplate, Taint
 from volsched.model.verdict import Verdict
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -26,7 +24,7 @@ NOT_AFFINE = node_refusal("node(s) didn't match Pod's node affinity/selector", r
 LACKS_FEATURES = node_refusal("node(s) didn't match Pod's required features", resolvable=False)
 
 
-def is_schedulable(task: TaskInfo, node: NodeInfo) -> Verdict | None:
+def is_schedulable(template: PodTemplate, node: NodeFacts) -> Verdict | None:
     """NodeUnschedulable: a cordoned node takes only pods that tolerate the cordon.
 
     One that is being deleted takes nobody, nor does one on which a pod runs that cannot be read.
@@ -35,15 +33,15 @@ def is_schedulable(task: TaskInfo, node: NodeInfo) -> Verdict | None:
         return TERMINATING
     if node.quarantined:
         return QUARANTINED
-    if node.unschedulable and not task.template.tolerates(CORDON):
+    if node.unschedulable and not template.tolerates(CORDON):
         return UNSCHEDULABLE
     return None
 
 
-def tolerates_taints(task: TaskInfo, node: NodeInfo) -> Verdict | None:
+def tolerates_taints(template: PodTemplate, node: NodeFacts) -> Verdict | None:
     """TaintToleration: every NoSchedule and NoExecute taint must be tolerated."""
     for taint in node.taints:
-        if taint.effect in HARD_EFFECTS and not task.template.tolerates(taint):
+        if taint.effect in HARD_EFFECTS and not template.tolerates(taint):
             return _untolerated(taint)
     return None
 
@@ -54,30 +52,30 @@ def _untolerated(taint: Taint) -> Verdict:
     return node_refusal(f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}", resolvable=False)
 
 
-def has_node_terms(task: TaskInfo) -> bool:
+def has_node_terms(template: PodTemplate) -> bool:
     """Whether a pod asks for certain nodes."""
-    return task.template.required_nodes is not None
+    return template.required_nodes is not None
 
 
-def matches_node_affinity(task: TaskInfo, node: NodeInfo) -> Verdict | None:
+def matches_node_affinity(template: PodTemplate, node: NodeFacts) -> Verdict | None:
     """NodeAffinity: the node selector's labels and one of the required terms."""
-    selector = task.template.required_nodes
+    selector = template.required_nodes
     return None if selector is None or selects(selector, node) else NOT_AFFINE
 
 
-def node_affinity_rows(task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+def node_affinity_rows(template: PodTemplate, nodes: NodeTable) -> Mask:
     """Answer as ``matches_node_affinity``, for many nodes at once."""
-    selector = task.template.required_nodes
+    selector = template.required_nodes
     assert selector is not None  # noqa: S101 - has_node_terms was asked
-    found: Mask = selector_mask(selector, engine.facts)[rows]
+    found: Mask = selector_mask(selector, nodes.facts)[nodes.rows]
     return found
 
 
-def needs_features(task: TaskInfo) -> bool:
+def needs_features(template: PodTemplate) -> bool:
     """Whether a pod needs something that not every kubelet can do."""
-    return bool(task.template.features)
+    return bool(template.features)
 
 
-def declares_features(task: TaskInfo, node: NodeInfo) -> Verdict | None:
+def declares_features(template: PodTemplate, node: NodeFacts) -> Verdict | None:
     """NodeDeclaredFeatures: the node must declare every feature that the pod needs."""
-    return None if task.template.features <= node.features else LACKS_FEATURES
+    return None if template.features <= node.features else LACKS_FEATURES

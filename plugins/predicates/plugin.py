@@ -123,27 +123,23 @@ class PredicatesPlugin:
         session.add_pre_predicate_fn(NAME, invalid.refusal)
         if not wanted.dynamic_resource_allocation:
             session.add_pre_predicate_fn(NAME, invalid.refuse_claims)
-        session.add_predicate_fn(NAME, nodes.is_schedulable, scope="static", heeds="constraints")
+        session.add_predicate_fn(NAME, nodes.is_schedulable)
         if wanted.taint_toleration:
-            session.add_predicate_fn(NAME, nodes.tolerates_taints, scope="static", heeds="constraints")
+            session.add_predicate_fn(NAME, nodes.tolerates_taints)
         if wanted.node_affinity:
             session.add_predicate_fn(
                 NAME,
                 nodes.matches_node_affinity,
-                scope="static",
-                heeds="constraints",
                 vector=nodes.node_affinity_rows,
                 applies=nodes.has_node_terms,
             )
-        session.add_predicate_fn(
-            NAME, nodes.declares_features, scope="static", heeds="constraints", applies=nodes.needs_features
-        )
+        session.add_predicate_fn(NAME, nodes.declares_features, applies=nodes.needs_features)
         if wanted.node_ports:
             ports = session.account("predicates.ports", HostPorts)
-            session.add_predicate_fn(NAME, ports.are_free, vector=ports.free_rows, applies=ports.applies)
-        session.add_predicate_fn(NAME, slots.has_slot, vector=slots.slot_rows, reads="amounts", heeds="requests")
+            session.add_predicate_fn(NAME, ports.are_free, vector=ports.free_rows, applies=ports.follows)
+        session.add_predicate_fn(NAME, slots.has_slot, vector=slots.slot_rows)
         disks = session.account("predicates.disks", LegacyDisks)
-        session.add_predicate_fn(NAME, disks.are_free, vector=disks.free_rows, applies=disks.applies)
+        session.add_predicate_fn(NAME, disks.are_free, vector=disks.free_rows, applies=disks.follows)
         self._register_claims(session)
         if wanted.dynamic_resource_allocation:
             devices = _register_devices(session, wanted)
@@ -156,7 +152,6 @@ class PredicatesPlugin:
             session.add_predicate_fn(
                 NAME,
                 spreading.refuse,
-                scope="domain",
                 vector=spreading.admit_rows,
                 applies=spreading.applies,
                 key=spreading.key,
@@ -167,7 +162,6 @@ class PredicatesPlugin:
             session.add_predicate_fn(
                 NAME,
                 neighbours.refuse,
-                scope="domain",
                 vector=neighbours.admit_rows,
                 key=neighbours.key,
                 version=neighbours.version,
@@ -189,7 +183,6 @@ class PredicatesPlugin:
         session.add_predicate_fn(
             NAME,
             rules.refuse,
-            scope="domain",
             vector=rules.admit_rows,
             applies=rules.applies,
             key=rules.key,
@@ -211,12 +204,8 @@ def _register_devices(session: Session, wanted: PredicatesArguments) -> DeviceRu
     rules.open(session)
     session.add_wake_fn(NAME, rules.wake_at)
     session.add_pre_predicate_fn(NAME, rules.refuse_pod)
-    session.add_predicate_fn(
-        NAME, rules.refuse, scope="domain", applies=rules.applies, key=rules.key, version=rules.version
-    )
-    session.add_node_order_fn(
-        NAME, rules.score, scope="domain", applies=rules.applies, key=rules.preference_key, version=rules.version
-    )
+    session.add_predicate_fn(NAME, rules.refuse, applies=rules.applies, key=rules.key, version=rules.version)
+    session.add_node_order_fn(NAME, rules.score, applies=rules.applies, key=rules.preference_key, version=rules.version)
     session.add_event_handler(NAME, rules, first=True)
     session.add_close_fn(NAME, lambda: rules.release_useless(session))
     return rules

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from plugins.predicates.exclusive import Exclusive
 from plugins.predicates.verdicts import node_refusal
-from volsched.model.template import HostPort, TaskTemplate
+from volsched.model.template import HostPort, PodTemplate
 from volsched.model.verdict import Verdict
 
 NO_FREE_PORT = node_refusal("node(s) didn't have free ports for the requested pod ports")
@@ -21,6 +21,6 @@ class HostPorts(Exclusive[PortKey, HostPort]):
 
     REFUSAL: ClassVar[Verdict] = NO_FREE_PORT
 
-    def wanted(self, template: TaskTemplate) -> Iterable[tuple[PortKey, HostPort]]:
+    def wanted(self, template: PodTemplate) -> Iterable[tuple[PortKey, HostPort]]:
         """Return the ports that pods of this template take."""
         return (((port.protocol, port.port), port) for port in template.host_ports)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.callbacks import Mask, Rows
+from volsched.framework.arrays import Mask
 from volsched.framework.domains import Domains, has_label
-from volsched.framework.engine import FastEngine
+from volsched.framework.views import NodeTable
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 UNEVEN = node_refusal("node(s) didn't match pod topology spread constraints")
@@ -28,24 +29,24 @@ class Spreading:
         self._domains = domains
 
     @staticmethod
-    def applies(task: TaskInfo) -> bool:
-        """Whether the pod has such a constraint."""
-        return any(item.hard for item in task.template.spread)
+    def applies(template: PodTemplate) -> bool:
+        """Whether pods of a template have such a constraint."""
+        return any(item.hard for item in template.spread)
 
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:
         """Tell that the template says everything, or None when it has no such constraint."""
-        return () if self.applies(task) else None
+        return () if self.applies(task.template) else None
 
     def version(self, task: TaskInfo) -> int:
         """Tell when any of the counts last changed in a way that matters to other nodes."""
         return max((table.stamp for _, table in self._domains.must_spread(task.template).constraints), default=0)
 
-    def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    def refuse(self, template: PodTemplate, node: NodeInfo) -> Verdict | None:
         """Ask about one node."""
-        if not task.template.spread:
+        if not template.spread:
             return None
         labels = node.labels
-        for item, table in self._domains.must_spread(task.template).constraints:
+        for item, table in self._domains.must_spread(template).constraints:
             value = labels.get(item.topology_key)
             if value is None:
                 return LACKS_LABEL
@@ -53,11 +54,11 @@ class Spreading:
                 return UNEVEN
         return None
 
-    def admit_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+    def admit_rows(self, template: PodTemplate, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
-        facts = engine.facts
+        facts, rows = nodes.facts, nodes.rows
         mask = np.ones(len(rows), dtype=np.bool_)
-        for item, table in self._domains.must_spread(task.template).constraints:
+        for item, table in self._domains.must_spread(template).constraints:
             most = item.max_skew + table.lowest(item.min_domains) - item.counts_self
             mask &= has_label(item.topology_key, facts, rows) & (table.by_row(facts, rows) <= most)
         return mask

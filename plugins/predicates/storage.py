@@ -10,11 +10,12 @@ from plugins.predicates.claims import ONE_POD, keys_of, refusal
 from plugins.predicates.limits import VolumeLimits
 from plugins.predicates.uses import ClaimUses
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.callbacks import Mask, Rows
-from volsched.framework.engine import FastEngine
+from volsched.framework.arrays import Mask
+from volsched.framework.views import NodeTable
 from volsched.model.node import NodeInfo
 from volsched.model.storage import Storage
 from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 IN_USE = node_refusal(
@@ -44,9 +45,9 @@ class ClaimRules:
         return refusal(self._storage, task) if self._binding is not None else None
 
     @staticmethod
-    def applies(task: TaskInfo) -> bool:
-        """Whether a pod has any claim."""
-        return bool(task.template.claims)
+    def applies(template: PodTemplate) -> bool:
+        """Whether pods of a template have any claim."""
+        return bool(template.claims)
 
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:
         """Tell that the template says everything, or None when it has no claims."""
@@ -69,20 +70,20 @@ class ClaimRules:
             found = zones.admits(self._zones(task), node)
         return found
 
-    def admit_rows(self, task: TaskInfo, engine: FastEngine, rows: Rows) -> Mask:
+    def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
         if self._in_use(task):
-            return np.zeros(len(rows), dtype=np.bool_)
-        mask = np.ones(len(rows), dtype=np.bool_)
+            return np.zeros(len(nodes.rows), dtype=np.bool_)
+        mask = np.ones(len(nodes.rows), dtype=np.bool_)
         if self._limits is not None:
-            mask &= self._limits.admit_rows(task, engine, rows)
+            mask &= self._limits.admit_rows(task, nodes)
         if self._binding is not None:
-            mask &= self._binding.admit_rows(task, engine, rows)
+            mask &= self._binding.admit_rows(task, nodes)
         demanded = self._zones(task) if self._has_zones else ()
         if demanded:
-            nodes = engine.cluster.rows
+            known = nodes.columns.cluster.rows
             for place in np.flatnonzero(mask):
-                mask[place] = zones.admits(demanded, nodes[rows[place]]) is None
+                mask[place] = zones.admits(demanded, known[nodes.rows[place]]) is None
         return mask
 
     def _in_use(self, task: TaskInfo) -> bool:

@@ -7,7 +7,7 @@ from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeInfo
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
 
 class ClaimUses(Observer):
@@ -26,7 +26,7 @@ class ClaimUses(Observer):
             if task.template.claims and task.node is not None and ON_NODE[task.status]:
                 self._count(task, task.node, 1)
 
-    def follows(self, template: TaskTemplate) -> bool:
+    def follows(self, template: PodTemplate) -> bool:
         """Say whether pods of this template have claims."""
         return bool(template.claims)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from plugins.predicates.claims import class_of, size_of
-from volsched.framework.callbacks import Mask
+from volsched.framework.arrays import Mask
 from volsched.framework.columns import FactColumns
 from volsched.framework.nodeterms import selector_mask
 from volsched.model import api

@@ -30,7 +30,7 @@ from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
@@ -332,7 +332,7 @@ def attempt(tasks: str, minimum: int, minima: Mapping[str, int], failed: str) ->
     job.min_available, job.min_roles = minimum, minima
     for number, word in enumerate(tasks.split()):
         name, _, letter = word.rpartition(":")
-        task = TaskInfo(str(number), "default", f"t{number}", TaskTemplate(0))
+        task = TaskInfo(str(number), "default", f"t{number}", PodTemplate(0))
         task.role, task.status = name, LETTERS[letter]
         job.admit(task)
     return Attempt(job, [], set(failed.split(",")))

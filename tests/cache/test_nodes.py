@@ -10,7 +10,7 @@ from tests.cache.objects import Believer, gone, group, node, pod, put, queue
 from volsched.cache.mirror import Problem
 from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster, Observer
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 
 CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}}
 
@@ -97,7 +97,7 @@ class Listener(Observer):
         self.heard: list[str] = []
         self.zones: list[str] = []
 
-    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
         if before is not None:
             self.zones.remove(before.labels["zone"])
         self.zones.append(node.labels["zone"])

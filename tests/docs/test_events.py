@@ -12,7 +12,7 @@ import plugins.predicates
 from plugins.predicates.nodes import tolerates_taints
 from tests.docs.pages import DOCS, codes, headings, rows, section
 from tests.docs.reasons import emitted
-from volsched.model.template import Taint, TaskTemplate
+from volsched.model.template import PodTemplate, Taint
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 PAGE = DOCS / "events.md"
@@ -54,7 +54,7 @@ def test_every_sentence_about_nodes_is_explained() -> None:
 
 
 def test_words_about_taints_and_resources_are_those_of_the_code() -> None:
-    template = TaskTemplate(0)
+    template = PodTemplate(0)
     node = SimpleNamespace(taints=(Taint("<key>", "<value>", "NoSchedule"),))
 
     verdict = tolerates_taints(SimpleNamespace(template=template), node)  # type: ignore[arg-type]

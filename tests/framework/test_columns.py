@@ -14,7 +14,7 @@ from volsched.framework.columns import FactColumns, NodeColumns, StaticNode
 from volsched.framework.loading import DEFAULT_CONFIGURATION
 from volsched.model.api import Taint
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeFacts
+from volsched.model.node import NodeSpec
 from volsched.model.resources import MAX_AMOUNT
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import a_cluster, a_rig
@@ -55,7 +55,7 @@ def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
     amount = st.integers(0, 4)
     count = data.draw(st.integers(1, 6))
     for number in range(count):
-        cluster.put_nodes([(NodeFacts(f"n{number}"), {"cpu": data.draw(amount), "memory": data.draw(amount)})])
+        cluster.put_nodes([(NodeSpec(f"n{number}"), {"cpu": data.draw(amount), "memory": data.draw(amount)})])
     for node in cluster.rows:
         for amounts in (node.used, node.releasing, node.pipelined):
             amounts[:2] = [data.draw(amount), data.draw(amount)]
@@ -76,7 +76,7 @@ def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
 
 def test_amounts_that_no_vector_holds_are_bounded() -> None:
     cluster = Cluster()
-    cluster.put_nodes([(NodeFacts("n"), {"cpu": 1})])
+    cluster.put_nodes([(NodeSpec("n"), {"cpu": 1})])
     cluster.rows[0].used[0] = 10**30
     columns = NodeColumns(cluster)
 
@@ -88,7 +88,7 @@ def test_amounts_that_no_vector_holds_are_bounded() -> None:
 # -- facts ------------------------------------------------------------------------------------------------------------
 
 
-def facts_of(*nodes: NodeFacts) -> FactColumns:
+def facts_of(*nodes: NodeSpec) -> FactColumns:
     cluster = Cluster()
     cluster.put_nodes([(node, {"cpu": len(node.name)}) for node in nodes])
     facts = FactColumns(cluster)
@@ -107,10 +107,10 @@ def classes(facts: FactColumns, *paths: tuple[str, str]) -> list[list[str]]:
 
 GPU = Taint("gpu", "", "NoSchedule")
 FOUR = (
-    NodeFacts("a", labels={"zone": "1", "disk": "ssd"}, taints=(GPU,)),
-    NodeFacts("b", labels={"zone": "1", "disk": "hdd"}),
-    NodeFacts("cc", labels={"zone": "2", "disk": "ssd"}, unschedulable=True),
-    NodeFacts("dd", labels={"zone": "2"}),
+    NodeSpec("a", labels={"zone": "1", "disk": "ssd"}, taints=(GPU,)),
+    NodeSpec("b", labels={"zone": "1", "disk": "hdd"}),
+    NodeSpec("cc", labels={"zone": "2", "disk": "ssd"}, unschedulable=True),
+    NodeSpec("dd", labels={"zone": "2"}),
 )
 
 
@@ -137,7 +137,7 @@ def test_classes_follow_what_nodes_say_of_themselves() -> None:
     version = facts.version
     assert classes(facts, ("label", "zone")) == [["a", "b"], ["cc", "dd"]]
 
-    facts.cluster.put_nodes([(NodeFacts("b", labels={"zone": "2"}), {})])
+    facts.cluster.put_nodes([(NodeSpec("b", labels={"zone": "2"}), {})])
     facts.refresh()
     assert (classes(facts, ("label", "zone")), facts.version) == ([["a"], ["b", "cc", "dd"]], version + 1)
 
@@ -145,7 +145,7 @@ def test_classes_follow_what_nodes_say_of_themselves() -> None:
     assert facts.version == version + 1
 
     facts.cluster.remove_node("a")
-    facts.cluster.put_nodes([(NodeFacts("e"), {})])
+    facts.cluster.put_nodes([(NodeSpec("e"), {})])
     facts.refresh()
     assert classes(facts, ("label", "zone")) == [["b", "cc", "dd"], ["e"]]
 
@@ -197,7 +197,7 @@ def test_a_static_view_notes_what_was_read_and_tells_what_the_node_tells(
     read: Callable[[Any], object], path: tuple[str, str]
 ) -> None:
     cluster = Cluster()
-    facts = NodeFacts(
+    facts = NodeSpec(
         "n", labels={"zone": "1"}, annotations={"cards": "8"}, taints=(GPU,), capacity={"memory": 7}, images={"i": 1}
     )
     cluster.put_nodes([(facts, {"cpu": 4})])
@@ -214,7 +214,7 @@ def test_a_static_view_notes_what_was_read_and_tells_what_the_node_tells(
 )
 def test_a_static_view_has_nothing_of_how_the_node_is_used(name: str) -> None:
     cluster = Cluster()
-    cluster.put_nodes([(NodeFacts("n"), {"cpu": 4})])
+    cluster.put_nodes([(NodeSpec("n"), {"cpu": 4})])
     assert hasattr(cluster.nodes["n"], name)
 
     assert not hasattr(StaticNode().show(cluster.nodes["n"]), name)
@@ -233,7 +233,7 @@ def test_a_static_view_has_everything_else_of_a_node() -> None:
 
 def test_a_label_that_is_missing_is_missing_in_the_view_too() -> None:
     cluster = Cluster()
-    cluster.put_nodes([(NodeFacts("n"), {})])
+    cluster.put_nodes([(NodeSpec("n"), {})])
 
     with pytest.raises(KeyError):
         StaticNode().show(cluster.nodes["n"]).labels["zone"]

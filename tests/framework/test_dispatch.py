@@ -14,7 +14,7 @@ from volsched.framework.configuration import SWITCHES
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import a_cluster
 
@@ -105,7 +105,7 @@ def test_a_job_starves_when_the_whole_first_tier_with_a_say_finds_so(tiers: str,
     assert dispatch.first_tier_and(fns, JOB) is starving
 
 
-CANDIDATES = [TaskInfo(name, "default", name, TaskTemplate(0)) for name in "abcd"]
+CANDIDATES = [TaskInfo(name, "default", name, PodTemplate(0)) for name in "abcd"]
 
 
 def chooser(names: str) -> Callable[[TaskInfo, Sequence[TaskInfo]], Sequence[TaskInfo] | None]:

@@ -7,12 +7,12 @@ import pytest
 from volsched.framework.groups import status_of, with_condition, writes
 from volsched.model.columns import ResourceColumns
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
-NODE = NodeInfo(NodeFacts("n"), ResourceColumns())
+NODE = NodeInfo(NodeSpec("n"), ResourceColumns())
 LETTERS = {
     "p": TaskStatus.PENDING,
     "a": TaskStatus.ALLOCATED,
@@ -33,7 +33,7 @@ def job(tasks: str, minimum: int = 1, phase: str = INQUEUE) -> JobInfo:
     made = JobInfo("default", "j")
     made.min_available, made.phase, made.has_group = minimum, phase, True
     for number, letter in enumerate(tasks):
-        task = TaskInfo(str(number), "default", f"t{number}", TaskTemplate(0))
+        task = TaskInfo(str(number), "default", f"t{number}", PodTemplate(0))
         made.admit(task)
         task.status = LETTERS[letter]
         task.node = NODE if letter not in "po" else None

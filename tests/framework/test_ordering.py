@@ -16,12 +16,12 @@ from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.task import TaskInfo, index_in_name
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.testing.builders import a_cluster
 
 
 def task(name: str, created: float = 0.0, priority: int = 0, uid: str = "") -> TaskInfo:
-    made = TaskInfo(uid or f"uid-{name}", "default", name, TaskTemplate(0))
+    made = TaskInfo(uid or f"uid-{name}", "default", name, PodTemplate(0))
     made.created, made.priority = created, priority
     return made
 

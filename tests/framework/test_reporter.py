@@ -13,7 +13,7 @@ from volsched.model.plan import Step as PlanStep
 from volsched.model.plan import Tell, WritePodCondition
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import LONGEST_MESSAGE, ConditionReason, Scope, Step, Verdict
 
 NO_ROOM = Verdict(
@@ -25,7 +25,7 @@ GATED = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", "scheduling is gat
 
 
 def task(name: str, refusal: Verdict | None = None) -> TaskInfo:
-    made = TaskInfo(f"uid-{name}", "default", name, TaskTemplate(0))
+    made = TaskInfo(f"uid-{name}", "default", name, PodTemplate(0))
     made.refusal, made.ours = refusal, True
     return made
 

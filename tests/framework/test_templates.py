@@ -10,7 +10,7 @@ from tests.simulation.clusters import Manifest, node, result
 from tests.simulation.clusters import pod as a_pod
 from volsched.framework import templates
 from volsched.framework.templates import keep
-from volsched.model.template import TaskTemplate, TemplateTable
+from volsched.model.template import PodTemplate, TemplateTable
 
 EVERY_CACHE = """\
 actions: "enqueue, allocate, backfill"
@@ -25,7 +25,7 @@ tiers:
 """
 
 
-def some_templates(count: int) -> list[TaskTemplate]:
+def some_templates(count: int) -> list[PodTemplate]:
     table = TemplateTable()
     specs = ({"containers": [{"name": "a", "resources": {"requests": {"cpu": n + 1}}}]} for n in range(count))
     return [table.intern(pod(spec)) for spec in specs]

@@ -11,9 +11,9 @@ from volsched.model.selectors import NOTHING, LabelSelector
 from volsched.model.template import (
     HostPort,
     LegacyDisk,
+    PodTemplate,
     PodTerm,
     SpreadConstraint,
-    TaskTemplate,
     TemplateTable,
     Toleration,
 )
@@ -22,7 +22,7 @@ ONE_CPU = {"containers": [container(requests={"cpu": "1"})]}
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def template(spec: dict[str, Any] | None = None, **identity: Any) -> TaskTemplate:
+def template(spec: dict[str, Any] | None = None, **identity: Any) -> PodTemplate:
     return TemplateTable().intern(pod(spec, **identity))
 
 

@@ -12,7 +12,7 @@ from volsched.framework.session import Accounts, Session
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.plan import Step
 from volsched.model.quantity import amount_of
 from volsched.model.status import TaskStatus
@@ -53,7 +53,7 @@ class Lab:
         features: Sequence[str] = (),
         **extended: Any,
     ) -> NodeInfo:
-        facts = NodeFacts(
+        facts = NodeSpec(
             name=name,
             uid=f"node-{name}",
             labels={HOST: name, **(labels or {})},

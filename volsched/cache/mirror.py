@@ -36,14 +36,14 @@ from volsched.model.changes import (
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import GroupStatus, JobInfo
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.plan import Tell
 from volsched.model.pod_limits import DEFAULT, PodLimits
 from volsched.model.queue import QueueInfo
 from volsched.model.selectors import LabelSelector
 from volsched.model.status import TaskStatus
 from volsched.model.task import ResourceClaimUse, TaskInfo
-from volsched.model.template import TaskTemplate, TemplateTable
+from volsched.model.template import PodTemplate, TemplateTable
 from volsched.model.verdict import BINDER, ConditionReason, Scope, Step, Verdict
 
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
@@ -247,9 +247,9 @@ class Mirror:
         for name in {each.node for each in found if each is not None}:
             node = self.cluster.nodes.get(name)
             if node is not None:
-                self.cluster.set_facts(node, self._with_quarantine(node.facts))
+                self.cluster.set_spec(node, self._with_quarantine(node.spec))
 
-    def _with_quarantine(self, facts: NodeFacts) -> NodeFacts:
+    def _with_quarantine(self, facts: NodeSpec) -> NodeSpec:
         closed = facts.name in self.quarantine.closed_nodes()
         return facts if facts.quarantined == closed else replace(facts, quarantined=closed)
 
@@ -287,7 +287,7 @@ class Mirror:
     # -- nodes --------------------------------------------------------------------------------------------------------
 
     def _put_nodes(self, changes: Sequence[Put]) -> None:
-        read: list[tuple[NodeFacts, Mapping[str, int]]] = []
+        read: list[tuple[NodeSpec, Mapping[str, int]]] = []
         for change in changes:
             self._guarded(lambda change: read.append(self._read_node(change)), change)
         self.cluster.put_nodes(read)
@@ -296,10 +296,10 @@ class Mirror:
                 self._leave_home(task.uid)
                 self.cluster.move(task, task.status, self.cluster.nodes[facts.name])
 
-    def _read_node(self, change: Change) -> tuple[NodeFacts, Mapping[str, int]]:
+    def _read_node(self, change: Change) -> tuple[NodeSpec, Mapping[str, int]]:
         assert isinstance(change, Put)
         assert isinstance(change.object, api.Node)
-        facts, allocatable = reading.node_facts(change.object, self._reporter("Node", change.object))
+        facts, allocatable = reading.node_spec(change.object, self._reporter("Node", change.object))
         return self._with_quarantine(facts) if self.quarantine else facts, allocatable
 
     def _drop_node(self, name: str) -> None:
@@ -334,7 +334,7 @@ class Mirror:
             return True
         return bool(pod.spec.node_name) and pod.status.phase not in ("Succeeded", "Failed")
 
-    def _add_pod(self, pod: api.Pod, placed_as: TaskTemplate | None = None) -> None:
+    def _add_pod(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> None:
         meta = pod.metadata
         task = TaskInfo(meta.uid, intern(meta.namespace), meta.name, self.templates.intern(pod, placed_as))
         task.sequence = self._arrival.next()
@@ -417,7 +417,7 @@ class Mirror:
             again.bind_annotations = task.bind_annotations
             self.cluster.move(again, status, self._at_home(again, assumed_on))
 
-    def _placed_as(self, task: TaskInfo) -> TaskTemplate | None:
+    def _placed_as(self, task: TaskInfo) -> PodTemplate | None:
         """The template that a pod with a node was placed as; None for one that waits."""
         return task.template if self._home_of(task) else None
 

@@ -18,7 +18,7 @@ from volsched.model.allowed_namespaces import allowed_in
 from volsched.model.bounded import Weighed
 from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
-from volsched.model.node import NodeFacts
+from volsched.model.node import NodeSpec
 from volsched.model.quantity import QuantityText, amount_of
 from volsched.model.queue import QueueInfo
 from volsched.model.resources import PODS, Resources
@@ -81,10 +81,10 @@ def seconds(stamp: str | None) -> float | None:
         return None
 
 
-def node_facts(node: api.Node, report: Report) -> tuple[NodeFacts, dict[str, int]]:
+def node_spec(node: api.Node, report: Report) -> tuple[NodeSpec, dict[str, int]]:
     """What a node says of itself, and what pods may take there."""
     meta, spec, status = node.metadata, node.spec, node.status
-    facts = NodeFacts(
+    facts = NodeSpec(
         name=meta.name,
         uid=meta.uid,
         labels=meta.labels,

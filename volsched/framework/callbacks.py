@@ -1,8 +1,8 @@
 """Every callback that a plugin may register: when it is called, and how the answers of several plugins combine.
 
 The rules of combination are Volcano's (tiers in order, plugins in order inside a tier); ``dispatch`` alone
-implements them. ``Scope`` is the one word by which a callback about nodes says what it reads, so that the engine knows
-how long an answer holds.
+implements them. What a callback about nodes reads its annotations say (``signature``), so that the engine knows how
+long an answer holds.
 """
 
 from __future__ import annotations
@@ -14,59 +14,17 @@ from enum import IntEnum
 from fractions import Fraction
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from volsched.framework.arrays import Floats, Mask, Rows
+from volsched.framework.signature import Signature
 from volsched.framework.usage import QuotaTable, Usage
+from volsched.framework.views import NodeTable, shown
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.series import Numbers
 from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Rows: TypeAlias = npt.NDArray[np.intp]
-
-Scope: TypeAlias = Literal["static", "node", "queue", "domain", "pod"]
-"""What an answer about (task, node) was made from, besides the task's template:
-
-``static``  the node's labels, annotations, taints, images, allocatable amounts. Asked once per class of nodes that
-            agree in what was read; the node view that is passed has nothing else.
-``node``    also what is used on that node, and its tasks. Asked again when that node changed.
-``queue``   also the accounts of the task's queue. All answers are asked again when the queue's version changed.
-``domain``  anything, as long as the registered ``key`` and ``version`` tell: answers are shared by tasks of equal key
-            and asked again when the version of that key changed. A key of None: the callback has nothing to say about
-            the task.
-``pod``     anything. Asked for every task and every node, every time.
-"""
-
-Reads: TypeAlias = Literal["facts", "amounts", "tasks"]
-"""What of a node an answer was made from:
-
-``facts``    what scope ``static`` shows. Asked again when a node says something else of itself.
-``amounts``  what it offers and what of that is used, as sums, and nothing else: asked once for nodes equal in both.
-``tasks``    anything, its tasks as well. Asked again when that node changed.
-"""
-
-
-Heeds: TypeAlias = Literal["template", "requests", "constraints"]
-"""What of a task's template an answer was made from:
-
-``template``     anything.
-``requests``     what it requests, with the amounts that scores assume, and nothing else: templates that are equal in
-                 that share the answers about kinds of nodes.
-``constraints``  anything but amounts: templates that differ in nothing else share the answers of scope ``static``.
-"""
-
-
-KeyedBy: TypeAlias = Literal["task", "queue"]
-"""What the ``key`` of a callback of scope ``domain`` was made from:
-
-``task``   anything of the task.
-``queue``  its template and the accounts of its queue: at one moment it is the same for equal pods of one queue.
-"""
 
 
 class Vote(IntEnum):
@@ -113,29 +71,34 @@ TaskKeyFn: TypeAlias = Callable[[TaskInfo], Any]
 
 PrePredicateFn: TypeAlias = Callable[[TaskInfo], Verdict | None]
 """Called once before nodes are asked: a verdict refuses all nodes. AND over plugins, the first refusal counts."""
-PredicateFn: TypeAlias = Callable[[TaskInfo, Any], Verdict | None]
-"""May this task go on this node? None passes. AND over plugins, the first refusal counts."""
-PredicateVectorFn: TypeAlias = Callable[[TaskInfo, Any, Rows], Mask]
-"""The vector twin of a predicate: (task, columns, rows) -> which of those rows pass."""
-WordingsFn: TypeAlias = Callable[[TaskInfo, Any, Rows], npt.NDArray[np.intp]]
+PredicateFn: TypeAlias = Callable[[Any, Any], Verdict | None]
+"""May this pod go on this node? None passes. AND over plugins, the first refusal counts. See ``signature``."""
+PredicateVectorFn: TypeAlias = Callable[[Any, NodeTable], Mask]
+"""The vector twin of a predicate: which of the table's rows pass. It is given the pod as the predicate is."""
+WordingsFn: TypeAlias = Callable[[Any, NodeTable], Rows]
 """Of rows that a predicate's vector twin refuses, small numbers: rows of equal ones are refused in the same words, so
 that many are explained by one of them."""
-NodeOrderFn: TypeAlias = Callable[[TaskInfo, Any], float]
-"""How good is this node for this task? Summed over plugins, in order."""
-NodeOrderVectorFn: TypeAlias = Callable[[TaskInfo, Any, Rows], Floats]
-"""The vector twin of a node order: (task, columns, rows) -> a score for each of those rows."""
+NodeOrderFn: TypeAlias = Callable[[Any, Any], float]
+"""How good is this node for this pod? Summed over plugins, in order. See ``signature``."""
+NodeOrderVectorFn: TypeAlias = Callable[[Any, NodeTable], Floats]
+"""The vector twin of a node order: a score for each of the table's rows."""
 BatchNodeOrderFn: TypeAlias = Callable[[TaskInfo, Sequence[NodeInfo]], Sequence[float]]
 """Scores that depend on all candidates (normalised ones): one for each node given, added to the sums of node orders."""
 UniformFn: TypeAlias = Callable[[TaskInfo], float | None]
 """The score that a batch order gives to whatever node, when it can tell without looking; None: it must be asked."""
-BatchVectorFn: TypeAlias = Callable[[TaskInfo, Any, Rows], Floats]
+BatchVectorFn: TypeAlias = Callable[[TaskInfo, NodeTable], Floats]
 """The vector twin of a batch order."""
 BestNodeFn: TypeAlias = Callable[[TaskInfo, Mapping[str, float]], str | None]
 """Choose among scored nodes yourself: the first plugin that names one wins."""
+AppliesFn: TypeAlias = Callable[[PodTemplate], bool]
+"""Whether a callback has anything to say about pods of this template; where not, it is not asked."""
+QueueKeyOfPodsFn: TypeAlias = Callable[[PodTemplate, QueueInfo], Hashable | None]
 KeyFn: TypeAlias = Callable[[TaskInfo], Hashable | None]
-"""For scope ``domain``: what the answer about a task depends on besides its template; None: nothing to say."""
+"""What an answer depends on beside what the annotations name: pods of equal keys and templates share it. None: the
+callback has nothing to say about the pod. It may be written as (template: PodTemplate, queue: QueueInfo): then it is
+the same for equal pods of one queue, and one of them is asked about for all."""
 VersionFn: TypeAlias = Callable[[TaskInfo], Hashable]
-"""For scope ``domain``: changes when answers about the task may have changed."""
+"""Changes when answers for the pod's key may have changed."""
 
 OverusedFn: TypeAlias = Callable[[QueueInfo], Verdict | None]
 """Does this queue have its due already? OR: with any verdict it gets no more amounts for the rest of the action. Pods
@@ -229,36 +192,63 @@ class EventHandler(Protocol):
         """``task`` is about to leave ``task.node``: the exact reverse of ``allocate``."""
 
 
+Scope: TypeAlias = Literal["static", "node", "domain", "pod"]
+"""How long an answer about a pod and a node holds: until the node says something else of itself, until something
+changes on the node, until the version of its key changes, or for this one question."""
+
+
 @dataclass(frozen=True, slots=True)
-class Predicate:
+class NodeCallback:
+    """A registered callback about a pod and a node."""
+
+    plugin: str
+    fn: Callable[[Any, Any], Any]
+    signature: Signature
+    vector: Callable[[Any, NodeTable], Any] | None = None
+    applies_to: AppliesFn | None = None
+    key: KeyFn | None = None
+    version: VersionFn | None = None
+    is_keyed_by_queue: bool = False
+    scope: Scope = field(init=False)
+
+    def __post_init__(self) -> None:
+        pod, node, _ = self.signature
+        lasting: Scope = "static" if node == "facts" else "node"
+        scope: Scope = "domain" if self.key is not None else lasting if pod == "template" else "pod"
+        object.__setattr__(self, "scope", scope)
+
+    @property
+    def of_template(self) -> bool:
+        """Whether the callback is given the template, and not the task."""
+        return self.signature.pod == "template"
+
+    def pod(self, task: TaskInfo) -> Any:
+        """What the callback is given of a task."""
+        return task.template if self.signature.pod == "template" else task
+
+    def ask(self, task: TaskInfo, node: NodeInfo) -> Any:
+        """Call the plain function about one node."""
+        return self.fn(self.pod(task), shown(self.signature.node, node))
+
+    def applies(self, task: TaskInfo) -> bool:
+        """Whether the callback is there for tasks of this template."""
+        return self.applies_to is None or self.applies_to(task.template)
+
+    def speaks(self, task: TaskInfo) -> bool:
+        """Whether the callback has anything to say about this task."""
+        return self.applies(task) and (self.key is None or self.key(task) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate(NodeCallback):
     """A registered predicate."""
 
-    plugin: str
-    fn: PredicateFn
-    scope: Scope = "node"
-    vector: PredicateVectorFn | None = None
-    applies: Callable[[TaskInfo], bool] | None = None
-    key: KeyFn | None = None
-    version: VersionFn | None = None
     wordings: WordingsFn | None = None
-    reads: Reads = "tasks"
-    heeds: Heeds = "template"
-    keyed_by: KeyedBy = "task"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOrder:
+class NodeOrder(NodeCallback):
     """A registered node order."""
-
-    plugin: str
-    fn: NodeOrderFn
-    scope: Scope = "node"
-    vector: NodeOrderVectorFn | None = None
-    applies: Callable[[TaskInfo], bool] | None = None
-    key: KeyFn | None = None
-    version: VersionFn | None = None
-    reads: Reads = "tasks"
-    heeds: Heeds = "template"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,18 +273,6 @@ class NodeCallbacks:
     def shape(self) -> tuple[object, ...]:
         """What must be the same for answers of an earlier session to hold."""
         return (
-            tuple((p.plugin, p.scope, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
-            tuple((s.plugin, s.scope, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),
+            tuple((p.plugin, p.scope, p.signature, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
+            tuple((s.plugin, s.scope, s.signature, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),
         )
-
-
-def applies(callback: Predicate | NodeOrder, task: TaskInfo) -> bool:
-    """Whether a callback is there for tasks of this template."""
-    return callback.applies is None or callback.applies(task)
-
-
-def speaks(callback: Predicate | NodeOrder, task: TaskInfo) -> bool:
-    """Whether a callback has anything to say about this task."""
-    if not applies(callback, task):
-        return False
-    return callback.scope != "domain" or callback.key is None or callback.key(task) is not None

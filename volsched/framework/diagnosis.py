@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volsched.framework.callbacks import Mask, Predicate, Rows, WordingsFn, speaks
+from volsched.framework.arrays import Mask, Rows
+from volsched.framework.callbacks import Predicate, WordingsFn
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import DETAILED, NodeRefusals
 
@@ -33,7 +34,7 @@ class Diagnosis:
         self._engine.static.refresh()
         constraints = task.template.constraints
         for place, predicate in enumerate(self._engine.callbacks.predicates):
-            if not speaks(predicate, task):
+            if not predicate.speaks(task):
                 continue
             if predicate.scope != "static":
                 self._count_by_row(task, predicate, undecided, found)
@@ -54,11 +55,11 @@ class Diagnosis:
     def _count_by_class(self, task: TaskInfo, predicate: Predicate, refused: Mask, found: NodeRefusals) -> None:
         """Count a static predicate's refusals: one message for each class, or for all when it answers by vector."""
         if predicate.vector is not None:
-            verdict = predicate.fn(task, self._engine.cluster.rows[int(refused.argmax())])
+            verdict = predicate.ask(task, self._engine.cluster.rows[int(refused.argmax())])
             said, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
             found.add(said, int(np.count_nonzero(refused)), plugin)
             return
-        answers, classes = self._engine.static.by_class(predicate, task)
+        answers, classes = self._engine.static.by_class(predicate, task.template)
         for answer, count in zip(answers, np.bincount(classes[refused], minlength=len(answers)), strict=True):
             if answer is not None and count:
                 found.add(answer.message, int(count), answer.plugin)
@@ -66,12 +67,12 @@ class Diagnosis:
     def _count_by_row(self, task: TaskInfo, predicate: Predicate, undecided: Mask, found: NodeRefusals) -> None:
         rows = np.flatnonzero(undecided)
         if predicate.vector is not None:
-            rows = rows[~predicate.vector(task, self._engine, rows)]
+            rows = rows[~predicate.vector(predicate.pod(task), self._engine.table(rows))]
         if predicate.vector is not None and predicate.wordings is not None and len(rows):
             rows = self._count_by_wording(task, predicate, predicate.wordings, rows, undecided, found)
         nodes = self._engine.cluster.rows
         for row in rows:
-            verdict = predicate.fn(task, nodes[row])
+            verdict = predicate.ask(task, nodes[row])
             if verdict is not None:
                 found.add_verdict(verdict, nodes[row].name)
                 undecided[row] = False
@@ -86,10 +87,10 @@ class Diagnosis:
         found: NodeRefusals,
     ) -> Rows:
         """Count refusals that many of the rows share; the other rows, each of which is worth its own words."""
-        numbers = wordings(task, self._engine, rows)
+        numbers = wordings(predicate.pod(task), self._engine.table(rows))
         _, first, of_row, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
         for place, count in zip(first, counts, strict=True):
-            verdict = predicate.fn(task, self._engine.cluster.rows[rows[place]])
+            verdict = predicate.ask(task, self._engine.cluster.rows[rows[place]])
             if count > DETAILED and verdict is not None:
                 found.add(verdict.message, int(count), verdict.plugin)
         told = counts[of_row] > DETAILED

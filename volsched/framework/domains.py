@@ -21,15 +21,15 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.callbacks import Mask, Rows
+from volsched.framework.arrays import Mask, Rows
 from volsched.framework.columns import FactColumns
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster, Observer
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.selectors import NAMESPACE_NAME, LabelSelector, NodeSelector
 from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import PodTerm, SpreadConstraint, TaskTemplate, Toleration
+from volsched.model.template import PodTemplate, PodTerm, SpreadConstraint, Toleration
 
 NAME = "framework.domains"
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
@@ -140,7 +140,7 @@ class Eligible:
         self.names: set[str] = set()
         self.domains: dict[str, dict[str, int]] = {key: {} for key in keys}
 
-    def admits(self, facts: NodeFacts) -> bool:
+    def admits(self, facts: NodeSpec) -> bool:
         """Say whether a node counts."""
         labels = facts.labels
         if any(key not in labels for key in self._keys):
@@ -155,7 +155,7 @@ class Eligible:
             if taint.effect in HARD_EFFECTS
         )
 
-    def enter(self, facts: NodeFacts) -> None:
+    def enter(self, facts: NodeSpec) -> None:
         """Take a node in, if it counts."""
         if self.admits(facts):
             self.names.add(facts.name)
@@ -163,7 +163,7 @@ class Eligible:
                 value = facts.labels[key]
                 domains[value] = domains.get(value, 0) + 1
 
-    def leave(self, facts: NodeFacts) -> None:
+    def leave(self, facts: NodeSpec) -> None:
         """Forget a node."""
         if facts.name in self.names:
             self.names.discard(facts.name)
@@ -249,7 +249,7 @@ class Claim:
 class _Claims(NamedTuple):
     """What a template's pods claim wherever they are placed."""
 
-    template: TaskTemplate
+    template: PodTemplate
     apart: tuple[Claim, ...]
     liked: tuple[tuple[Claim, int], ...]
 
@@ -257,7 +257,7 @@ class _Claims(NamedTuple):
 class Near(NamedTuple):
     """A template's own required terms: near the pods of one census in each of these topologies, apart from others'."""
 
-    template: TaskTemplate
+    template: PodTemplate
     affinity: tuple[Table, ...]
     anti_affinity: tuple[Table, ...]
 
@@ -270,7 +270,7 @@ class Near(NamedTuple):
 class Spread(NamedTuple):
     """A template's spread constraints of one kind, each with the table that it is judged by."""
 
-    template: TaskTemplate
+    template: PodTemplate
     constraints: tuple[tuple[SpreadConstraint, Table], ...]
     keys: tuple[str, ...]
 
@@ -278,7 +278,7 @@ class Spread(NamedTuple):
 class Liking(NamedTuple):
     """A template's own preferred terms, each with its table and weight (below 0 for anti-affinity)."""
 
-    template: TaskTemplate
+    template: PodTemplate
     terms: tuple[tuple[Table, int], ...]
 
 
@@ -307,7 +307,7 @@ class Domains(Observer):
         self._next_claim = 0
         for task in cluster.tasks.values():
             if task.node is not None and ON_NODE[task.status] and _claims_anything(task.template):
-                self._count_claims(task, task.node.facts, 1)
+                self._count_claims(task, task.node.spec, 1)
 
     # -- following the cluster ----------------------------------------------------------------------------------------
 
@@ -324,14 +324,14 @@ class Domains(Observer):
         if was is not now:
             if was is not None:
                 self._note_pod(task, None)
-                self._count(task, was.facts, -1, was_live)
+                self._count(task, was.spec, -1, was_live)
             if now is not None:
                 self._note_pod(task, now)
-                self._count(task, now.facts, 1, now_live)
+                self._count(task, now.spec, 1, now_live)
         elif was is not None and was_live != now_live:
             for census in self._matching(task):
                 if census.selection.live:
-                    self._add(census, was.facts, 1 if now_live else -1)
+                    self._add(census, was.spec, 1 if now_live else -1)
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Follow equal tasks."""
@@ -342,9 +342,9 @@ class Domains(Observer):
         """Whether the task's moves matter: its template has terms of its own, or somebody counts pods."""
         return bool(self._censuses or self._index or _claims_anything(task.template))
 
-    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
         """Follow what a node says of itself: its tasks may be in other domains now."""
-        facts = node.facts
+        facts = node.spec
         if before is None:
             self._enter(facts)
             return
@@ -361,9 +361,9 @@ class Domains(Observer):
 
     def node_removed(self, node: NodeInfo) -> None:
         """Forget a node."""
-        self._leave(node.facts)
+        self._leave(node.spec)
 
-    def _enter(self, facts: NodeFacts) -> None:
+    def _enter(self, facts: NodeSpec) -> None:
         for key, nodes in self._nodes.items():
             if key in facts.labels:
                 value = facts.labels[key]
@@ -371,21 +371,21 @@ class Domains(Observer):
         for eligible in self._eligible.values():
             eligible.enter(facts)
 
-    def _leave(self, facts: NodeFacts) -> None:
+    def _leave(self, facts: NodeSpec) -> None:
         for key, nodes in self._nodes.items():
             if key in facts.labels:
                 _add(nodes, facts.labels[key], -1)
         for eligible in self._eligible.values():
             eligible.leave(facts)
 
-    def _count(self, task: TaskInfo, facts: NodeFacts, by: int, live: bool) -> None:
+    def _count(self, task: TaskInfo, facts: NodeSpec, by: int, live: bool) -> None:
         for census in self._matching(task):
             if live or not census.selection.live:
                 self._add(census, facts, by)
         if _claims_anything(task.template):
             self._count_claims(task, facts, by)
 
-    def _add(self, census: Census, facts: NodeFacts, by: int) -> None:
+    def _add(self, census: Census, facts: NodeSpec, by: int) -> None:
         name, labels = facts.name, facts.labels
         _add(census.by_node, name, by)
         for table in census.tables.values():
@@ -421,7 +421,7 @@ class Domains(Observer):
         if raised > 0:
             self._cluster.relief += 1
 
-    def _count_claims(self, task: TaskInfo, facts: NodeFacts, by: int) -> None:
+    def _count_claims(self, task: TaskInfo, facts: NodeSpec, by: int) -> None:
         claims = self._claims_of(task.template)
         labels = facts.labels
         for claim in claims.apart:
@@ -505,7 +505,7 @@ class Domains(Observer):
                     finder.remove(claim)
                 self._claims.clear()
 
-    def near(self, template: TaskTemplate) -> Near:
+    def near(self, template: PodTemplate) -> Near:
         """Return the tables of a template's required affinity and anti-affinity."""
         self._follow_namespaces()
         found = self._near.get(template.id)
@@ -536,7 +536,7 @@ class Domains(Observer):
         self._follow_namespaces()
         return self._liked_finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
 
-    def liking(self, template: TaskTemplate) -> Liking:
+    def liking(self, template: PodTemplate) -> Liking:
         """Return the tables of a template's preferred affinity and anti-affinity."""
         self._follow_namespaces()
         found = self._liking.get(template.id)
@@ -547,15 +547,15 @@ class Domains(Observer):
             found = self._liking[template.id] = Liking(template, tables)
         return found
 
-    def must_spread(self, template: TaskTemplate) -> Spread:
+    def must_spread(self, template: PodTemplate) -> Spread:
         """Return the tables of a template's DoNotSchedule constraints."""
         return self._spread(self._hard, template, hard=True)
 
-    def likes_spread(self, template: TaskTemplate) -> Spread:
+    def likes_spread(self, template: PodTemplate) -> Spread:
         """Return the tables of a template's ScheduleAnyway constraints; that of hosts counts by node."""
         return self._spread(self._soft, template, hard=False)
 
-    def _spread(self, known: dict[int, Spread], template: TaskTemplate, hard: bool) -> Spread:
+    def _spread(self, known: dict[int, Spread], template: PodTemplate, hard: bool) -> Spread:
         found = known.get(template.id)
         if found is None or found.template is not template:
             constraints = tuple(item for item in template.spread if item.hard is hard)
@@ -566,7 +566,7 @@ class Domains(Observer):
             found = known[template.id] = Spread(template, tables, keys)
         return found
 
-    def _spread_table(self, template: TaskTemplate, item: SpreadConstraint, keys: tuple[str, ...]) -> Table:
+    def _spread_table(self, template: PodTemplate, item: SpreadConstraint, keys: tuple[str, ...]) -> Table:
         selector = item.selector if not item.selector.is_empty else LabelSelector(matches_nothing=True)
         selection = Selection((PodTerm("", selector, frozenset((template.namespace,))),), live=True)
         if not item.hard and item.topology_key == "kubernetes.io/hostname":
@@ -583,7 +583,7 @@ class Domains(Observer):
         if found is None:
             found = self._eligible[key] = Eligible(keys, selector, tolerations)
             for node in self._cluster.rows:
-                found.enter(node.facts)
+                found.enter(node.spec)
         return found
 
     def _table(self, selection: Selection, key: str, eligible: Eligible | None = None) -> Table:
@@ -623,7 +623,7 @@ class Domains(Observer):
                     _add(census.by_node, node.name, 1)
         return census
 
-    def _claims_of(self, template: TaskTemplate) -> _Claims:
+    def _claims_of(self, template: PodTemplate) -> _Claims:
         found = self._claims.get(template.id)
         if found is None or found.template is not template:
             apart = tuple(self._claim(self._apart, self._apart_finder, term) for term in template.anti_affinity)
@@ -662,7 +662,7 @@ def _anywhere(term: PodTerm) -> PodTerm:
     return PodTerm("", term.selector, term.namespaces, term.namespace_selector)
 
 
-def _claims_anything(template: TaskTemplate) -> bool:
+def _claims_anything(template: PodTemplate) -> bool:
     return bool(template.anti_affinity or template.preferred_affinity or template.preferred_anti_affinity)
 
 

@@ -12,30 +12,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from operator import attrgetter
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from volsched.framework.callbacks import (
-    BatchNodeOrder,
-    Floats,
-    KeyFn,
-    Mask,
-    NodeCallbacks,
-    NodeOrder,
-    Predicate,
-    Rows,
-    applies,
-    speaks,
-)
+from volsched.framework.arrays import Floats, Mask, Rows
+from volsched.framework.callbacks import BatchNodeOrder, KeyFn, NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.columns import FactColumns, NodeColumns
 from volsched.framework.diagnosis import Diagnosis
-from volsched.framework.entry import BLOCK, NEVER, UNKNOWN, Entry, Part, Scoped
+from volsched.framework.entry import BLOCK, NEVER, UNKNOWN, Entry, Part, Question, Scoped
 from volsched.framework.kinds import KindScores, NodeKinds
 from volsched.framework.plain import kind_keys, kind_of, scores_of, speaks_for_queue
 from volsched.framework.static import StaticAnswers
+from volsched.framework.views import NodeTable, RequestReader, shown
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
@@ -71,8 +61,8 @@ class Engine(Protocol):
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether the task may go on this node, now or once it has room."""
 
-    def kind(self, task: TaskInfo) -> Hashable | None:
-        """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
+    def kind(self, task: TaskInfo) -> Hashable:
+        """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
 
     def speaks_for_queue(self, task: TaskInfo) -> bool:
         """Whether all pods of the task's queue that are equal to it are of its kind, too."""
@@ -118,7 +108,7 @@ class FastEngine:
         self._keys_of: dict[Hashable, list[KeyFn]] = {}
         self._pod_predicates: list[Predicate] = []
         self._with_care = False
-        self._kind_keys: tuple[KeyFn, ...] | None = ()
+        self._kind_keys: tuple[KeyFn, ...] = ()
         self._starts: Rows = np.arange(0)
         self._kind_scores: WeakValueDictionary[Hashable, KindScores] = WeakValueDictionary()
         self.static = StaticAnswers(self)
@@ -139,8 +129,7 @@ class FastEngine:
         self.callbacks = callbacks
         self._session += 1
         self._all = [*callbacks.predicates, *callbacks.node_orders]
-        scoped = [callback for callback in self._all if callback.scope in ("domain", "queue")]
-        self._keys = [(c, attrgetter("queue") if c.scope == "queue" else c.key or _uid_of) for c in scoped]
+        self._keys = [(callback, callback.key) for callback in self._all if callback.key is not None]
         self._keys_of.clear()
         self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
         pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
@@ -170,10 +159,11 @@ class FastEngine:
     def _gather(self, entry: Entry) -> None:
         """Lay out what is to be asked about single nodes; vectors that add nothing anywhere are left out."""
         entry.session = self._session
-        entry.checks = [predicate.fn for _, predicate in entry.row_predicates]
-        entry.adds = [(part.order.fn, part.fixed) for part in entry.parts if part.fixed is None or part.fixed.any()]
+        entry.checks = [Question.of(predicate) for _, predicate in entry.row_predicates]
+        counting = [part for part in entry.parts if part.fixed is None or part.fixed.any()]
+        entry.adds = [(Question.of(part.order), part.fixed) for part in counting]
         asked = entry.asked()
-        if any(callback.reads == "tasks" for _, callback in asked):
+        if any(callback.signature.node == "node" for _, callback in asked):
             entry.kinds = None
             return
         if entry.kinds is None or len(entry.kinds.lines) != max(1, sum(fixed is None for _, fixed in entry.adds)):
@@ -181,17 +171,26 @@ class FastEngine:
         entry.arrange()
 
     def _kind_scores_of(self, entry: Entry) -> KindScores:
-        """The scores by kind for an entry; templates of equal requests share them where these are all that counts."""
+        """The scores by kind for an entry; templates of equal requests share them, as long as no more is read."""
         asked = entry.asked()
         scored = sum(isinstance(callback, NodeOrder) for _, callback in asked)
-        if any(callback.heeds != "requests" or callback.scope != "node" for _, callback in asked):
+        entry.reader = None
+        if any(callback.scope != "node" for _, callback in asked):
             return KindScores(scored)
+        entry.reader = RequestReader(entry.task.template)
         charge = self.cluster.columns.charge(entry.task.template)
         key = (charge, *[(place, isinstance(callback, NodeOrder)) for place, callback in asked])
         found = self._kind_scores.get(key)
         if found is None:
             found = self._kind_scores[key] = KindScores(scored)
         return found
+
+    def _part_ways(self, entry: Entry) -> KindScores:
+        """Give an entry scores by kind of its own: more was read than what the templates that share them agree in."""
+        assert entry.kinds is not None  # noqa: S101 - for the type checker: who asks about kinds has them
+        entry.reader = None
+        entry.kinds = entry.kinds.copy()
+        return entry.kinds
 
     # -- the question -------------------------------------------------------------------------------------------------
 
@@ -267,14 +266,14 @@ class FastEngine:
 
     def _asked(self, task: TaskInfo, rows: Rows) -> Rows:
         for predicate in self._pod_predicates:
-            if not applies(predicate, task):
+            if not predicate.applies(task):
                 continue
             if predicate.vector is not None:
                 self.columns.refresh()
-                rows = rows[predicate.vector(task, self, rows)]
+                rows = rows[predicate.vector(predicate.pod(task), self.table(rows))]
             else:
                 nodes = self.cluster.rows
-                rows = rows[[predicate.fn(task, nodes[row]) is None for row in rows]]
+                rows = rows[[predicate.ask(task, nodes[row]) is None for row in rows]]
         return rows
 
     def _future_rows(self, entry: Entry) -> Rows:
@@ -295,16 +294,15 @@ class FastEngine:
         totals = entry.total[rows] if known else np.zeros(len(rows))
         self.columns.refresh()
         for part in () if known else entry.parts:
-            totals = totals + (
-                part.fixed[rows] if part.fixed is not None else self._order_vector(task, part.order, rows)
-            )
+            order, fixed = part.order, part.fixed
+            totals = totals + (fixed[rows] if fixed is not None else self._order_vector(order.pod(task), order, rows))
         for batch in batches:
             totals = totals + self._batch_vector(task, batch, rows)
         return totals
 
     def _batch_vector(self, task: TaskInfo, batch: BatchNodeOrder, rows: Rows) -> Floats:
         if batch.vector is not None:
-            return batch.vector(task, self, rows)
+            return batch.vector(task, self.table(rows))
         nodes = self.cluster.rows
         return np.array(batch.fn(task, [nodes[row] for row in rows]), dtype=np.float64)
 
@@ -312,9 +310,8 @@ class FastEngine:
         """Whether the task may go on this node, now or once it has room."""
         if not node.fits_future(self.cluster.columns.request(task.template)):
             return False
-        return all(
-            predicate.fn(task, node) is None for predicate in self.callbacks.predicates if applies(predicate, task)
-        )
+        predicates = self.callbacks.predicates
+        return all(predicate.ask(task, node) is None for predicate in predicates if predicate.applies(task))
 
     def ranked(self, task: TaskInfo) -> list[NodeInfo]:
         """Nodes where the task could go if others left, best first; of equals the first in order of names."""
@@ -334,9 +331,8 @@ class FastEngine:
         return [nodes[rows[place]] for place in np.argsort(-totals, kind="stable")]
 
     def _could_go(self, task: TaskInfo, entry: Entry, node: NodeInfo) -> bool:
-        facts = (predicate.fn for _, predicate in entry.facts_predicates)
-        checks = (*facts, *entry.checks, *(predicate.fn for predicate in self._pod_predicates))
-        verdicts = (check(task, node) for check in checks)
+        placed = (predicate for _, predicate in (*entry.facts_predicates, *entry.row_predicates))
+        verdicts = (predicate.ask(task, node) for predicate in (*placed, *self._pod_predicates))
         return all(verdict is None or verdict.resolvable for verdict in verdicts)
 
     # -- entries ------------------------------------------------------------------------------------------------------
@@ -366,26 +362,23 @@ class FastEngine:
         key = task.template.id
         keys = self._keys_of.get(key)
         if keys is None:
-            keys = self._keys_of[key] = [of for callback, of in self._keys if applies(callback, task)]
+            keys = self._keys_of[key] = [of for callback, of in self._keys if callback.applies(task)]
         return (key, *[of(task) for of in keys]) if keys else key
 
     def _scope_version(self, callback: Predicate | NodeOrder, task: TaskInfo) -> Hashable:
-        if callback.scope == "queue":
-            queue = self.cluster.queues.get(task.job.queue) if task.job is not None else None
-            return queue.version if queue is not None else -1
         return callback.version(task) if callback.version is not None else self.cluster.standing
 
     def _build(self, task: TaskInfo) -> Entry:
         cluster = self.cluster
         entry = Entry(task, cluster.columns.request(task.template))
-        predicates = [(place, p) for place, p in enumerate(self.callbacks.predicates) if speaks(p, task)]
+        predicates = [(place, p) for place, p in enumerate(self.callbacks.predicates) if p.speaks(task)]
         lasting = [(place, p) for place, p in predicates if p.scope not in ("static", "pod")]
-        entry.facts_predicates = [(place, p) for place, p in lasting if p.reads == "facts"]
-        entry.row_predicates = [(place, p) for place, p in lasting if p.reads != "facts"]
+        entry.facts_predicates = [(place, p) for place, p in lasting if p.signature.node == "facts"]
+        entry.row_predicates = [(place, p) for place, p in lasting if p.signature.node != "facts"]
         orders = enumerate(self.callbacks.node_orders)
-        entry.parts = [Part(place, order, None) for place, order in orders if speaks(order, task)]
+        entry.parts = [Part(place, order, None) for place, order in orders if order.speaks(task)]
         for place, callback in enumerate(self._all):
-            if callback.scope in ("domain", "queue") and speaks(callback, task):
+            if callback.scope == "domain" and callback.speaks(task):
                 entry.scoped.append(Scoped(place, callback, self._scope_version(callback, task)))
         self._take_facts(entry)
         self._score_all(entry)
@@ -402,17 +395,17 @@ class FastEngine:
         task = entry.task
         constraints = task.template.constraints
         for place, predicate in enumerate(self.callbacks.predicates):
-            if predicate.scope == "static" and speaks(predicate, task):
+            if predicate.scope == "static" and predicate.speaks(task):
                 ok = ok & self.static.mask(task, place, predicate, constraints)
         entry.static_ok = entry.facts_ok = ok
         for _, predicate in entry.facts_predicates:
-            every = np.ones(count, dtype=np.bool_)
-            entry.facts_ok = entry.facts_ok & self._predicate_vector(task, predicate, self.columns.all_rows, every)
+            every, rows = np.ones(count, dtype=np.bool_), self.columns.all_rows
+            entry.facts_ok = entry.facts_ok & self._predicate_vector(predicate.pod(task), predicate, rows, every)
         for part in entry.parts:
             if part.order.scope == "static":
                 part.fixed = self.static.scores(task, part.place, part.order, constraints)
-            elif part.order.reads == "facts" and part.order.scope != "pod":
-                part.fixed = self._order_vector(task, part.order, self.columns.all_rows)
+            elif part.order.signature.node == "facts" and part.order.scope != "pod":
+                part.fixed = self._order_vector(part.order.pod(task), part.order, self.columns.all_rows)
         self._gather(entry)
 
     def _catch_up(self, entry: Entry) -> None:
@@ -425,9 +418,10 @@ class FastEngine:
             if scoped.version != self._scope_version(scoped.callback, entry.task):
                 for other in entry.scoped:
                     other.version = self._scope_version(other.callback, entry.task)
-                if entry.kinds is not None and any(other.callback.reads == "amounts" for other in entry.scoped):
+                shown_of_nodes = {other.callback.signature.node for other in entry.scoped}
+                if entry.kinds is not None and "amounts" in shown_of_nodes:
                     entry.kinds.forget()
-                if any(other.callback.reads == "facts" for other in entry.scoped):
+                if "facts" in shown_of_nodes:
                     self._take_facts(entry)
                 self._score_all(entry)
                 return
@@ -460,40 +454,58 @@ class FastEngine:
         if kind >= kinds.size or kinds.epoch != self.kinds.epoch:
             kinds.make_room(self.kinds)
         if math.isnan(kinds.sums.item(0, kind)):
-            self._ask_kind(entry, kinds, kind, node)
+            kinds = self._ask_kind(entry, kinds, kind, node)
         total = kinds.sums.item(entry.leading - 1, kind) if entry.leading else 0.0
         for other in entry.others:
             total += kinds.lines.item(other, kind) if isinstance(other, int) else other.item(row)
         entry.ok[row] = total > NEVER
         return total
 
-    def _ask_kinds(self, entry: Entry, kinds: KindScores, numbers: Rows, rows: Rows) -> None:
-        """Ask about kinds of these numbers, each by the row of one of its nodes; about many at once."""
+    def _ask_kinds(self, entry: Entry, kinds: KindScores, numbers: Rows, rows: Rows) -> KindScores:
+        """Ask about kinds of these numbers, each by the row of one of its nodes; about many at once.
+
+        Return the scores in which the answers are, which may be others than the entry had.
+        """
         if len(numbers) <= _FEW:
             for kind, row in zip(numbers.tolist(), rows.tolist(), strict=True):
-                self._ask_kind(entry, kinds, kind, self.cluster.rows[row])
-            return
-        kinds.close(numbers)
+                kinds = self._ask_kind(entry, kinds, kind, self.cluster.rows[row])
+            return kinds
         self.columns.refresh()
         ok = self.columns.fits_idle(entry.charge, rows)
+        task, template = entry.task, entry.template
         for _, predicate in entry.row_predicates:
-            ok = ok & self._predicate_vector(entry.task, predicate, rows, ok)
-        numbers, rows = numbers[ok], rows[ok]
+            ok = ok & self._predicate_vector(template if predicate.of_template else task, predicate, rows, ok)
+        rows = rows[ok]
         self.rows_scored += len(rows)
         scored = [part.order for part in entry.parts if part.fixed is None]
-        kinds.put_all(numbers, [self._order_vector(entry.task, order, rows) for order in scored])
+        scores = [self._order_vector(template if order.of_template else task, order, rows) for order in scored]
+        if entry.has_read_more:
+            kinds = self._part_ways(entry)
+        kinds.close(numbers)
+        kinds.put_all(numbers[ok], scores)
+        return kinds
 
-    def _ask_kind(self, entry: Entry, kinds: KindScores, kind: int, node: NodeInfo) -> None:
-        """Ask about one node for all of its kind."""
+    def _ask_kind(self, entry: Entry, kinds: KindScores, kind: int, node: NodeInfo) -> KindScores:
+        """Ask about one node for all of its kind; return the scores in which the answer is."""
         self.rows_scored += 1
         self.callbacks_asked += len(entry.checks)
-        task = entry.task
-        if not node.fits_idle(entry.charge) or any(check(task, node) is not None for check in entry.checks):
-            kinds.close(kind)
-            return
-        scores = [score(task, node) for score, fixed in entry.adds if fixed is None]
+        task, template, amounts = entry.task, entry.template, node.amounts
+        will_do = node.fits_idle(entry.charge) and all(
+            check(template if of_template else task, amounts) is None for check, of_template, _ in entry.checks
+        )
+        scores = [
+            score(template if of_template else task, amounts)
+            for (score, of_template, _), fixed in (entry.adds if will_do else ())
+            if fixed is None
+        ]
         self.callbacks_asked += len(scores)
-        kinds.put(kind, scores)
+        if entry.has_read_more:
+            kinds = self._part_ways(entry)
+        if will_do:
+            kinds.put(kind, scores)
+        else:
+            kinds.close(kind)
+        return kinds
 
     def _ask_total(self, entry: Entry, row: int, node: NodeInfo) -> float:
         charge = entry.charge
@@ -502,20 +514,20 @@ class FastEngine:
             entry.ok[row] = False
             return NEVER
         self.rows_scored += 1
-        task = entry.task
-        for check in entry.checks:
+        task, template, amounts = entry.task, entry.task.template, node.amounts
+        for check, of_template, of_amounts in entry.checks:
             self.callbacks_asked += 1
-            if check(task, node) is not None:
+            if check(template if of_template else task, amounts if of_amounts else node) is not None:
                 entry.ok[row] = False
                 return NEVER
         entry.ok[row] = True
         if not fits or (node.unsettled and not node.fits_future(charge)):
             return NEVER
         total = 0.0
-        for score, fixed in entry.adds:
+        for (score, of_template, of_amounts), fixed in entry.adds:
             if fixed is None:
                 self.callbacks_asked += 1
-                total += score(task, node)
+                total += score(template if of_template else task, amounts if of_amounts else node)
             else:
                 total += fixed.item(row)
         return total
@@ -550,7 +562,7 @@ class FastEngine:
             examples = np.full(kinds.size, UNKNOWN)
             examples[numbers[unknown]] = rows[unknown]
             asked = (examples != UNKNOWN).nonzero()[0]
-            self._ask_kinds(entry, kinds, asked, examples[asked])
+            kinds = self._ask_kinds(entry, kinds, asked, examples[asked])
         totals = kinds.sums[entry.leading - 1].take(numbers) if entry.leading else np.zeros(len(rows))
         for other in entry.others:
             totals += kinds.lines[other].take(numbers) if isinstance(other, int) else other.take(rows)
@@ -594,7 +606,7 @@ class FastEngine:
         task = entry.task
         ok = np.ones(len(rows), dtype=np.bool_)
         for _, predicate in entry.row_predicates:
-            ok = ok & self._predicate_vector(task, predicate, rows, ok)
+            ok = ok & self._predicate_vector(predicate.pod(task), predicate, rows, ok)
         entry.ok[rows] = ok
         rows = rows[ok & fits]
         if len(rows):
@@ -606,27 +618,37 @@ class FastEngine:
             self._starts = np.arange(0, count, BLOCK)
         return self._starts
 
-    def _predicate_vector(self, task: TaskInfo, predicate: Predicate, rows: Rows, undecided: Mask) -> Mask:
+    def all_nodes(self) -> NodeTable:
+        """All nodes, for vector twins."""
+        return self.table(self.columns.all_rows)
+
+    def table(self, rows: Rows) -> NodeTable:
+        """Some nodes, for vector twins."""
+        return NodeTable(self.columns, self.facts, rows)
+
+    def _predicate_vector(self, pod: Any, predicate: Predicate, rows: Rows, undecided: Mask) -> Mask:
         if predicate.vector is not None:
-            return predicate.vector(task, self, rows)
-        nodes, fn = self.cluster.rows, predicate.fn
+            found: Mask = predicate.vector(pod, self.table(rows))
+            return found
+        nodes, fn, view = self.cluster.rows, predicate.fn, predicate.signature.node
         asked = rows[undecided].tolist()
         self.callbacks_asked += len(asked)
         passed = undecided.copy()
-        passed[undecided] = [fn(task, nodes[row]) is None for row in asked]
+        passed[undecided] = [fn(pod, shown(view, nodes[row])) is None for row in asked]
         return passed
 
-    def _order_vector(self, task: TaskInfo, order: NodeOrder, rows: Rows) -> Floats:
+    def _order_vector(self, pod: Any, order: NodeOrder, rows: Rows) -> Floats:
         if order.vector is not None:
-            return order.vector(task, self, rows)
-        nodes, fn = self.cluster.rows, order.fn
+            found: Floats = order.vector(pod, self.table(rows))
+            return found
+        nodes, fn, view = self.cluster.rows, order.fn, order.signature.node
         self.callbacks_asked += len(rows)
-        return np.array([fn(task, nodes[row]) for row in rows.tolist()], dtype=np.float64)
+        return np.array([fn(pod, shown(view, nodes[row])) for row in rows.tolist()], dtype=np.float64)
 
     # -- diagnosis ----------------------------------------------------------------------------------------------------
 
-    def kind(self, task: TaskInfo) -> Hashable | None:
-        """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
+    def kind(self, task: TaskInfo) -> Hashable:
+        """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
         return kind_of(self._kind_keys, task)
 
     def speaks_for_queue(self, task: TaskInfo) -> bool:
@@ -635,8 +657,6 @@ class FastEngine:
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind; cheap once it was asked."""
-        if self.kind(task) is None:
-            return False
         entry = self._entry(task)
         return entry.first_best() < 0 and not len(self._future_rows(entry))
 
@@ -664,7 +684,3 @@ def _possible(rows: Rows, ok: Mask) -> Rows:
     named[rows] = True
     named &= ok
     return named.nonzero()[0]
-
-
-def _uid_of(task: TaskInfo) -> str:
-    return task.uid

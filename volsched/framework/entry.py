@@ -6,16 +6,19 @@ score changed, by looking at one block.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from volsched.framework.callbacks import Floats, Mask, NodeOrder, NodeOrderFn, Predicate, PredicateFn, Rows
+from volsched.framework.arrays import Floats, Mask, Rows
+from volsched.framework.callbacks import NodeOrder, Predicate
 from volsched.framework.kinds import KindScores
+from volsched.framework.views import RequestReader
 from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import NodeRefusals
 
 NEVER: Final = -np.inf
@@ -47,6 +50,19 @@ class Scoped:
     version: Hashable
 
 
+class Question(NamedTuple):
+    """A callback to ask about single nodes, and what it is given: the template or the task, amounts or the node."""
+
+    fn: Callable[[Any, Any], Any]
+    of_template: bool
+    of_amounts: bool
+
+    @classmethod
+    def of(cls, callback: Predicate | NodeOrder) -> Question:
+        """Return how a registered callback is asked."""
+        return cls(callback.fn, callback.of_template, callback.signature.node == "amounts")
+
+
 class Entry:
     """The answers about one template (see the module).
 
@@ -55,7 +71,8 @@ class Entry:
     or some day soon, and where the predicates let the task in. ``static_ok`` is what the ``static`` predicates say,
     ``facts_ok`` what all say that read facts only. ``checks`` and ``adds`` are what to ask about single
     nodes, of the session of that number: predicates, and node orders or the vectors that stand for them.
-    ``kinds`` has the scores of nodes of each kind when they are made of amounts and facts alone; the sum of the first
+    ``kinds`` has the scores of nodes of each kind when they are made of amounts and facts alone, with a ``reader``
+    where templates share them as long as nothing but requests is read; the sum of the first
     ``leading`` of its lines comes first in the score of a node, then ``others``, in order: the number of another line,
     or a vector.
     """
@@ -76,6 +93,7 @@ class Entry:
         "others",
         "parts",
         "position",
+        "reader",
         "row_predicates",
         "scoped",
         "session",
@@ -102,12 +120,23 @@ class Entry:
         self.row_predicates: list[tuple[int, Predicate]] = []
         self.parts: list[Part] = []
         self.kinds: KindScores | None = None
+        self.reader: RequestReader | None = None
         self.leading = 0
         self.others: list[int | Floats] = []
-        self.checks: list[PredicateFn] = []
-        self.adds: list[tuple[NodeOrderFn, Floats | None]] = []
+        self.checks: list[Question] = []
+        self.adds: list[tuple[Question, Floats | None]] = []
         self.scoped: list[Scoped] = []
         self.explained: tuple[tuple[int, int, list[Hashable]], dict[str, NodeRefusals]] | None = None
+
+    @property
+    def template(self) -> PodTemplate:
+        """What callbacks about kinds of nodes are given: where scores are shared it is noted what they read."""
+        return self.task.template if self.reader is None else self.reader.shown
+
+    @property
+    def has_read_more(self) -> bool:
+        """Whether more was read of the template than those agree in that share scores by kind."""
+        return self.reader is not None and self.reader.read_more
 
     def first_best(self) -> int:
         """The row of the highest total, the first of equal ones; -1 when every node refuses."""

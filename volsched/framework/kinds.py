@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from volsched.framework.callbacks import Floats, Rows
+from volsched.framework.arrays import Floats, Rows
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 
@@ -89,6 +89,13 @@ class KindScores:
         self.size = 0
         self.lines: Floats = np.empty((max(1, orders), 0))
         self.sums: Floats = self.lines
+
+    def copy(self) -> KindScores:
+        """Return scores that are the same now and go their own way."""
+        found = KindScores(0)
+        found.epoch, found.size = self.epoch, self.size
+        found.lines, found.sums = self.lines.copy(), self.sums.copy()
+        return found
 
     def forget(self) -> None:
         """Ask everything again."""

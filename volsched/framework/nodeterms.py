@@ -10,19 +10,20 @@ from collections.abc import Hashable, Mapping
 
 import numpy as np
 
-from volsched.framework.callbacks import Mask
+from volsched.framework.arrays import Mask
 from volsched.framework.columns import FactColumns
+from volsched.framework.views import NodeFacts
 from volsched.model.node import NodeInfo
 from volsched.model.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, NodeSelector, NodeTerm, Requirement
 
 
-def selects(selector: NodeSelector, node: NodeInfo) -> bool:
+def selects(selector: NodeSelector, node: NodeInfo | NodeFacts) -> bool:
     """Say whether a node will do; its name is only read where the selector asks for names."""
     names = any(term.names or term.not_names for term in selector.terms or ())
     return selector.matches(node.name if names else "", node.labels)
 
 
-def term_selects(term: NodeTerm, node: NodeInfo) -> bool:
+def term_selects(term: NodeTerm, node: NodeInfo | NodeFacts) -> bool:
     """Say whether a node meets a term, as ``selects``."""
     return term.matches(node.name if term.names or term.not_names else "", node.labels)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
-from volsched.framework.callbacks import KeyFn, NodeCallbacks, Predicate, applies, speaks
+from volsched.framework.callbacks import KeyFn, NodeCallbacks, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
@@ -18,25 +18,21 @@ Totals: TypeAlias = Callable[[TaskInfo, list[NodeInfo]], list[float]]
 """The sums of all scores of some nodes."""
 
 
-def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...] | None:
-    """The keys of all predicates; None when one of these answers for a queue, or for one task alone."""
-    if any(p.scope == "queue" or (p.scope == "domain" and p.key is None) for p in callbacks.predicates):
-        return None
+def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...]:
+    """The keys of all predicates."""
     return tuple(p.key for p in callbacks.predicates if p.key is not None)
 
 
 def speaks_for_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
     """Whether all pods of the task's queue that are equal to it are of its kind, too."""
-    return all(p.key is None or p.keyed_by == "queue" or p.key(task) is None for p in callbacks.predicates)
+    return all(p.key is None or p.is_keyed_by_queue or p.key(task) is None for p in callbacks.predicates)
 
 
-def kind_of(keys: tuple[KeyFn, ...] | None, task: TaskInfo) -> Hashable | None:
+def kind_of(keys: tuple[KeyFn, ...], task: TaskInfo) -> Hashable:
     """What decides, beside the nodes, to which of them a task can go: its template's id, and what predicates key it by.
 
-    The id alone when no predicate has a key for the task; None when that cannot be told. No score closes a node.
+    The id alone when no predicate has a key for the task. No score closes a node.
     """
-    if keys is None:
-        return None
     found = [key(task) for key in keys]
     number = task.template.id
     return number if found.count(None) == len(found) else (number, *found)
@@ -47,8 +43,8 @@ def refusal_of(
 ) -> tuple[Verdict | None, list[str]]:
     """Why one node refuses a task: the first predicate's verdict, or the resources that it lacks."""
     for predicate in callbacks.predicates:
-        if applies(predicate, task):
-            verdict = predicate.fn(task, node)
+        if predicate.applies(task):
+            verdict = predicate.ask(task, node)
             if verdict is not None:
                 return verdict, [verdict.message]
     lacking = [
@@ -93,9 +89,9 @@ def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals
 
 
 def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:
-    if not applies(predicate, task):
+    if not predicate.applies(task):
         return True
-    verdict = predicate.fn(task, node)
+    verdict = predicate.ask(task, node)
     return verdict is None or (predicate.scope != "static" and verdict.resolvable)
 
 
@@ -108,9 +104,9 @@ def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dic
         found[node.name][plugin] = found[node.name].get(plugin, 0.0) + score
 
     for order in callbacks.node_orders:
-        if speaks(order, task):
+        if order.speaks(task):
             for node in nodes:
-                add(node, order.plugin, order.fn(task, node))
+                add(node, order.plugin, order.ask(task, node))
     for batch in callbacks.batch_orders:
         uniform = batch.uniform(task) if batch.uniform is not None else None
         answers: Sequence[float] = batch.fn(task, nodes) if uniform is None else [uniform] * len(nodes)

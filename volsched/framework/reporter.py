@@ -132,7 +132,7 @@ def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> Tell:
 
 def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> Tell:
     """An Event on a node; ``kind`` is Normal or Warning."""
-    return Tell("Node", "v1", "", node.name, node.facts.uid, kind, reason, truncated(message))
+    return Tell("Node", "v1", "", node.name, node.spec.uid, kind, reason, truncated(message))
 
 
 def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> Tell:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias, TypeVar, cast
@@ -18,6 +19,7 @@ from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverErro
 from volsched.framework.callbacks import (
     ANY_RUN,
     AllocatableFn,
+    AppliesFn,
     BatchNodeOrder,
     BatchNodeOrderFn,
     BatchVectorFn,
@@ -25,14 +27,12 @@ from volsched.framework.callbacks import (
     CloseFn,
     DeviceLimitsFn,
     EventHandler,
-    Heeds,
     JobEnqueuedFn,
     JobKeyFn,
     JobReadyFn,
     JobStarvingFn,
     JobValidFn,
     JobVoteFn,
-    KeyedBy,
     KeyFn,
     Leeway,
     LeewayFn,
@@ -49,12 +49,11 @@ from volsched.framework.callbacks import (
     QueueAmountsFn,
     QueueHoldings,
     QueueKeyFn,
+    QueueKeyOfPodsFn,
     QueueUsageFn,
     QuotaTableFn,
-    Reads,
     RunFn,
     RunPlacedFn,
-    Scope,
     SeriesFn,
     TaskKeyFn,
     UniformFn,
@@ -71,6 +70,7 @@ from volsched.framework.groups import with_condition
 from volsched.framework.leaving import all_left, leavers
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reverse
 from volsched.framework.reporter import about_group
+from volsched.framework.signature import Signature, is_of_queue, signature_of, slower_without_types
 from volsched.framework.statement import Statement, bind_step
 from volsched.model.bounded import entries_of
 from volsched.model.cluster import Cluster, Observer
@@ -115,7 +115,7 @@ _NOBODY: Final[_Hopeless] = (-1, None, None)
 
 
 T = TypeVar("T")
-Applies = Callable[[TaskInfo], bool]
+KeyedCallback = TypeVar("KeyedCallback", Predicate, NodeOrder)
 
 
 class Accounts:
@@ -154,7 +154,7 @@ class Session:
     ``now`` is the time of the session in seconds since the epoch, ``clock`` gives seconds of CPU that this thread has
     used, for budgets. ``submit`` of the constructor takes the steps of every committed statement at once. ``faults``
     are the exceptions of this session, each with the plugin that raised it, ``over`` says why it ended before it was
-    through, and ``modules`` says which plugin's code is where.
+    through, and ``modules`` says which plugin's code is where. ``hints`` tell authors of plugins what would be faster.
     """
 
     def __init__(  # noqa: PLR0915 - a line for each kind of callback
@@ -175,6 +175,7 @@ class Session:
         self.clock = clock
         self.bounds = bounds or Bounds()
         self.faults: list[tuple[str, BaseException]] = []
+        self.hints: list[str] = []
         self.modules: dict[str, str] = {}
         self.over = ""
         self._began = clock()
@@ -269,45 +270,64 @@ class Session:
         self._break_runs.add(plugin)
         self._add("enablePredicate", self._pre_predicates, fn)
 
-    def add_predicate_fn(  # noqa: PLR0913 - one word for each thing that a plugin may say of its predicate
+    def add_predicate_fn(
         self,
         plugin: str,
         fn: PredicateFn,
         *,
-        scope: Scope = "node",
         vector: PredicateVectorFn | None = None,
-        applies: Applies | None = None,
-        key: KeyFn | None = None,
+        applies: AppliesFn | None = None,
+        key: KeyFn | QueueKeyOfPodsFn | None = None,
         version: VersionFn | None = None,
         wordings: WordingsFn | None = None,
-        reads: Reads = "tasks",
-        heeds: Heeds = "template",
-        keyed_by: KeyedBy = "task",
     ) -> None:
-        """Refuse nodes for a task. ``applies`` may read the task's template only; see ``Scope``."""
-        if scope in ("queue", "domain"):
-            self._break_runs.add(plugin)
-        predicate = Predicate(plugin, fn, scope, vector, applies, key, version, wordings, reads, heeds, keyed_by)
-        self._add("enablePredicate", self.nodes.predicates, predicate)
+        """Refuse nodes for a pod. What the function reads its annotations say, see ``signature``.
 
-    def add_node_order_fn(  # noqa: PLR0913 - as for predicates
+        What depends on more says by which ``key`` pods share answers, and by which ``version`` these have changed; for
+        pods whose key is None it must pass. ``applies`` leaves it out for whole templates. Raises SignatureError.
+        """
+        made = Predicate(plugin, fn, self._signature(plugin, fn), vector, applies, wordings=wordings)
+        self._add("enablePredicate", self.nodes.predicates, self._keyed(made, key, version))
+
+    def add_node_order_fn(
         self,
         plugin: str,
         fn: NodeOrderFn,
         *,
-        scope: Scope = "node",
         vector: NodeOrderVectorFn | None = None,
-        applies: Applies | None = None,
-        key: KeyFn | None = None,
+        applies: AppliesFn | None = None,
+        key: KeyFn | QueueKeyOfPodsFn | None = None,
         version: VersionFn | None = None,
-        reads: Reads = "tasks",
-        heeds: Heeds = "template",
     ) -> None:
-        """Score nodes for a task."""
-        if scope in ("queue", "domain"):
-            self._break_runs.add(plugin)
-        order = NodeOrder(plugin, fn, scope, vector, applies, key, version, reads, heeds)
-        self._add("enableNodeOrder", self.nodes.node_orders, order)
+        """Score nodes for a pod; the rest as for predicates. For pods whose key is None the score must be 0."""
+        made = NodeOrder(plugin, fn, self._signature(plugin, fn), vector, applies)
+        self._add("enableNodeOrder", self.nodes.node_orders, self._keyed(made, key, version))
+
+    def _signature(self, plugin: str, fn: Callable[..., object]) -> Signature:
+        found = signature_of(plugin, fn)
+        if not found.is_typed:
+            self.hints.append(slower_without_types(plugin, fn))
+        return found
+
+    def _keyed(
+        self, made: KeyedCallback, key: KeyFn | QueueKeyOfPodsFn | None, version: VersionFn | None
+    ) -> KeyedCallback:
+        """A callback with the key by which pods share its answers."""
+        if key is None:
+            return made
+        self._break_runs.add(made.plugin)
+        of_queue = is_of_queue(made.plugin, key)
+        of_task = self._key_by_queue(cast("QueueKeyOfPodsFn", key)) if of_queue else cast("KeyFn", key)
+        return replace(made, key=of_task, version=version, is_keyed_by_queue=of_queue)
+
+    def _key_by_queue(self, key: QueueKeyOfPodsFn) -> KeyFn:
+        queues = self.cluster.queues
+
+        def of_task(task: TaskInfo) -> Hashable | None:
+            queue = queues.get(task.queue)
+            return None if queue is None else key(task.template, queue)
+
+        return of_task
 
     def add_batch_node_order_fn(
         self,

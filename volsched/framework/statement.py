@@ -229,7 +229,7 @@ def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:
         task.name,
         node.name,
         annotations,
-        node.facts.uid,
+        node.spec.uid,
         task.bind_volumes,
         task.queue,
         task.created,

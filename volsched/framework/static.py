@@ -1,7 +1,7 @@
 """What callbacks of scope ``static`` say of all nodes, asked once for nodes that agree in what was read.
 
-Whoever heeds constraints alone is asked once for all templates that differ in amounts only: a team's jobs ask for the
-same models and zones in many sizes.
+An answer in which the template's amounts were not read is given to all templates that differ in nothing else: a team's
+jobs ask for the same models and zones in many sizes.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from volsched.framework.callbacks import Floats, Mask, NodeOrder, Predicate, Rows
-from volsched.framework.columns import Path, StaticNode
+from volsched.framework.arrays import Floats, Mask, Rows
+from volsched.framework.callbacks import NodeOrder, Predicate
+from volsched.framework.columns import Path
+from volsched.framework.views import ConstraintReader, NodeFacts
 from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 
 if TYPE_CHECKING:
     from volsched.framework.engine import FastEngine
@@ -30,7 +33,7 @@ class StaticAnswers:
 
     def __init__(self, engine: FastEngine) -> None:
         self._engine = engine
-        self._view = StaticNode()
+        self._view = NodeFacts()
         self._reads: dict[int, tuple[Path, ...]] = {}
         self._masks: dict[Hashable, Mask] = {}
         self._scores: dict[Hashable, Floats] = {}
@@ -58,27 +61,29 @@ class StaticAnswers:
 
     def mask(self, task: TaskInfo, place: int, predicate: Predicate, constraints: Hashable) -> Mask:
         """Which nodes the predicate in this place lets pass."""
-        return _kept(self._masks, place, predicate, constraints, lambda: self._ask_mask(task, predicate))
+        return _kept(self._masks, place, constraints, task, lambda template: self._ask_mask(template, predicate))
 
-    def _ask_mask(self, task: TaskInfo, predicate: Predicate) -> Mask:
+    def _ask_mask(self, template: PodTemplate, predicate: Predicate) -> Mask:
         if predicate.vector is not None:
-            return predicate.vector(task, self._engine, self._engine.columns.all_rows)
-        answers, classes = self.by_class(predicate, task)
+            mask: Mask = predicate.vector(template, self._engine.all_nodes())
+            return mask
+        answers, classes = self.by_class(predicate, template)
         found: Mask = np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
         return found
 
     def scores(self, task: TaskInfo, place: int, order: NodeOrder, constraints: Hashable) -> Floats:
         """What the node order in this place gives all nodes."""
-        return _kept(self._scores, place, order, constraints, lambda: self._ask_scores(task, order))
+        return _kept(self._scores, place, constraints, task, lambda template: self._ask_scores(template, order))
 
-    def _ask_scores(self, task: TaskInfo, order: NodeOrder) -> Floats:
+    def _ask_scores(self, template: PodTemplate, order: NodeOrder) -> Floats:
         if order.vector is not None:
-            return order.vector(task, self._engine, self._engine.columns.all_rows)
-        answers, classes = self.by_class(order, task)
+            scores: Floats = order.vector(template, self._engine.all_nodes())
+            return scores
+        answers, classes = self.by_class(order, template)
         found: Floats = np.array(answers, dtype=np.float64)[classes]
         return found
 
-    def by_class(self, callback: Predicate | NodeOrder, task: TaskInfo) -> tuple[list[Any], Rows]:
+    def by_class(self, callback: Predicate | NodeOrder, template: PodTemplate) -> tuple[list[Any], Rows]:
         """Ask once per class of nodes; the classes are found by watching what the function reads.
 
         The answer for each class, and each row's class.
@@ -91,7 +96,7 @@ class StaticAnswers:
             known = set(reads)
             for row in firsts:
                 view = self._view.show(rows[row])
-                answers.append(callback.fn(task, view))
+                answers.append(callback.fn(template, view))
                 self._engine.callbacks_asked += 1
                 if not view.reads <= known:
                     known |= view.reads
@@ -105,14 +110,15 @@ class StaticAnswers:
 def _kept(
     known: dict[Hashable, Answers],
     place: int,
-    callback: Predicate | NodeOrder,
     constraints: Hashable,
-    ask: Callable[[], Answers],
+    task: TaskInfo,
+    ask: Callable[[PodTemplate], Answers],
 ) -> Answers:
-    """The answers of a callback that heeds constraints alone, asked for once; of any other, asked for each time."""
-    if callback.heeds != "constraints":
-        return ask()
+    """The answers of a callback for templates of equal constraints, asked for once unless it reads amounts."""
     found = known.get((place, constraints))
     if found is None:
-        found = known[place, constraints] = ask()
+        reader = ConstraintReader(task.template)
+        found = ask(reader.shown)
+        if not reader.read_more:
+            known[place, constraints] = found
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
 T = TypeVar("T")
 
@@ -12,7 +12,7 @@ MOST_KEPT: Final = 10_000
 """Templates that something is kept of. They come and go, and nobody says when one is gone."""
 
 
-def keep(known: dict[int, T], template: TaskTemplate, found: T) -> T:
+def keep(known: dict[int, T], template: PodTemplate, found: T) -> T:
     """Keep what was worked out for a template under its id, and return it; when there are too many, begin anew."""
     if len(known) >= MOST_KEPT:
         known.clear()

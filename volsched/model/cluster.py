@@ -15,14 +15,14 @@ from volsched.model.budget import Budget
 from volsched.model.columns import ResourceColumns
 from volsched.model.devices import Devices
 from volsched.model.job import INQUEUE, PENDING, JobInfo
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.permissions import Permissions
 from volsched.model.queue import ROOT, QueueInfo
 from volsched.model.resources import PODS, accumulate
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
 _FEWEST_FORGOTTEN: Final = 256
 """Templates that went before what is kept by template begins anew, however few are left."""
@@ -37,7 +37,7 @@ class Observer:
     Subclasses override what they care for.
     """
 
-    def follows(self, template: TaskTemplate) -> bool:
+    def follows(self, template: PodTemplate) -> bool:
         """Say whether moves of this template's tasks matter at all; asked once for each template."""
         return True
 
@@ -63,7 +63,7 @@ class Observer:
         Told beside its moves: it ceases to count before it gets a node, and does so again once it has lost that.
         """
 
-    def node_changed(self, node: NodeInfo, before: NodeFacts | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
         """``node`` is new (``before`` is None), or says something else of itself, or offers something else."""
 
     def node_removed(self, node: NodeInfo) -> None:
@@ -202,7 +202,7 @@ class Cluster:
             except Exception as error:
                 self.lose(observer, error)
 
-    def _followers_of(self, template: TaskTemplate) -> tuple[Observer, ...]:
+    def _followers_of(self, template: PodTemplate) -> tuple[Observer, ...]:
         """Whom to tell when a task of this template moved; there are many moves, and few observers care for most."""
         found = self._followers.get(template.id)
         if found is None:
@@ -211,7 +211,7 @@ class Cluster:
             )
         return found
 
-    def forget(self, templates: Collection[TaskTemplate], *, left: int) -> None:
+    def forget(self, templates: Collection[PodTemplate], *, left: int) -> None:
         """Drop what is remembered of templates that no task has any more; there are so many others."""
         for template in templates:
             self.columns.forget(template)
@@ -228,9 +228,9 @@ class Cluster:
         """Another one whenever nodes come or go, or say something else of themselves or of what they offer."""
         return self.layout, self.facts_log.end
 
-    def put_nodes(self, nodes: Iterable[tuple[NodeFacts, Mapping[str, int]]]) -> None:
+    def put_nodes(self, nodes: Iterable[tuple[NodeSpec, Mapping[str, int]]]) -> None:
         """Add or replace nodes: what each says of itself, and what pods may take there (amounts in project units)."""
-        before: dict[str, NodeFacts | None] = {}
+        before: dict[str, NodeSpec | None] = {}
         arrived = changed = False
         for facts, allocatable in nodes:
             node = self.nodes.get(facts.name)
@@ -240,10 +240,10 @@ class Cluster:
                 self._set_allocatable(node, allocatable)
                 arrived = True
                 continue
-            known = node.facts
+            known = node.spec
             says_more = known != facts
             if says_more:
-                node.facts = facts
+                node.spec = facts
             if self._set_allocatable(node, allocatable) or says_more:
                 before.setdefault(node.name, known)
                 self.facts_log.append(node.row)
@@ -256,18 +256,18 @@ class Cluster:
         if changed:
             self.relief += 1
 
-    def set_facts(self, node: NodeInfo, facts: NodeFacts) -> None:
+    def set_spec(self, node: NodeInfo, facts: NodeSpec) -> None:
         """Let a node say something else of itself, which takes effect at once."""
-        before = node.facts
+        before = node.spec
         if facts == before:
             return
-        node.facts = facts
+        node.spec = facts
         self.facts_log.append(node.row)
         self.usage_log.append(node.row)
         self._tell_of_node(node, before)
         self.relief += 1
 
-    def _tell_of_node(self, node: NodeInfo, before: NodeFacts | None) -> None:
+    def _tell_of_node(self, node: NodeInfo, before: NodeSpec | None) -> None:
         self._tell(self._observers, lambda observer: observer.node_changed(node, before))
 
     def remove_node(self, name: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, KeysView
 
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
 CPU, MEMORY, PODS, NONZERO_CPU, NONZERO_MEMORY, OFFERED_NOWHERE = range(6)
 _FIXED = ("cpu", "memory", "pods", "<nonzero cpu>", "<nonzero memory>", "<offered nowhere>")
@@ -76,7 +76,7 @@ class ResourceColumns:
         self.left_to_devices = found
         return True
 
-    def request(self, template: TaskTemplate) -> tuple[tuple[int, int], ...]:
+    def request(self, template: PodTemplate) -> tuple[tuple[int, int], ...]:
         """What a task asks for, pod slots aside: ``(column, amount)`` pairs in order of columns."""
         found = self._requests.get(template.id)
         if found is None:
@@ -87,7 +87,7 @@ class ResourceColumns:
             found = self._requests[template.id] = tuple(sorted(amounts.items()))
         return found
 
-    def _column_for(self, template: TaskTemplate, name: str) -> int:
+    def _column_for(self, template: PodTemplate, name: str) -> int:
         found = self._columns.get(name)
         if found is not None:
             return found
@@ -96,7 +96,7 @@ class ResourceColumns:
         self._asked_in_vain.setdefault(name, set()).add(template.id)
         return OFFERED_NOWHERE
 
-    def names_of(self, template: TaskTemplate, column: int) -> tuple[str, ...]:
+    def names_of(self, template: PodTemplate, column: int) -> tuple[str, ...]:
         """The resources that a task asks for by a column: one, or all that nothing offers."""
         if column != OFFERED_NOWHERE:
             return (self.names[column],)
@@ -117,7 +117,7 @@ class ResourceColumns:
             self._requests.pop(number, None)
         return templates
 
-    def charge(self, template: TaskTemplate) -> tuple[tuple[int, int], ...]:
+    def charge(self, template: PodTemplate) -> tuple[tuple[int, int], ...]:
         """What a task takes on its node: its request, one pod slot and the amounts that scores assume."""
         found = self._charges.get(template.id)
         if found is None:
@@ -125,7 +125,7 @@ class ResourceColumns:
             found = self._charges[template.id] = self.request(template) + extra
         return found
 
-    def forget(self, template: TaskTemplate) -> None:
+    def forget(self, template: PodTemplate) -> None:
         """Drop what is remembered of a template that no task has any more."""
         self._charges.pop(template.id, None)
         self._requests.pop(template.id, None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeSpec:
     """What a node says of itself, apart from how much of it is used; replaced as a whole when the Node changes.
 
     ``quarantined``: a pod runs there that cannot be read, so nobody knows what is free.
@@ -42,31 +42,77 @@ class NodeFacts:
                 object.__setattr__(self, name, {})
 
 
+class NodeAmounts:
+    """What a node offers and what of that is used, as sums: all that a score by amounts needs.
+
+    Amounts are in project units (cpu in thousandths of a core, memory in bytes, others in thousandths). The lists are
+    those of the node, by the cluster's resource columns; nobody but the cluster changes them.
+    """
+
+    __slots__ = ("_columns", "allocatable", "pipelined", "releasing", "used")
+
+    def __init__(self, node: NodeInfo, columns: ResourceColumns) -> None:
+        self._columns = columns
+        self.allocatable = node.allocatable
+        self.used = node.used
+        self.releasing = node.releasing
+        self.pipelined = node.pipelined
+
+    def allocatable_of(self, resource: str) -> int:
+        """What pods may take of a resource, 0 when the node has none."""
+        return self._at(self.allocatable, resource)
+
+    def used_of(self, resource: str) -> int:
+        """What pods hold of a resource, terminating pods included."""
+        return self._at(self.used, resource)
+
+    def idle_of(self, resource: str) -> int:
+        """What is free now; below zero when the node shrank under its pods."""
+        return self._at(self.allocatable, resource) - self._at(self.used, resource)
+
+    def future_idle_of(self, resource: str) -> int:
+        """What will be free: idle + releasing - pipelined."""
+        return self.idle_of(resource) + self._at(self.releasing, resource) - self._at(self.pipelined, resource)
+
+    def _at(self, amounts: list[int], resource: str) -> int:
+        column = self._columns.find(resource)
+        return 0 if column is None else amounts[column]
+
+    def __getattr__(self, name: str) -> object:
+        if hasattr(NodeInfo, name):
+            raise AttributeError(
+                f"NodeAmounts has no {name}: a callback that reads it annotates its node as NodeFacts (labels, taints, "
+                "what it offers) or as NodeInfo (everything)"
+            )
+        raise AttributeError(f"a node has no {name}")
+
+
 class NodeInfo:
     """A node and the tasks on it.
 
     ``row`` is the node's place among all nodes in order of their names; the first of several best nodes is therefore
     the one whose name comes first. ``used`` includes what is releasing; ``pipelined`` is promised to tasks that wait.
-    ``offer`` is a number that nodes share which have the same to give.
+    ``offer`` is a number that nodes share which have the same to give. ``amounts`` is a view of the lists alone.
     """
 
     __slots__ = (
         "_columns",
         "allocatable",
-        "facts",
+        "amounts",
         "name",
         "offer",
         "pipelined",
         "releasing",
         "row",
+        "spec",
         "tasks",
         "unsettled",
         "used",
     )
 
-    def __init__(self, facts: NodeFacts, columns: ResourceColumns) -> None:
-        self.facts = facts
-        self.name = facts.name
+    def __init__(self, spec: NodeSpec, columns: ResourceColumns) -> None:
+        self.spec = spec
+        self.name = spec.name
         self.row = -1
         self._columns = columns
         size = len(columns)
@@ -75,52 +121,53 @@ class NodeInfo:
         self.used = [0] * size
         self.releasing = [0] * size
         self.pipelined = [0] * size
+        self.amounts = NodeAmounts(self, columns)
         self.unsettled = 0
         self.tasks: dict[str, TaskInfo] = {}
 
     @property
     def labels(self) -> Mapping[str, str]:
         """The node's labels."""
-        return self.facts.labels
+        return self.spec.labels
 
     @property
     def annotations(self) -> Mapping[str, str]:
         """The node's annotations."""
-        return self.facts.annotations
+        return self.spec.annotations
 
     @property
     def taints(self) -> tuple[Taint, ...]:
         """The node's taints."""
-        return self.facts.taints
+        return self.spec.taints
 
     @property
     def unschedulable(self) -> bool:
         """Whether the node is cordoned."""
-        return self.facts.unschedulable
+        return self.spec.unschedulable
 
     @property
     def images(self) -> Mapping[str, int]:
         """Bytes of each image that the node already has, by name."""
-        return self.facts.images
+        return self.spec.images
 
     @property
     def features(self) -> frozenset[str]:
         """Features that the kubelet declares."""
-        return self.facts.features
+        return self.spec.features
 
     @property
     def terminating(self) -> bool:
         """Whether the Node object is being deleted."""
-        return self.facts.terminating
+        return self.spec.terminating
 
     @property
     def quarantined(self) -> bool:
         """Whether a pod runs there that cannot be read."""
-        return self.facts.quarantined
+        return self.spec.quarantined
 
     def capacity_of(self, resource: str) -> int:
         """The machine's whole amount of a resource, 0 when it has none."""
-        return self.facts.capacity.get(resource, 0)
+        return self.spec.capacity.get(resource, 0)
 
     def allocatable_of(self, resource: str) -> int:
         """What pods may take of a resource, 0 when the node has none."""

@@ -9,7 +9,7 @@ import msgspec
 
 from volsched.model.owners import Owner, as_pod
 from volsched.model.status import TaskStatus
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 from volsched.model.workload import OFFLINE
 
@@ -105,7 +105,7 @@ class TaskInfo:
         uid: str,
         namespace: str,
         name: str,
-        template: TaskTemplate,
+        template: PodTemplate,
         charge: tuple[tuple[int, int], ...] = (),
     ) -> None:
         self.uid = uid

@@ -29,10 +29,10 @@ __all__ = [
     "ContainerAmounts",
     "HostPort",
     "LegacyDisk",
+    "PodTemplate",
     "PodTerm",
     "SpreadConstraint",
     "Taint",
-    "TaskTemplate",
     "TemplateTable",
     "Toleration",
     "WeightedNodeTerm",
@@ -212,7 +212,7 @@ def _extended(listed: Mapping[str, QuantityText]) -> dict[str, int]:
 
 
 class _Rules(msgspec.Struct, frozen=True):
-    """All that a template says; equal rules are one template. The names are those of TaskTemplate."""
+    """All that a template says; equal rules are one template. The names are those of PodTemplate."""
 
     request: Resources = Resources.EMPTY
     nonzero_cpu: int = 0
@@ -241,7 +241,7 @@ class _Rules(msgspec.Struct, frozen=True):
     namespace: str = ""
 
 
-class TaskTemplate:
+class PodTemplate:
     """What decides where a pod may go. One object for all equal pods: compare with `is`.
 
     `id` is a small number that no other template of the table ever has.
@@ -370,8 +370,8 @@ class TemplateTable:
         self._keep = keep_annotation
         self._asking = asking
         self._kept: dict[str, bool] = {}
-        self._by_bytes: dict[bytes, TaskTemplate] = {}
-        self._by_rules: dict[_Rules, TaskTemplate] = {}
+        self._by_bytes: dict[bytes, PodTemplate] = {}
+        self._by_rules: dict[_Rules, PodTemplate] = {}
         self._keys_of_terms: dict[bytes, tuple[str, ...]] = {}
         self._encoder = msgspec.json.Encoder()
         self._next = 0
@@ -379,7 +379,7 @@ class TemplateTable:
     def __len__(self) -> int:
         return len(self._by_rules)
 
-    def __iter__(self) -> Iterator[TaskTemplate]:
+    def __iter__(self) -> Iterator[PodTemplate]:
         return iter(self._by_rules.values())
 
     @property
@@ -394,7 +394,7 @@ class TemplateTable:
         self._kept.clear()
         self._by_bytes.clear()
 
-    def again(self, template: TaskTemplate, annotations: Mapping[str, str]) -> TaskTemplate:
+    def again(self, template: PodTemplate, annotations: Mapping[str, str]) -> PodTemplate:
         """Return the template of a pod that has this one, with those of the pod's annotations that are kept now."""
         kept = self._annotations(annotations)
         asks = self._asks(kept)
@@ -402,7 +402,7 @@ class TemplateTable:
             return template
         return self._of_rules(msgspec.structs.replace(template.rules, annotations=kept, asks_by_annotation=asks))
 
-    def intern(self, pod: api.Pod, placed_as: TaskTemplate | None = None) -> TaskTemplate:
+    def intern(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> PodTemplate:
         """Return the template of this pod, made when no pod like it was seen before.
 
         A pod that was placed goes on counting by the annotations of the template that it was `placed_as`: whoever may
@@ -422,7 +422,7 @@ class TemplateTable:
                 self._by_bytes[key] = template
         return template
 
-    def sweep(self, live: Collection[int]) -> list[TaskTemplate]:
+    def sweep(self, live: Collection[int]) -> list[PodTemplate]:
         """Forget the templates whose ids are not among the live ones and return them; ids are not used again.
 
         Of the texts by which one was found the latest is kept. What else is remembered, of which users decide how much
@@ -437,10 +437,10 @@ class TemplateTable:
         self._keys_of_terms.clear()
         return dead
 
-    def _of_rules(self, rules: _Rules) -> TaskTemplate:
+    def _of_rules(self, rules: _Rules) -> PodTemplate:
         template = self._by_rules.get(rules)
         if template is None:
-            template = self._by_rules[rules] = TaskTemplate(self._next, rules)
+            template = self._by_rules[rules] = PodTemplate(self._next, rules)
             self._next += 1
         return template
 

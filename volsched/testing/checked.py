@@ -1,9 +1,10 @@
 """The engine that trusts no plugin: for tests of what callbacks declare of themselves.
 
-A scope is a promise about what an answer was made from, and the fast engine reuses answers on the strength of it. This
-one asks every callback about every node again, each time, and raises ``Misdeclared`` when an answer changed although
-nothing changed that the callback said it reads; when a vector twin and its scalar form differ; and when a plugin says
-that it has no opinion and has one. It also compares what the fast engine keeps with the sum of the fresh answers.
+The annotations of a callback say what it is shown, and the fast engine reuses answers on the strength of it. This one
+asks every callback about every node again, each time. It raises ``Misdeclared`` when an answer changed although nothing
+changed of what the callback is shown, as when it reads an account; when a vector twin and its scalar form differ; and
+when a plugin says that it has no opinion and has one. It also compares what the fast engine keeps with the sum of the
+fresh answers.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from volsched.framework.callbacks import NodeCallbacks, NodeOrder, Predicate, Rows, speaks
-from volsched.framework.columns import StaticNode
+from volsched.framework.arrays import Rows
+from volsched.framework.callbacks import NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.engine import FastEngine
 from volsched.framework.entry import Entry
+from volsched.framework.views import ConstraintReader, NodeFacts, RequestReader, shown
 from volsched.model.cluster import Cluster
 from volsched.model.errors import VolschedError
-from volsched.model.node import NodeInfo
+from volsched.model.node import NodeAmounts, NodeInfo
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Verdict
 
@@ -87,7 +89,7 @@ class CheckedEngine(FastEngine):
             self._check_silence(callback, task, answered)
             self._check_static(callback, task, answered)
             self._check_amounts(callback, answered)
-            self._check_heeds(callback, task, answered)
+            self._check_template(callback, task, answered)
             self._check_key(callback, task)
             self._check_twin(callback, task, answered)
         self._check_batches(task)
@@ -111,8 +113,8 @@ class CheckedEngine(FastEngine):
             cluster.layout,
             cluster.usage_log.end,
             cluster.facts_log.end,
-            [speaks(callback, task) for callback in callbacks],
-            [self._scope_version(c, task) if c.scope in ("queue", "domain") else None for c in callbacks],
+            [callback.speaks(task) for callback in callbacks],
+            [self._scope_version(c, task) if c.scope == "domain" else None for c in callbacks],
             answers,
         )
 
@@ -120,7 +122,7 @@ class CheckedEngine(FastEngine):
 
     def _ask(self, callback: Callback, task: TaskInfo) -> list[Answer]:
         """Ask the plain function about every node; nothing when the callback does not apply to the task."""
-        if callback.applies is not None and not callback.applies(task):
+        if not callback.applies(task):
             return []
         return [_answer(callback, task, node) for node in self.cluster.rows]
 
@@ -136,13 +138,13 @@ class CheckedEngine(FastEngine):
 
     def _check_twin(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
         """The vector twin gives the plain function's answers, for all rows and for some."""
-        if callback.vector is None or not speaks(callback, task):
+        if callback.vector is None or not callback.speaks(task):
             return
         self.columns.refresh()
         self.facts.refresh()
         every = np.arange(len(self.cluster.rows))
         for rows in (every, every[::2], every[1::3]):
-            found = callback.vector(task, self, rows).tolist()
+            found = callback.vector(callback.pod(task), self.table(rows)).tolist()
             expected = [answers[row] for row in rows]
             if found != expected:
                 raise self._twin_fault(_named(callback), rows, found, expected)
@@ -158,7 +160,7 @@ class CheckedEngine(FastEngine):
                 answers = [float(score) for score in batch.fn(task, nodes)]
                 name = (batch.plugin, _name(batch.fn))
                 if batch.vector is not None:
-                    found = batch.vector(task, self, chosen).tolist()
+                    found = batch.vector(task, self.table(chosen)).tolist()
                     if found != answers:
                         raise self._twin_fault(name, chosen, found, answers)
                 uniform = batch.uniform(task) if batch.uniform is not None else None
@@ -179,19 +181,14 @@ class CheckedEngine(FastEngine):
     # -- what a scope promises ------------------------------------------------------------------------------------
 
     def _check_static(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
-        """Scope ``static`` reads what the view shows, and nodes that agree in it have one answer."""
-        if callback.scope != "static" or not speaks(callback, task):
+        """Nodes that agree in what was read of what they say have one answer."""
+        if callback.scope != "static" or not callback.speaks(task):
             return
-        view = StaticNode()
+        view = NodeFacts()
         seen: dict[Hashable, tuple[str, Answer]] = {}
+        self.facts.refresh()
         for node, answer in zip(self.cluster.rows, answers, strict=True):
-            try:
-                shown = _answer(callback, task, view.show(node))
-            except AttributeError as error:
-                raise _fault(callback, f"has scope static and needs more of a node than that shows: {error}") from error
-            if shown != answer:
-                raise _fault(callback, f"answers otherwise about {node.name} when it sees only what scope static shows")
-            self.facts.refresh()
+            _answered(callback, callback.fn(callback.pod(task), view.show(node)))
             reads = tuple(sorted(view.reads))
             said = (reads, tuple(int(self.facts.ids(path)[node.row]) for path in reads))
             other, other_answer = seen.setdefault(said, (node.name, answer))
@@ -199,44 +196,52 @@ class CheckedEngine(FastEngine):
                 raise _fault(callback, f"tells {node.name} from {other}, which says the same in all that was read")
 
     def _check_amounts(self, callback: Callback, answers: list[Answer]) -> None:
-        """Who reads amounts alone has one answer for nodes that offer the same and of which the same is used."""
-        if callback.reads != "amounts" or callback.scope == "static":
+        """Who is shown amounts alone has one answer for nodes that offer the same and of which the same is used."""
+        if callback.signature.node != "amounts":
             return
         seen: dict[tuple[int, ...], tuple[str, Answer]] = {}
         for node, answer in zip(self.cluster.rows, answers, strict=False):
             if not node.unsettled:
                 other, other_answer = seen.setdefault((node.offer, *node.used), (node.name, answer))
                 if other_answer != answer:
-                    raise _fault(callback, f"reads amounts and tells {node.name} from {other}, which has the same")
+                    raise _fault(callback, f"is shown amounts and tells {node.name} from {other}, which has the same")
 
-    def _check_heeds(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
-        """Templates that are equal in all that is heeded have the same answers."""
-        if callback.heeds == "template" or not speaks(callback, task):
+    def _check_template(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
+        """Templates that are equal in all that was read have the same answers."""
+        if callback.scope not in ("static", "node") or not callback.speaks(task):
             return
-        said = self._heeded(callback, task)
+        said = self._read_alike(callback, task)
+        if said is None:
+            return
         others: dict[int, TaskInfo] = {task.template.id: task}
         for other in self.cluster.tasks.values():
             others.setdefault(other.template.id, other)
         for other in list(others.values())[1:]:
-            if speaks(callback, other) and self._heeded(callback, other) == said:
+            if callback.speaks(other) and self._read_alike(callback, other) == said:
                 if self._ask(callback, other) != answers:
-                    what = f"heeds {callback.heeds} and tells {task.key} from {other.key}, which has the same"
+                    what = f"tells {task.key} from {other.key}, of which all is the same that was read"
                     raise _fault(callback, what)
                 return
 
+    def _read_alike(self, callback: Callback, task: TaskInfo) -> Hashable | None:
+        """What templates agree in that share the answers of a callback; None when these are its template's alone."""
+        template = task.template
+        reader = ConstraintReader(template) if callback.scope == "static" else RequestReader(template)
+        for node in self.cluster.rows:
+            callback.fn(reader.shown, shown(callback.signature.node, node))
+        if reader.read_more or callback.signature.node == "node":
+            return None
+        return template.constraints if callback.scope == "static" else self.cluster.columns.charge(template)
+
     def _check_key(self, callback: Callback, task: TaskInfo) -> None:
         """A key that is made of template and queue is the same for equal pods of one queue."""
-        if not isinstance(callback, Predicate) or callback.keyed_by == "task" or callback.key is None:
+        if not callback.is_keyed_by_queue or callback.key is None:
             return
         key = callback.key(task)
         for other in self.cluster.tasks.values():
             alike = other.template is task.template and other.queue == task.queue
             if alike and callback.key(other) != key:
                 raise _fault(callback, f"is keyed by queue and tells {task.key} from {other.key}, which is equal to it")
-
-    def _heeded(self, callback: Callback, task: TaskInfo) -> Hashable:
-        template = task.template
-        return self.cluster.columns.charge(template) if callback.heeds == "requests" else template.constraints
 
     def _check_reuse(self, before: _Witness, now: _Witness) -> None:
         """An answer that changed must have been asked for again."""
@@ -247,9 +252,9 @@ class CheckedEngine(FastEngine):
                 raise _fault(callback, "applies to some tasks of a template and not to others")
             if callback.scope == "pod" or facts_changed:
                 continue
-            if callback.scope in ("queue", "domain") and before.versions[place] != now.versions[place]:
+            if callback.scope == "domain" and before.versions[place] != now.versions[place]:
                 continue
-            allowed: set[int] = set() if callback.scope == "static" or callback.reads == "facts" else changed
+            allowed: set[int] = set() if callback.signature.node == "facts" else changed
             for row, (then, answer) in enumerate(zip(before.answers[place], now.answers[place], strict=True)):
                 if then != answer and row not in allowed:
                     raise _fault(callback, self._reuse_fault(callback, before, now, self.cluster.rows[row], then))
@@ -257,14 +262,12 @@ class CheckedEngine(FastEngine):
     def _reuse_fault(self, callback: Callback, before: _Witness, now: _Witness, node: NodeInfo, then: Answer) -> str:
         if before.task is not now.task and _answer(callback, before.task, node) == then:
             return f"tells {now.task.key} from {before.task.key}, which has the same template"
-        changed = {
-            "static": "what nodes say of themselves has not changed",
-            "node": "nothing changed on that node",
-            "queue": "neither that node nor the queue's account changed",
-            "domain": "neither that node nor the version changed",
-        }[callback.scope]
-        reads = "" if callback.scope == "static" or callback.reads != "facts" else " and reads facts"
-        return f"changed its answer about {node.name} and has scope {callback.scope}{reads}: {changed}"
+        view = {"facts": NodeFacts, "amounts": NodeAmounts, "node": NodeInfo}[callback.signature.node].__name__
+        changed = (
+            "what the node says of itself has not changed" if view == "NodeFacts" else "nothing changed on that node"
+        )
+        version = ", nor did the version of its key" if callback.scope == "domain" else ""
+        return f"is shown {view} and changed its answer about {node.name}: {changed}{version}"
 
     # -- what the engine keeps ------------------------------------------------------------------------------------
 
@@ -288,8 +291,11 @@ class CheckedEngine(FastEngine):
                 raise Stale(f"{witness.task.key} on {node.name}: kept a score of {kept}, is {total}")
 
 
-def _answer(callback: Callback, task: TaskInfo, node: NodeInfo | StaticNode) -> Answer:
-    found: Verdict | float | None = callback.fn(task, node)
+def _answer(callback: Callback, task: TaskInfo, node: NodeInfo) -> Answer:
+    return _answered(callback, callback.ask(task, node))
+
+
+def _answered(callback: Callback, found: Verdict | float | None) -> Answer:
     return found is None if isinstance(callback, Predicate) else float(found)  # type: ignore[arg-type]  # a score
 
 

@@ -60,8 +60,8 @@ class NaiveEngine:
     def _totals(self, task: TaskInfo, nodes: list[NodeInfo]) -> list[float]:
         totals = [0.0] * len(nodes)
         for order in self.callbacks.node_orders:
-            if order.applies is None or order.applies(task):
-                totals = [total + order.fn(task, node) for total, node in zip(totals, nodes, strict=True)]
+            if order.applies(task):
+                totals = [total + order.ask(task, node) for total, node in zip(totals, nodes, strict=True)]
         for batch in self.callbacks.batch_orders:
             if batch.uniform is None or batch.uniform(task) is None:
                 scores = batch.fn(task, nodes)
@@ -72,8 +72,8 @@ class NaiveEngine:
         """Whether the task may go on this node, now or once it has room."""
         return refusal_of(self.cluster, self.callbacks, task, node) == (None, [])
 
-    def kind(self, task: TaskInfo) -> Hashable | None:
-        """What decides, beside the nodes, to which of them a task can go; None when that cannot be told."""
+    def kind(self, task: TaskInfo) -> Hashable:
+        """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
         return kind_of(kind_keys(self.callbacks), task)
 
     def speaks_for_queue(self, task: TaskInfo) -> bool:
@@ -82,7 +82,7 @@ class NaiveEngine:
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
-        return self.kind(task) is not None and not candidates_of(self.cluster, self.callbacks, task)
+        return not candidates_of(self.cluster, self.callbacks, task)
 
     def ranked(self, task: TaskInfo) -> list[NodeInfo]:
         """Nodes where the task could go if others left, best first."""

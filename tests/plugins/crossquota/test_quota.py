@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plugins.crossquota.quota import Limits, NodeQuota, part_of, quota_of
 from volsched.model.columns import ResourceColumns
-from volsched.model.node import NodeFacts, NodeInfo
+from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.quantity import amount_of
 
 GI = 1 << 30
@@ -22,7 +22,7 @@ def node(annotations: dict[str, str] | None = None, **allocatable: Any) -> NodeI
     columns = ResourceColumns()
     amounts = {columns.column(name.replace("_", "-")): amount_of(name.replace("_", "-"), text)
                for name, text in allocatable.items()}  # fmt: skip
-    found = NodeInfo(NodeFacts("n1", annotations=annotations or {}), columns)
+    found = NodeInfo(NodeSpec("n1", annotations=annotations or {}), columns)
     for column, amount in amounts.items():
         found.allocatable[column] = amount
     return found

@@ -10,7 +10,7 @@ import msgspec
 
 from volsched.cache.reading import seconds
 from volsched.controllers import jobs
-from volsched.controllers.job_parts import TaskTemplate
+from volsched.controllers.job_parts import PodTemplate
 from volsched.controllers.job_plugins.flags import Flag, Values
 from volsched.controllers.owners import owner_reference
 from volsched.controllers.writes import Create, Kind
@@ -27,12 +27,12 @@ T = TypeVar("T")
 class Hosts:
     """The host names of a Job's pods, by task: made once for all pods that are told them."""
 
-    def __init__(self, job: api.Job, templates: Iterable[TaskTemplate]) -> None:
+    def __init__(self, job: api.Job, templates: Iterable[PodTemplate]) -> None:
         self._job = job
         self._templates = {task.name: template for task, template in zip(job.spec.tasks, templates, strict=True)}
         self._names: dict[str, tuple[str, ...]] = {}
 
-    def template(self, task: api.TaskSpec) -> TaskTemplate:
+    def template(self, task: api.TaskSpec) -> PodTemplate:
         """Return what a task's pods are made from."""
         return self._templates[task.name]
 

@@ -24,7 +24,7 @@ from volsched.model.node import NodeInfo
 from volsched.model.queue import levels
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.model.template import TaskTemplate
+from volsched.model.template import PodTemplate
 
 
 class Account:
@@ -130,7 +130,7 @@ class DeviceAccounts(Observer):
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def follows(self, template: TaskTemplate) -> bool:
+    def follows(self, template: PodTemplate) -> bool:
         """Say whether pods of this template may have claims."""
         return bool(template.has_resource_claims or template.container_amounts)
 

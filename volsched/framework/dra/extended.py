@@ -25,7 +25,7 @@ from volsched.model.devices import Devices, unmade_uid
 from volsched.model.dra import DeviceRequest, ExactDeviceRequest
 from volsched.model.plan import ExtendedClaim
 from volsched.model.task import TaskInfo
-from volsched.model.template import INIT, MAIN, ContainerAmounts, TaskTemplate
+from volsched.model.template import INIT, MAIN, ContainerAmounts, PodTemplate
 
 MOST_REQUESTS: Final = 32
 """Requests that one claim may have."""
@@ -39,7 +39,7 @@ _LONGEST_START: Final = 50
 """Letters of a claim's name that tell the pod; API servers make names of 63 letters at most."""
 
 
-def from_devices(template: TaskTemplate, devices: Devices) -> Pairs:
+def from_devices(template: PodTemplate, devices: Devices) -> Pairs:
     """Return what a pod asks for that devices may serve."""
     if not template.container_amounts or not devices.classes:
         return ()

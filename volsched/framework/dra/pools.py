@@ -66,12 +66,12 @@ class Pools:
     def _pool(self, name: PoolId, node: NodeInfo) -> Pool | None:
         version = self._devices.pool_version(name)
         known = self._kept.get((node.name, name))
-        if known is not None and known[0] == version and known[1] is node.facts:
+        if known is not None and known[0] == version and known[1] is node.spec:
             return known[2]
         if len(self._kept) >= self.KEPT:
             self._kept.clear()
         pool = pool_for(name, self._devices.slices_of(name), node.name, node.labels)
-        self._kept[node.name, name] = version, node.facts, pool
+        self._kept[node.name, name] = version, node.spec, pool
         return pool
 
 

@@ -1,0 +1,157 @@
+"""What a callback about pods and nodes may read, told by the annotations of its parameters.
+
+A callback gets what its annotations name and nothing else, so that an answer is kept exactly as long as it holds:
+
+================  =====================================================================================================
+``PodTemplate``   what equal pods share: the answer about one is given to all of them
+``TaskInfo``      this very pod: asked for each; so is a callback without an annotation
+``NodeFacts``     what a node says of itself: labels, taints, what it offers; asked again when it says something else
+``NodeAmounts``   what a node offers and what of that is used: asked once for nodes that are equal in both
+``NodeInfo``      everything, its tasks too; asked again when something changed there; so is one without annotation
+================  =====================================================================================================
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from types import CodeType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from volsched.framework.views import NodeFacts
+from volsched.model.bounded import Bounded
+from volsched.model.errors import VolschedError
+from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
+
+PodView: TypeAlias = Literal["template", "task"]
+NodeView: TypeAlias = Literal["facts", "amounts", "node"]
+
+_PODS: Final[dict[type, PodView]] = {PodTemplate: "template", TaskInfo: "task"}
+_NODES: Final[dict[type, NodeView]] = {NodeFacts: "facts", NodeAmounts: "amounts", NodeInfo: "node"}
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_ABOUT_A_NODE: Final = 2
+"""Parameters of a callback about a pod and a node."""
+
+
+class SignatureError(VolschedError):
+    """A callback was registered that cannot be asked: the message says what is wrong and the way out."""
+
+
+class Signature(NamedTuple):
+    """What a callback is given of a pod, and of a node; ``is_typed``: whether an annotation says so."""
+
+    pod: PodView
+    node: NodeView
+    is_typed: bool
+
+
+def slower_without_types(plugin: str, fn: Callable[..., object]) -> str:
+    """Say what makes a callback faster that is asked for every pod."""
+    name = getattr(fn, "__qualname__", repr(fn))
+    return (
+        f"plugin {plugin}: {name} is asked for every pod and node, as it may read all of both; annotate its "
+        "parameters, for example (template: PodTemplate, node: NodeFacts), and equal pods and nodes share its answers"
+    )
+
+
+class _Parameter(NamedTuple):
+    name: str
+    annotation: Any
+    """A class, or the text of an annotation that could not be evaluated; None when there is none."""
+
+
+_KNOWN: Final[Bounded[tuple[Any, ...], tuple[_Parameter, ...]]] = Bounded(4_096)
+
+
+def signature_of(plugin: str, fn: Callable[..., object]) -> Signature:
+    """Read what a callback about a pod and a node is given; raises SignatureError."""
+    parameters = _parameters(plugin, fn)
+    if len(parameters) != _ABOUT_A_NODE:
+        raise _wrong(plugin, fn, f"takes {len(parameters)} arguments; it is called with a pod and a node")
+    pod = _view(plugin, fn, parameters[0], _PODS)
+    node = _view(plugin, fn, parameters[1], _NODES)
+    return Signature(pod or "task", node or "node", parameters[0].annotation is not None)
+
+
+def is_of_queue(plugin: str, key: Callable[..., object]) -> bool:
+    """Say whether a key is made of a template and a queue, and not of a task; raises SignatureError."""
+    parameters = _parameters(plugin, key)
+    if len(parameters) == 1:
+        return False
+    names = [_class_named(parameter, (PodTemplate, QueueInfo)) for parameter in parameters]
+    if names != [PodTemplate, QueueInfo]:
+        raise _wrong(plugin, key, "must take (task), or (template: PodTemplate, queue: QueueInfo)")
+    return True
+
+
+def _view(plugin: str, fn: Callable[..., object], parameter: _Parameter, views: dict[type, Any]) -> Any:
+    """Return the word for what an annotation names, None when there is no annotation."""
+    if parameter.annotation in (None, Any, object):
+        return None
+    found = _class_named(parameter, tuple(views))
+    if found is None:
+        names = [view.__name__ for view in views]
+        said = getattr(parameter.annotation, "__name__", parameter.annotation)
+        raise _wrong(
+            plugin, fn, f"annotates {parameter.name} as {said}; it may be {', '.join(names[:-1])} or {names[-1]}"
+        )
+    return views[found]
+
+
+def _class_named(parameter: _Parameter, classes: tuple[type, ...]) -> type | None:
+    said = parameter.annotation
+    text = said.rpartition(".")[2] if isinstance(said, str) else ""
+    return next((known for known in classes if said is known or text == known.__name__), None)
+
+
+def _parameters(plugin: str, fn: Callable[..., object]) -> tuple[_Parameter, ...]:
+    """Return the parameters that a caller has to give."""
+    function, bound = _function(fn)
+    if not isinstance(getattr(function, "__code__", None), CodeType):
+        raise _wrong(plugin, fn, "is no function or method, so that nobody can tell what it reads")
+    return _parameters_of(function)[bound + (len(fn.args) if isinstance(fn, partial) else 0) :]
+
+
+def _function(fn: Callable[..., object]) -> tuple[Any, int]:
+    """Return the plain function behind a callable, and how many of its arguments are bound."""
+    if isinstance(fn, partial):
+        return _function(fn.func)
+    method = fn if inspect.isfunction(fn) or inspect.ismethod(fn) else getattr(fn, "__call__", fn)  # noqa: B004 - wanted
+    if inspect.ismethod(method):
+        return method.__func__, 1
+    return method, 0
+
+
+def _parameters_of(function: Any) -> tuple[_Parameter, ...]:
+    """Return positional parameters without a default, each with the class that its annotation names.
+
+    They are remembered by the code of the function: plugins register in every session, and make lambdas anew for it.
+    """
+    annotations = getattr(function, "__annotations__", None) or {}
+    key = (function.__code__, *annotations.items())
+    found = _KNOWN.recall(key)
+    if found is None:
+        found = _KNOWN[key] = tuple(
+            _Parameter(parameter.name, _evaluated(annotations.get(parameter.name), function))
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.kind in _POSITIONAL and parameter.default is parameter.empty
+        )
+    return found
+
+
+def _evaluated(annotation: Any, function: Any) -> Any:
+    """Look an annotation up that is a text, as with ``from __future__ import annotations``."""
+    if not isinstance(annotation, str):
+        return annotation
+    found: Any = function.__globals__.get(annotation.split(".")[0])
+    for name in annotation.split(".")[1:]:
+        found = getattr(found, name, None)
+    return annotation.strip("'\"") if found is None else found
+
+
+def _wrong(plugin: str, fn: Callable[..., object], what: str) -> SignatureError:
+    return SignatureError(f"plugin {plugin}: {getattr(fn, '__qualname__', repr(fn))} {what}")
