@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.actions.rigs import Tries, conf, cycle, echo, events, finished, gone, leaving, no, quota, rig
+from tests.framework.typed import by_task
 from volsched.framework.callbacks import Leeway
 from volsched.framework.session import Session
 from volsched.model.changes import BindFailed, Change, Gone
@@ -328,18 +329,15 @@ def test_a_job_that_moves_to_another_queue_leaves_those_that_wait_in_the_first()
     assert on.cluster.jobs["default/j1"].parked_with is not on.cluster.jobs["default/j0"].parked_with
 
 
-@pytest.mark.parametrize("key", ["task", None])
-def test_a_plugin_that_tells_equal_pods_apart_is_asked_about_each(key: Any) -> None:
+def test_a_plugin_that_tells_equal_pods_apart_is_asked_about_each() -> None:
     open_to = set[str]()
 
     def admits(session: Session) -> None:
         session.add_predicate_fn(
             "test",
-            lambda task, node: None if task.name in open_to else no(),
-            scope="domain",
+            by_task(lambda task, node: None if task.name in open_to else no()),
             key=lambda task: task.name in open_to,
             version=lambda task: 0,
-            **({"keyed_by": key} if key else {}),
         )
 
     given = a_cluster().node("n1", cpu=4).job("a", 1, cpu=1).job("b", 1, cpu=1)
@@ -395,7 +393,7 @@ def test_it_is_told_what_is_so_now_when_a_node_was_filled_in_between() -> None:
 
 def test_a_pod_that_a_plugin_refuses_for_its_own_sake_speaks_for_no_other() -> None:
     def refuse_a(session: Session) -> None:
-        session.add_predicate_fn("test", lambda task, node: no() if task.name == "a-0" else None, scope="pod")
+        session.add_predicate_fn("test", lambda task, node: no() if task.name == "a-0" else None)
 
     decision = cycle(rig(a_cluster().node("n1", cpu=4).job("a", cpu=1).job("b", cpu=1), ALLOCATE, refuse_a))
 

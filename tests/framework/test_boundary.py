@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.framework.typed import by_task, shown
 from volsched.cache.mirror import Mirror
 from volsched.framework.boundary import LONGEST_PAUSE_SECONDS, Bounds
 from volsched.framework.callbacks import PERMIT, EventHandler
 from volsched.framework.configuration import PluginOption
 from volsched.framework.session import Session, waits_for_room
+from volsched.framework.views import NodeFacts
 from volsched.model.cluster import Observer
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
@@ -62,10 +64,10 @@ class Saboteur:
                 self.name, lambda task: ask("pre-predicate", task, None)
             ),
             "predicate": lambda: session.add_predicate_fn(
-                self.name, lambda task, node: ask("predicate", task, None), reads="tasks"
+                self.name, by_task(lambda task, node: ask("predicate", task, None))
             ),
             "static predicate": lambda: session.add_predicate_fn(
-                self.name, lambda task, node: ask("static predicate", task, None), scope="static"
+                self.name, shown(TaskInfo, NodeFacts, lambda task, node: ask("static predicate", task, None))
             ),
             "node order": lambda: session.add_node_order_fn(self.name, lambda task, node: ask("node order", task, 0.0)),
             "allocatable": lambda: session.add_allocatable_fn(

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.framework.stage import Register, Stage, no
+from tests.framework.typed import by_amounts, by_facts, by_node, by_task
 from volsched.framework.engine import FastEngine
 from volsched.framework.loading import DEFAULT_CONFIGURATION
 from volsched.framework.session import Session
+from volsched.framework.views import NodeFacts, NodeTable
+from volsched.model.node import NodeInfo
+from volsched.model.queue import QueueInfo
+from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_rig
 from volsched.testing.checked import CheckedEngine, Misdeclared, Stale
 
@@ -36,20 +43,12 @@ def play(register: Register, engine: Any = CheckedEngine) -> Stage:
     return stage
 
 
-def named_zone(task: Any, node: Any) -> Any:
-    return no() if task.template.required_nodes and node.labels["zone"] != "a" else None
-
-
 def says_nothing(task: Any, node: Any) -> None:
     """Pass."""
 
 
-def asks_for(task: Any, node: Any) -> float:
-    return float(task.template.request["cpu"])
-
-
-def ones(task: Any, engine: FastEngine, rows: Any) -> Any:
-    return np.ones(len(rows), dtype=np.bool_)
+def ones(template: PodTemplate, nodes: NodeTable) -> Any:
+    return np.ones(len(nodes.rows), dtype=np.bool_)
 
 
 class Elsewhere:
@@ -58,22 +57,22 @@ class Elsewhere:
     def __init__(self) -> None:
         self.session: Session
 
-    def fullest_other_node(self, task: Any, node: Any) -> float:
+    def fullest_other_node(self, template: PodTemplate, node: NodeInfo) -> float:
         others = [other for other in self.session.cluster.rows if other is not node]
         return float(min(other.idle_of("cpu") for other in others))
 
-    def other_queue(self, task: Any, node: Any) -> Any:
+    def other_queue(self, template: PodTemplate, node: NodeInfo) -> Any:
         return no() if self.session.cluster.queues["r"].allocated else None
 
-    def own_queue(self, task: Any, node: Any) -> Any:
-        allocated = self.session.cluster.queues[task.job.queue].allocated.get("cpu", 0)
+    def queue_q(self, template: PodTemplate, node: NodeInfo) -> Any:
+        allocated = self.session.cluster.queues["q"].allocated.get("cpu", 0)
         return no() if allocated > 2_000 and node.name == "n3" else None
 
-    def cluster_by_name(self, task: Any, node: Any) -> Any:
+    def cluster_by_name(self, template: PodTemplate, node: NodeFacts) -> Any:
         return no() if self.session.cluster.nodes[node.name].used_of("cpu") else None
 
-    def half_of_the_rows(self, task: Any, engine: FastEngine, rows: Any) -> Any:
-        return np.ones(len(rows) // 2, dtype=np.bool_)
+    def half_of_the_rows(self, template: PodTemplate, nodes: NodeTable) -> Any:
+        return np.ones(len(nodes.rows) // 2, dtype=np.bool_)
 
 
 def with_elsewhere(register: Callable[[Session, Elsewhere], None]) -> Register:
@@ -91,106 +90,69 @@ MISDECLARED: dict[str, tuple[Register, str, str]] = {
     "node: reads another node": (
         with_elsewhere(lambda s, e: s.add_node_order_fn("test", e.fullest_other_node)),
         "Elsewhere.fullest_other_node",
-        "changed its answer about n2 and has scope node: nothing changed on that node",
+        "is shown NodeInfo and changed its answer about n2: nothing changed on that node",
     ),
     "node: reads a queue's account": (
-        with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.own_queue)),
-        "Elsewhere.own_queue",
-        "changed its answer about n3 and has scope node: nothing changed on that node",
+        with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.queue_q)),
+        "Elsewhere.queue_q",
+        "is shown NodeInfo and changed its answer about n3: nothing changed on that node",
     ),
-    "queue: reads the account of another": (
-        with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.other_queue, scope="queue")),
-        "Elsewhere.other_queue",
-        "changed its answer about n2 and has scope queue: neither that node nor the queue's account changed",
-    ),
-    "domain: its version stands still": (
+    "key: its version stands still": (
         with_elsewhere(
-            lambda s, e: s.add_predicate_fn(
-                "test", e.other_queue, scope="domain", key=lambda t: "all", version=lambda t: 0
-            )
+            lambda s, e: s.add_predicate_fn("test", e.other_queue, key=lambda t: "all", version=lambda t: 0)
         ),
         "Elsewhere.other_queue",
-        "changed its answer about n2 and has scope domain: neither that node nor the version changed",
+        "is shown NodeInfo and changed its answer about n2: nothing changed on that node, nor did the version of its "
+        "key",
     ),
-    "domain: has nothing to say and says it": (
-        lambda s: s.add_predicate_fn("test", rich, scope="domain", key=lambda t: None, version=lambda t: 0),
+    "key: has nothing to say and says it": (
+        lambda s: s.add_predicate_fn("test", by_node(rich), key=lambda t: None, version=lambda t: 0),
         "rich",
         "has the key None for default/j-0 and something to say about n2",
     ),
-    "amounts: reads tasks": (
-        lambda s: s.add_node_order_fn("test", not_beside_the_first, reads="amounts"),
-        "not_beside_the_first",
-        "reads amounts and tells n2 from n1, which has the same",
+    "amounts: tells nodes apart by something else": (
+        lambda s: s.add_node_order_fn("test", by_amounts(every_other())),
+        "every_other.<locals>.fn",
+        "is shown amounts and tells n2 from n1, which has the same",
     ),
-    "amounts: reads labels": (
-        lambda s: s.add_predicate_fn("test", rich, reads="amounts"),
-        "rich",
-        "reads amounts and tells n2 from n1, which has the same",
-    ),
-    "requests: reads constraints": (
-        lambda s: s.add_predicate_fn("test", named_zone, heeds="requests"),
-        "named_zone",
-        "heeds requests and tells default/j-0 from default/l-0, which has the same",
-    ),
-    "constraints: reads amounts": (
-        lambda s: s.add_node_order_fn("test", asks_for, scope="static", heeds="constraints"),
-        "asks_for",
-        "heeds constraints and tells default/j-0 from default/k-0, which has the same",
+    "facts: tells nodes apart by something else": (
+        lambda s: s.add_node_order_fn("test", by_facts(falling())),
+        "falling.<locals>.fn",
+        "tells n2 from n1, which says the same in all that was read",
     ),
     "keyed by queue: tells equal pods apart": (
-        lambda s: s.add_predicate_fn(
-            "test", says_nothing, scope="domain", key=lambda t: t.name, version=lambda t: 0, keyed_by="queue"
-        ),
+        lambda s: s.add_predicate_fn("test", by_node(says_nothing), key=ever_other, version=lambda t: 0),
         "says_nothing",
         "is keyed by queue and tells default/j-0 from default/j-1, which is equal to it",
     ),
-    "facts: reads usage": (
-        lambda s: s.add_predicate_fn(
-            "test", uses, scope="domain", key=lambda t: "all", version=lambda t: 0, reads="facts"
-        ),
-        "uses",
-        "changed its answer about n1 and has scope domain and reads facts: neither that node nor the version changed",
-    ),
-    "static: reads usage": (
-        lambda s: s.add_predicate_fn("test", uses, scope="static"),
-        "uses",
-        "has scope static and needs more of a node than that shows: 'StaticNode' object has no attribute 'used_of'",
-    ),
-    "static: reads usage behind the view's back": (
-        with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.cluster_by_name, scope="static")),
+    "facts: reads usage behind the view's back": (
+        with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.cluster_by_name)),
         "Elsewhere.cluster_by_name",
-        "changed its answer about n1 and has scope static: what nodes say of themselves has not changed",
+        "is shown NodeFacts and changed its answer about n1: what the node says of itself has not changed",
     ),
-    "static: tells nodes apart by what it did not read": (
-        lambda s: s.add_predicate_fn("test", odd_calls(), scope="static"),
-        "odd_calls.<locals>.fn",
-        "answers otherwise about n2 when it sees only what scope static shows",
-    ),
-    "reads what is not in the template": (
-        lambda s: s.add_predicate_fn("test", lucky_number),
-        "lucky_number",
-        "tells default/j-1 from default/j-3, which has the same template",
-    ),
-    "applies to one and not to the other": (
-        lambda s: s.add_predicate_fn("test", rich, applies=lambda t: t.name == "j-0"),
-        "rich",
-        "applies to some tasks of a template and not to others",
+    "facts with a key: reads usage behind the view's back": (
+        with_elsewhere(
+            lambda s, e: s.add_predicate_fn("test", e.cluster_by_name, key=lambda t: "all", version=lambda t: 0)
+        ),
+        "Elsewhere.cluster_by_name",
+        "is shown NodeFacts and changed its answer about n1: what the node says of itself has not changed, nor did the "
+        "version of its key",
     ),
     "vector twin differs": (
-        lambda s: s.add_predicate_fn("test", rich, vector=ones),
+        lambda s: s.add_predicate_fn("test", by_node(rich), vector=ones),
         "rich",
         "has a vector twin that differs on n2: True instead of False",
     ),
     "vector twin of a score differs in the last bit": (
         lambda s: s.add_node_order_fn(
-            "test", third, scope="static", vector=lambda t, e, rows: np.full(len(rows), 0.1) * 3
+            "test", by_facts(third), vector=lambda t, nodes: np.full(len(nodes.rows), 0.1) * 3
         ),
         "third",
         "has a vector twin that differs on n1: 0.30000000000000004 instead of 0.3",
     ),
     "vector twin answers for other rows": (
-        with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.own_queue, vector=e.half_of_the_rows)),
-        "Elsewhere.own_queue",
+        with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.queue_q, vector=e.half_of_the_rows)),
+        "Elsewhere.queue_q",
         "has a vector twin that answers 1 times for 3 rows",
     ),
     "batch order is not uniform": (
@@ -199,7 +161,7 @@ MISDECLARED: dict[str, tuple[Register, str, str]] = {
         "says 0.0 for every node and gives [0.0, 1.0, 2.0]",
     ),
     "batch order's twin differs": (
-        lambda s: s.add_batch_node_order_fn("test", rising, vector=lambda t, e, rows: np.zeros(len(rows))),
+        lambda s: s.add_batch_node_order_fn("test", rising, vector=lambda t, nodes: np.zeros(len(nodes.rows))),
         "rising",
         "has a vector twin that differs on n2: 0.0 instead of 1.0",
     ),
@@ -214,21 +176,34 @@ def uses(task: Any, node: Any) -> Any:
     return no() if node.used_of("cpu") else None
 
 
-def not_beside_the_first(task: Any, node: Any) -> float:
-    return -float("j-0" in [guest.name for guest in node.tasks.values()])
-
-
-def odd_calls() -> Callable[[Any, Any], Any]:
+def every_other() -> Callable[[Any, Any], float]:
     calls: list[int] = []
 
-    def fn(task: Any, node: Any) -> Any:
+    def fn(template: Any, node: Any) -> float:
         calls.append(1)
-        return no() if len(calls) == 2 else None
+        return float(len(calls) % 2)
 
     return fn
 
 
-def lucky_number(task: Any, node: Any) -> Any:
+def falling() -> Callable[[Any, Any], float]:
+    calls: list[int] = []
+
+    def fn(template: Any, node: Any) -> float:
+        calls.append(1)
+        return -float(len(calls))
+
+    return fn
+
+
+_KEYS: Iterator[int] = itertools.count()
+
+
+def ever_other(template: PodTemplate, queue: QueueInfo) -> int:
+    return next(_KEYS)
+
+
+def lucky_number(task: TaskInfo, node: NodeInfo) -> Any:
     return no() if task.name.endswith("1") else None
 
 
@@ -251,34 +226,45 @@ def test_a_promise_that_is_not_kept_is_found(case: str) -> None:
     assert str(found.value) == f"test: {callback} {what}"
 
 
+def only_r(template: PodTemplate, queue: QueueInfo) -> str | None:
+    return queue.name if queue.name == "r" else None
+
+
 HONEST: dict[str, Register] = {
-    "static": lambda s: s.add_predicate_fn("test", rich, scope="static"),
-    "static by name": lambda s: s.add_predicate_fn(
-        "test", lambda t, n: no() if n.name == "n1" else None, scope="static"
+    "facts": lambda s: s.add_predicate_fn("test", by_facts(rich)),
+    "facts by name": lambda s: s.add_predicate_fn("test", by_facts(lambda t, n: no() if n.name == "n1" else None)),
+    "node": lambda s: s.add_node_order_fn("test", by_node(lambda t, n: float(n.idle_of("cpu")))),
+    "node by template": lambda s: s.add_predicate_fn(
+        "test", by_node(uses), applies=lambda template: template.request["cpu"] > 1_000
     ),
-    "node": lambda s: s.add_node_order_fn("test", lambda t, n: float(n.idle_of("cpu"))),
-    "node by template": lambda s: s.add_predicate_fn("test", uses, applies=lambda t: t.template.request["cpu"] > 1_000),
-    "queue": with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.own_queue, scope="queue")),
-    "domain": with_elsewhere(
+    "key": with_elsewhere(
         lambda s, e: s.add_node_order_fn(
-            "test", e.fullest_other_node, scope="domain", key=lambda t: "all", version=lambda t: s.cluster.standing
+            "test", e.fullest_other_node, key=lambda t: "all", version=lambda t: s.cluster.standing
         )
     ),
-    "amounts": lambda s: s.add_node_order_fn("test", lambda t, n: float(n.idle_of("cpu")), reads="amounts"),
-    "facts": lambda s: s.add_predicate_fn("test", rich, reads="facts"),
-    "domain of facts": lambda s: s.add_predicate_fn(
-        "test", rich, scope="domain", key=lambda t: t.job.queue, version=lambda t: 0, reads="facts"
+    "key without a version": with_elsewhere(
+        lambda s, e: s.add_node_order_fn("test", e.fullest_other_node, key=lambda t: "all")
     ),
-    "domain by queue": lambda s: s.add_predicate_fn(
+    "amounts": lambda s: s.add_node_order_fn("test", by_amounts(lambda t, n: float(n.idle_of("cpu")))),
+    "amounts and the request": lambda s: s.add_node_order_fn(
+        "test", by_amounts(lambda t, n: float(n.idle_of("cpu") - t.request["cpu"]))
+    ),
+    "amounts and all of the template": lambda s: s.add_node_order_fn(
+        "test", by_amounts(lambda t, n: float(n.idle_of("cpu")) * (1 if t.required_nodes else -1))
+    ),
+    "key and facts": lambda s: s.add_predicate_fn(
+        "test", by_facts(rich), key=lambda t: t.job.queue, version=lambda t: 0
+    ),
+    "key by queue": lambda s: s.add_predicate_fn(
         "test",
-        lambda t, n: no() if t.job.queue == "r" and n.name != "n3" else None,
-        scope="domain",
-        key=lambda t: "r" if t.job.queue == "r" else None,
+        by_task(lambda t, n: no() if t.queue == "r" and n.name != "n3" else None),
+        key=only_r,
         version=lambda t: 0,
     ),
-    "pod": lambda s: s.add_predicate_fn("test", lucky_number, scope="pod"),
+    "task": lambda s: s.add_predicate_fn("test", lucky_number),
+    "no annotation": lambda s: s.add_predicate_fn("test", says_nothing),
     "batch": lambda s: s.add_batch_node_order_fn(
-        "test", rising, vector=lambda t, e, rows: np.arange(len(rows), dtype=np.float64)
+        "test", rising, vector=lambda t, nodes: np.arange(len(nodes.rows), dtype=np.float64)
     ),
 }
 
@@ -308,7 +294,7 @@ def test_an_engine_that_forgets_to_ask_is_found(broken: str, monkeypatch: pytest
     world.job("j", tasks=60, cpu="1").job("k", tasks=2, cpu="1", memory="1Gi")
     stage = Stage(
         world,
-        lambda s: s.add_predicate_fn("test", lambda t, n: no() if "x" in n.labels else None, scope="static"),
+        lambda s: s.add_predicate_fn("test", by_facts(lambda t, n: no() if "x" in n.labels else None)),
         engine=CheckedEngine,
     )
     stage.best("k-0")

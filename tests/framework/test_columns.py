@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.framework.columns import FactColumns, NodeColumns, StaticNode
+from volsched.framework.columns import FactColumns, NodeColumns
 from volsched.framework.loading import DEFAULT_CONFIGURATION
+from volsched.framework.views import NodeFacts
 from volsched.model.api import Taint
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeSpec
@@ -193,7 +194,7 @@ READS: list[tuple[Callable[[Any], object], tuple[str, str]]] = [
 
 
 @pytest.mark.parametrize(("read", "path"), READS)
-def test_a_static_view_notes_what_was_read_and_tells_what_the_node_tells(
+def test_facts_of_a_node_notes_what_was_read_and_tells_what_the_node_tells(
     read: Callable[[Any], object], path: tuple[str, str]
 ) -> None:
     cluster = Cluster()
@@ -202,7 +203,7 @@ def test_a_static_view_notes_what_was_read_and_tells_what_the_node_tells(
     )
     cluster.put_nodes([(facts, {"cpu": 4})])
     node = cluster.nodes["n"]
-    view = StaticNode().show(node)
+    view = NodeFacts().show(node)
 
     assert read(view) == read(node)
     assert view.reads == {path}
@@ -210,19 +211,19 @@ def test_a_static_view_notes_what_was_read_and_tells_what_the_node_tells(
 
 
 @pytest.mark.parametrize(
-    "name", ["used", "idle_of", "used_of", "future_idle_of", "allocatable", "tasks", "row", "facts", "fits_idle"]
+    "name", ["used", "idle_of", "used_of", "future_idle_of", "allocatable", "tasks", "row", "spec", "fits_idle"]
 )
-def test_a_static_view_has_nothing_of_how_the_node_is_used(name: str) -> None:
+def test_facts_of_a_node_has_nothing_of_how_the_node_is_used(name: str) -> None:
     cluster = Cluster()
     cluster.put_nodes([(NodeSpec("n"), {"cpu": 4})])
     assert hasattr(cluster.nodes["n"], name)
 
-    assert not hasattr(StaticNode().show(cluster.nodes["n"]), name)
+    assert not hasattr(NodeFacts().show(cluster.nodes["n"]), name)
 
 
-def test_a_static_view_has_everything_else_of_a_node() -> None:
-    """What a rule may read of a node without reading its usage, a rule of scope static may read."""
-    own = {name for name in dir(StaticNode) if not name.startswith("_")} - {"show", "reads"}
+def test_facts_of_a_node_has_everything_else_of_a_node() -> None:
+    """What a rule may read of a node without reading its usage, a rule that is shown NodeFacts may read."""
+    own = {name for name in dir(NodeFacts) if not name.startswith("_")} - {"show", "reads"}
 
     assert own == {
         "name", "labels", "annotations", "taints", "unschedulable", "terminating", "quarantined", "images",
@@ -236,4 +237,4 @@ def test_a_label_that_is_missing_is_missing_in_the_view_too() -> None:
     cluster.put_nodes([(NodeSpec("n"), {})])
 
     with pytest.raises(KeyError):
-        StaticNode().show(cluster.nodes["n"]).labels["zone"]
+        NodeFacts().show(cluster.nodes["n"]).labels["zone"]

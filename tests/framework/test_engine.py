@@ -1,4 +1,4 @@
-"""The fast engine: entries that catch up, scopes, and how little is asked."""
+"""The fast engine: entries that catch up, what callbacks are shown, and how little is asked."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ import pytest
 
 from tests.framework.dra.worlds import device_class
 from tests.framework.stage import Stage, no
+from tests.framework.typed import by_amounts, by_facts, by_node, by_task
 from volsched.framework.engine import FastEngine
 from volsched.framework.session import Session
+from volsched.framework.views import NodeFacts, NodeTable
 from volsched.model import api
 from volsched.model.changes import Gone, Put
 from volsched.model.cluster import RowLog
-from volsched.model.node import NodeInfo
+from volsched.model.columns import CPU
+from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 from volsched.simulation.manifests import decode
 from volsched.testing.builders import ClusterBuilder, a_cluster
@@ -35,11 +40,14 @@ class Counted:
         self.asked: list[str] = []
         self.refuses = refuse
 
-    def predicate(self, task: Any, node: Any) -> Verdict | None:
-        self.asked.append(node.name)
-        return no() if self.refuses(task, node) else None
+    def predicate(self, template: PodTemplate, node: NodeInfo) -> Verdict | None:
+        return self.of_pod(template, node)
 
-    def score(self, task: Any, node: Any) -> float:
+    def of_pod(self, pod: Any, node: NodeInfo) -> Verdict | None:
+        self.asked.append(node.name)
+        return no() if self.refuses(pod, node) else None
+
+    def score(self, template: PodTemplate, node: NodeInfo) -> float:
         self.asked.append(node.name)
         return float(node.idle_of("cpu"))
 
@@ -71,8 +79,8 @@ def finished(stage: Stage, name: str) -> Put:
 
 
 def least_used(session: Session) -> None:
-    session.add_predicate_fn("test", lambda task, node: None)
-    session.add_node_order_fn("test", lambda task, node: float(node.idle_of("cpu")))
+    session.add_predicate_fn("test", by_node(lambda template, node: None))
+    session.add_node_order_fn("test", by_node(lambda template, node: float(node.idle_of("cpu"))))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -120,15 +128,15 @@ def test_a_later_session_asks_about_nodes_that_changed_in_between(size: int, cha
     assert (stage.engine.callbacks_asked, stage.engine.rows_scored) == (2 * changed, changed)
 
 
-def by_amounts(session: Session) -> None:
-    session.add_predicate_fn("test", lambda task, node: None, reads="amounts")
-    session.add_node_order_fn("test", lambda task, node: float(node.used_of("cpu")), reads="amounts")
+def most_used(session: Session) -> None:
+    session.add_predicate_fn("test", by_amounts(lambda template, node: None))
+    session.add_node_order_fn("test", by_amounts(lambda template, node: float(node.used_of("cpu"))))
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_who_reads_amounts_alone_is_asked_once_for_nodes_that_are_filled_alike(size: int) -> None:
     world = nodes(size, cpu="2").job("j", tasks=size, cpu="1").job("k", cpu="1", memory="1")
-    stage = Stage(world, by_amounts)
+    stage = Stage(world, most_used)
     stage.best("j-0")
     stage.best("k-0")
     stage.engine.callbacks_asked = 0
@@ -154,17 +162,15 @@ def test_what_nodes_offer_and_what_is_used_there_both_count(engine: Any) -> None
 
 
 def fullest(session: Session) -> None:
-    session.add_node_order_fn(
-        "test", lambda t, n: (n.used_of("cpu") + 1_000) / n.allocatable_of("cpu"), reads="amounts"
-    )
+    session.add_node_order_fn("test", by_amounts(lambda t, n: (n.used_of("cpu") + 1_000) / n.allocatable_of("cpu")))
 
 
 @pytest.mark.parametrize("changed", [1, 20, 55])
 def test_what_nodes_say_and_what_is_used_there_add_up_however_many_change(changed: int) -> None:
     def register(session: Session) -> None:
-        session.add_node_order_fn("test", lambda t, n: float(n.used_of("cpu")), reads="amounts")
-        session.add_node_order_fn("test", lambda t, n: 0.1 if n.labels["zone"] == "b" else 0.3, scope="static")
-        session.add_node_order_fn("test", lambda t, n: n.idle_of("cpu") / 7, reads="amounts")
+        session.add_node_order_fn("test", by_amounts(lambda t, n: float(n.used_of("cpu"))))
+        session.add_node_order_fn("test", by_facts(lambda t, n: 0.1 if n.labels["zone"] == "b" else 0.3))
+        session.add_node_order_fn("test", by_amounts(lambda t, n: n.idle_of("cpu") / 7))
 
     world = nodes(60, cpu="4").job("j", tasks=60, cpu="1").job("k", cpu="2", memory="1").job("large", cpu="3")
     stage = Stage(world, register, engine=CheckedEngine)
@@ -197,14 +203,12 @@ def test_facts_are_asked_once_and_again_when_the_version_of_a_domain_changes() -
     asked: list[str] = []
     forbidden = ["n0000"]
 
-    def refuse(task: Any, node: Any) -> Verdict | None:
+    def refuse(template: PodTemplate, node: NodeFacts) -> Verdict | None:
         asked.append(node.name)
         return no() if node.name in forbidden else None
 
     def register(session: Session) -> None:
-        session.add_predicate_fn(
-            "test", refuse, scope="domain", key=lambda t: "all", version=lambda t: len(forbidden), reads="facts"
-        )
+        session.add_predicate_fn("test", refuse, key=lambda t: "all", version=lambda t: len(forbidden))
 
     stage = Stage(nodes(3).job("j", tasks=4, cpu="1"), register)
     assert [stage.place(f"j-{number}") for number in range(2)] == ["n0001", "n0001"]
@@ -222,11 +226,9 @@ def test_scores_of_amounts_are_asked_again_when_the_version_of_their_domain_chan
     def register(session: Session) -> None:
         session.add_node_order_fn(
             "test",
-            lambda t, n: sign[0] * n.used_of("cpu"),
-            scope="domain",
+            by_amounts(lambda t, n: sign[0] * n.used_of("cpu")),
             key=lambda t: "all",
             version=lambda t: sign[0],
-            reads="amounts",
         )
 
     stage = Stage(nodes(3).job("j", tasks=4, cpu="1"), register, engine=engine)
@@ -241,9 +243,7 @@ IN_A: dict[str, Any] = {"spec": {"nodeSelector": {"zone": "a"}}}
 
 def test_templates_of_equal_requests_share_what_is_asked_about_kinds_of_nodes() -> None:
     def register(session: Session) -> None:
-        session.add_node_order_fn(
-            "test", lambda task, node: float(node.used_of("cpu")), reads="amounts", heeds="requests"
-        )
+        session.add_node_order_fn("test", by_amounts(lambda template, node: float(node.used_of("cpu"))))
 
     world = nodes(4, cpu="4").job("j", tasks=2, cpu="1").job("k", cpu="1", **IN_A).job("l", cpu="2")
     stage = Stage(world, register)
@@ -259,14 +259,14 @@ def test_templates_of_equal_requests_share_what_is_asked_about_kinds_of_nodes() 
     assert stage.engine.callbacks_asked == 3, "the kind of the node that has a pod now is new to both"
 
 
-def test_one_who_heeds_more_than_requests_is_asked_for_each_template_and_so_are_those_beside_it() -> None:
-    def fill(task: Any, node: Any) -> float:
+def test_one_who_reads_more_than_requests_is_asked_for_each_template_and_so_are_those_beside_it() -> None:
+    def fill(template: PodTemplate, node: NodeAmounts) -> float:
         used = float(node.used_of("cpu"))
-        return used if task.template.required_nodes else -used
+        return used if template.required_nodes else -used
 
     def register(session: Session) -> None:
-        session.add_node_order_fn("test", lambda task, node: 0.0, reads="amounts", heeds="requests")
-        session.add_node_order_fn("test", fill, reads="amounts")
+        session.add_node_order_fn("test", by_amounts(lambda template, node: 0.0))
+        session.add_node_order_fn("test", fill)
 
     world = nodes(3).job("j", cpu="1").job("k", cpu="1", **IN_A).pod("p", on="n0001", cpu="1")
     stage = Stage(world, register)
@@ -277,12 +277,8 @@ def test_one_who_heeds_more_than_requests_is_asked_for_each_template_and_so_are_
 
 def test_templates_that_differ_in_amounts_alone_share_what_static_callbacks_say() -> None:
     def register(session: Session) -> None:
-        session.add_predicate_fn(
-            "test", lambda task, node: no() if node.labels["zone"] == "b" else None, scope="static", heeds="constraints"
-        )
-        session.add_node_order_fn(
-            "test", lambda task, node: len(node.labels.get("disk", "")), scope="static", heeds="constraints"
-        )
+        session.add_predicate_fn("test", by_facts(lambda _, node: no() if node.labels["zone"] == "b" else None))
+        session.add_node_order_fn("test", by_facts(lambda _, node: len(node.labels.get("disk", ""))))
 
     world = nodes(4).job("j", cpu="1").job("k", cpu="2").job("l", cpu="2", **IN_A)
     stage = Stage(world, register)
@@ -301,20 +297,20 @@ def test_templates_that_differ_in_amounts_alone_share_what_static_callbacks_say(
     assert stage.engine.callbacks_asked > before, "nodes say something else of themselves"
 
 
-@pytest.mark.parametrize("order", list(permutations(["least", "static", "most", "facts"])))
+@pytest.mark.parametrize("order", list(permutations(["least", "static", "most", "domain"])))
 def test_the_sum_of_scores_is_made_in_the_order_of_registration_whatever_they_are_made_of(order: Any) -> None:
     """A tenth, two tenths and three make one sum or another as they are added up; nodes differ by that alone."""
     orders: dict[str, Any] = {
-        "least": ((lambda task, node: 0.1 + 0.1 * (node.used_of("cpu") == 0)), {"reads": "amounts"}),
-        "most": ((lambda task, node: 0.3 - 0.2 * (node.used_of("cpu") == 0)), {"reads": "amounts"}),
-        "static": ((lambda task, node: 0.2 + 0.1 * (node.labels["zone"] == "a")), {"scope": "static"}),
-        "facts": ((lambda task, node: 0.7 - 0.1 * (node.labels["zone"] == "a")), {"reads": "facts"}),
+        "least": (by_amounts(lambda _, node: 0.1 + 0.1 * (node.used_of("cpu") == 0)), {}),
+        "most": (by_amounts(lambda _, node: 0.3 - 0.2 * (node.used_of("cpu") == 0)), {}),
+        "static": (by_facts(lambda _, node: 0.2 + 0.1 * (node.labels["zone"] == "a")), {}),
+        "domain": (by_facts(lambda _, node: 0.7 - 0.1 * (node.labels["zone"] == "a")), {"key": lambda task: "all"}),
     }
 
     def register(session: Session) -> None:
         for name in order:
-            fn, declared = orders[name]
-            session.add_node_order_fn("test", fn, **declared)
+            fn, further = orders[name]
+            session.add_node_order_fn("test", fn, **further)
 
     stages = [Stage(nodes(4).job("j", tasks=9, cpu="1"), register, engine=e) for e in (CheckedEngine, NaiveEngine)]
 
@@ -340,11 +336,9 @@ def test_a_node_that_facts_close_for_now_may_be_opened_by_eviction(engine: Any) 
     def register(session: Session) -> None:
         session.add_predicate_fn(
             "test",
-            lambda t, n: no() if n.name == "n0000" else None,
-            scope="domain",
+            by_facts(lambda t, n: no() if n.name == "n0000" else None),
             key=lambda t: "all",
             version=lambda t: 0,
-            reads="facts",
         )
 
     stage = Stage(nodes(2).job("j", cpu="1"), register, engine=engine)
@@ -382,14 +376,14 @@ def test_nobody_is_asked_about_nodes_without_room_nor_about_nodes_that_another_r
 def test_more_changed_rows_than_a_few_are_asked_by_vector() -> None:
     by_row, by_vector = Counted(), []
 
-    def vector(task: Any, engine: FastEngine, rows: Any) -> Any:
-        by_vector.append(len(rows))
-        return np.ones(len(rows), dtype=np.bool_)
+    def vector(template: PodTemplate, nodes: NodeTable) -> Any:
+        by_vector.append(len(nodes.rows))
+        return np.ones(len(nodes.rows), dtype=np.bool_)
 
     stage = Stage(
         nodes(100).job("j", tasks=61, cpu="1"),
         lambda s: s.add_predicate_fn("test", by_row.predicate, vector=vector),
-        lambda s: s.add_node_order_fn("test", lambda task, node: float(node.idle_of("cpu"))),
+        lambda s: s.add_node_order_fn("test", by_node(lambda template, node: float(node.idle_of("cpu")))),
     )
     for number in range(60):
         stage.place(f"j-{number}")
@@ -404,17 +398,17 @@ def test_more_changed_rows_than_a_few_are_asked_by_vector() -> None:
     assert (by_vector, by_row.take()) == ([100, 50], [])
 
 
-# -- scopes -----------------------------------------------------------------------------------------------------------
+# -- what is shown ----------------------------------------------------------------------------------------------------
 
 
-def test_scope_static_is_asked_once_for_nodes_that_agree_in_what_was_read() -> None:
+def test_who_is_shown_facts_is_asked_once_for_nodes_that_agree_in_what_was_read() -> None:
     asked: list[str] = []
 
-    def by_zone(task: Any, node: Any) -> Verdict | None:
+    def by_zone(template: PodTemplate, node: NodeFacts) -> Verdict | None:
         asked.append(node.labels["zone"])
         return no() if node.labels["zone"] == "a" else None
 
-    stage = Stage(nodes(100).job("j", tasks=5, cpu="1"), lambda s: s.add_predicate_fn("test", by_zone, scope="static"))
+    stage = Stage(nodes(100).job("j", tasks=5, cpu="1"), lambda s: s.add_predicate_fn("test", by_zone))
 
     chosen = [stage.place(f"j-{number}") for number in range(3)]
     stage.reopen()
@@ -431,17 +425,17 @@ def test_scope_static_is_asked_once_for_nodes_that_agree_in_what_was_read() -> N
     assert len(asked) <= 4
 
 
-def test_scope_static_sees_amounts_and_names_when_it_asks_for_them() -> None:
+def test_facts_are_amounts_and_names_too_when_they_are_read() -> None:
     stage = Stage(
         a_cluster().node("a", cpu="4").node("b", cpu="8").node("c", cpu="8").job("j", cpu="1"),
-        lambda s: s.add_predicate_fn("test", lambda t, n: no() if n.name == "b" else None, scope="static"),
-        lambda s: s.add_node_order_fn("test", lambda t, n: n.allocatable_of("cpu"), scope="static"),
+        lambda s: s.add_predicate_fn("test", by_facts(lambda t, n: no() if n.name == "b" else None)),
+        lambda s: s.add_node_order_fn("test", by_facts(lambda t, n: n.allocatable_of("cpu"))),
     )
 
     assert stage.best("j-0") == "c"
 
 
-def test_scope_node_is_asked_again_about_a_node_that_changed_and_no_other() -> None:
+def test_who_is_shown_a_node_is_asked_again_about_one_that_changed_and_no_other() -> None:
     counted = Counted()
     stage = Stage(nodes(10).job("j", tasks=3, cpu="1"), lambda s: s.add_node_order_fn("test", counted.score))
     stage.place("j-0")
@@ -453,11 +447,22 @@ def test_scope_node_is_asked_again_about_a_node_that_changed_and_no_other() -> N
     assert counted.take() == ["n0000", "n0001"]
 
 
-def test_scope_queue_is_asked_again_when_the_account_of_the_own_queue_changed() -> None:
+def by_queue(session: Session, counted: Counted) -> None:
+    def version(task: TaskInfo) -> int:
+        return session.cluster.queues[task.queue].version
+
+    session.add_predicate_fn("test", counted.predicate, key=queue_name, version=version)
+
+
+def queue_name(template: PodTemplate, queue: QueueInfo) -> str:
+    return queue.name
+
+
+def test_a_key_by_queue_is_asked_again_when_the_account_of_that_queue_changed() -> None:
     counted = Counted()
     stage = Stage(
         nodes(10).queue("q").queue("r").job("j", tasks=3, queue="q", cpu="1").job("k", tasks=2, queue="r", cpu="1"),
-        lambda s: s.add_predicate_fn("test", counted.predicate, scope="queue"),
+        lambda s: by_queue(s, counted),
     )
     asked = []
     for act in (
@@ -478,7 +483,7 @@ def test_a_queue_that_comes_back_after_it_was_gone_is_not_taken_for_the_old_one(
     counted = Counted()
     stage = Stage(
         nodes(3).queue("q").job("j", queue="q", cpu="1"),
-        lambda s: s.add_predicate_fn("test", counted.predicate, scope="queue"),
+        lambda s: by_queue(s, counted),
     )
     stage.best("j-0")
     counted.take()
@@ -489,7 +494,7 @@ def test_a_queue_that_comes_back_after_it_was_gone_is_not_taken_for_the_old_one(
     assert len(counted.take()) == 3
 
 
-def test_scope_domain_shares_answers_by_key_until_the_version_of_the_key_changes() -> None:
+def test_answers_are_shared_by_key_until_the_version_of_the_key_changes() -> None:
     counted, versions = Counted(), {"red": 0, "blue": 0}
     key: Callable[[Any], str | None] = lambda task: task.labels.get("team")  # noqa: E731
     world = nodes(10)
@@ -498,7 +503,7 @@ def test_scope_domain_shares_answers_by_key_until_the_version_of_the_key_changes
     stage = Stage(
         world,
         lambda s: s.add_predicate_fn(
-            "test", counted.predicate, scope="domain", key=key, version=lambda task: versions[task.labels["team"]]
+            "test", counted.predicate, key=key, version=lambda task: versions[task.labels["team"]]
         ),
     )
 
@@ -515,42 +520,61 @@ def test_scope_domain_shares_answers_by_key_until_the_version_of_the_key_changes
     assert asked == [10, 0, 10, 0, 0, 10, 0, 1, 1]
 
 
-def test_scope_pod_is_asked_for_every_pod_and_every_node_that_is_left() -> None:
+@pytest.mark.parametrize("annotated", [True, False])
+def test_who_is_shown_the_task_or_has_no_annotation_is_asked_for_every_pod_and_every_node_that_is_left(
+    annotated: bool,
+) -> None:
     counted = Counted(lambda task, node: node.name != f"n000{task.name[-1]}")
     stage = Stage(
         nodes(5).job("j", tasks=3, cpu="1"),
-        lambda s: s.add_predicate_fn("test", lambda t, n: no() if n.name == "n0004" else None, scope="static"),
-        lambda s: s.add_predicate_fn("test", counted.predicate, scope="pod"),
+        lambda s: s.add_predicate_fn("test", by_facts(lambda t, n: no() if n.name == "n0004" else None)),
+        lambda s: s.add_predicate_fn("test", by_task(counted.of_pod) if annotated else counted.of_pod),
     )
 
     assert [stage.best("j-2"), stage.best("j-1"), stage.best("j-2")] == ["n0002", "n0001", "n0002"]
     assert counted.take() == ["n0000", "n0001", "n0002", "n0003"] * 3
 
 
-def test_a_score_of_scope_pod_is_added_to_the_others() -> None:
+def test_a_score_of_a_task_is_added_to_the_others() -> None:
     stage = Stage(
         nodes(4).job("j", tasks=2, cpu="1"),
-        lambda s: s.add_node_order_fn("test", lambda t, n: 1.0 if n.name == "n0003" else 0.0),
-        lambda s: s.add_node_order_fn("test", lambda t, n: 2.0 if n.name == f"n000{t.name[-1]}" else 0.0, scope="pod"),
+        lambda s: s.add_node_order_fn("test", by_node(lambda t, n: 1.0 if n.name == "n0003" else 0.0)),
+        lambda s: s.add_node_order_fn("test", by_task(lambda t, n: 2.0 if n.name == f"n000{t.name[-1]}" else 0.0)),
     )
 
     assert [stage.best("j-0"), stage.best("j-1")] == ["n0000", "n0001"]
 
 
-@pytest.mark.parametrize("scope", ["static", "node", "queue", "domain", "pod"])
-def test_what_does_not_apply_is_not_asked(scope: Any) -> None:
-    counted = Counted(lambda task, node: True)
+ALL_OF: dict[str, tuple[Any, dict[str, Any]]] = {
+    "facts": (by_facts, {}),
+    "amounts": (by_amounts, {}),
+    "node": (by_node, {}),
+    "queue": (by_node, {"key": queue_name}),
+    "key": (by_task, {"key": lambda task: "all"}),
+    "task": (by_task, {}),
+}
+
+
+@pytest.mark.parametrize("way", ALL_OF)
+def test_what_does_not_apply_is_not_asked(way: str) -> None:
+    annotate, further = ALL_OF[way]
+    asked: list[Any] = []
+
+    def refuse(pod: Any, node: Any) -> Verdict:
+        asked.append(pod)
+        return no()
+
     stage = Stage(
         nodes(5).job("small", cpu="1").job("big", cpu="2"),
         lambda s: s.add_predicate_fn(
-            "test", counted.predicate, scope=scope, applies=lambda task: task.template.request["cpu"] > 1_000
+            "test", annotate(refuse), applies=lambda template: template.request["cpu"] > 1_000, **further
         ),
     )
 
     assert stage.best("small-0") == "n0000"
-    assert counted.take() == []
+    assert asked == []
     assert stage.best("big-0") is None
-    assert counted.take() != []
+    assert asked != []
 
 
 # -- what is kept from session to session -----------------------------------------------------------------------------
@@ -563,7 +587,7 @@ def test_the_functions_of_the_new_session_are_asked_about_what_changed() -> None
     def register(session: Session) -> None:
         number = len(sessions)
         sessions.append(number)
-        session.add_predicate_fn("test", lambda task, node: asked.append(number))
+        session.add_predicate_fn("test", by_node(lambda template, node: asked.append(number)))
 
     stage = Stage(nodes(3).job("j", tasks=3, cpu="1"), register)
     stage.place("j-0")
@@ -577,12 +601,12 @@ def test_answers_are_dropped_when_other_callbacks_are_registered() -> None:
     names = ["n0001"]
 
     def register(session: Session) -> None:
-        def only(task: Any, node: Any) -> Verdict | None:
+        def only(template: PodTemplate, node: NodeInfo) -> Verdict | None:
             return None if node.name in names else no()
 
         session.add_predicate_fn("test", only)
         if len(names) > 1:
-            session.add_predicate_fn("test", lambda task, node: None)
+            session.add_predicate_fn("test", by_node(lambda template, node: None))
 
     stage = Stage(nodes(3).job("j", cpu="1"), register)
     assert stage.best("j-0") == "n0001"
@@ -623,7 +647,7 @@ def test_the_best_of_many_blocks_is_found_as_totals_sink(size: int) -> None:
     """Scores are a shuffle of the rows; each node takes one pod, so nodes are filled from the best to the worst."""
     world = nodes(size, cpu="1").job("j", tasks=size, cpu="1")
     score: Callable[[str], int] = lambda name: (int(name[1:]) * 7919) % size // 3  # noqa: E731 - thrice the same score
-    stage = Stage(world, lambda s: s.add_node_order_fn("test", lambda task, node: float(score(node.name))))
+    stage = Stage(world, lambda s: s.add_node_order_fn("test", by_node(lambda _, node: float(score(node.name)))))
 
     chosen = [stage.place(f"j-{number}") for number in range(size)]
 
@@ -727,17 +751,17 @@ def test_nodes_are_compared_as_they_are_after_what_was_placed_meanwhile(make: An
         world.add(leaving("l", "a", cpu="5")).add(leaving("m", "b", cpu="5"))
     world.job("one", cpu="3").job("two", cpu="5")
 
-    def emptier(task: TaskInfo, node: NodeInfo) -> float:
+    def emptier(template: PodTemplate, node: NodeAmounts) -> float:
         return float(node.allocatable_of("cpu") - node.used_of("cpu"))
 
-    def of_rows(task: TaskInfo, engine: FastEngine, rows: Any) -> Any:
-        column = engine.cluster.columns.find("cpu")
-        return (engine.columns.allocatable[column][rows] - engine.columns.used[column][rows]).astype(float)
+    def of_rows(template: PodTemplate, nodes: NodeTable) -> Any:
+        allocatable, used = nodes.columns.allocatable[CPU], nodes.columns.used[CPU]
+        return (allocatable[nodes.rows] - used[nodes.rows]).astype(float)
 
     def register(session: Session) -> None:
-        session.add_node_order_fn("empty", emptier, vector=of_rows, reads="amounts")
+        session.add_node_order_fn("empty", emptier, vector=of_rows)
         if care:
-            session.add_predicate_fn("care", lambda task, node: None, scope="pod")
+            session.add_predicate_fn("care", by_task(lambda task, node: None))
 
     stage = Stage(world, register, engine=make)
     assert stage.best("two-0") == "a"
@@ -752,7 +776,7 @@ def test_a_node_admits_what_its_predicates_and_its_future_room_admit(make: Any) 
     world.job("all", cpu="4").job("more", cpu="5").job("other", cpu="1")
     stage = Stage(
         world,
-        lambda s: s.add_predicate_fn("p", lambda task, node: no() if task.name == "other-0" else None),
+        lambda s: s.add_predicate_fn("p", by_task(lambda task, node: no() if task.name == "other-0" else None)),
         engine=make,
     )
 
@@ -766,8 +790,8 @@ def test_refusals_count_each_node_for_its_first_predicate_or_for_all_that_it_lac
     world = nodes(6, cpu="1", memory="1Gi").node("big", labels={"zone": "b"}).pod("p", on="big", cpu="64")
     stage = Stage(
         world.job("j", cpu="2", memory="2Gi"),
-        lambda s: s.add_predicate_fn("p", lambda t, n: no("zone") if n.labels["zone"] == "a" else None, scope="static"),
-        lambda s: s.add_predicate_fn("p", lambda t, n: no("name") if n.name < "n0003" and n.name[0] == "n" else None),
+        lambda s: s.add_predicate_fn("p", by_facts(lambda t, n: no("zone") if n.labels["zone"] == "a" else None)),
+        lambda s: s.add_predicate_fn("p", by_node(lambda t, n: no("name") if "n" < n.name < "n0003" else None)),
         engine=make,
     )
 
@@ -780,15 +804,19 @@ def of_mine(task: Any, node: Any) -> Verdict | None:
     return None if node.name == "n0000" else Verdict(Step.PREDICATE, "mine", Scope.NODE, "Full", "it is full")
 
 
-WAYS: dict[str, dict[str, Any]] = {
-    "by class": {"scope": "static"},
-    "by vector of classes": {"scope": "static", "vector": lambda task, columns, rows: rows == 0},
-    "by row": {"scope": "node"},
-    "by wording": {
-        "scope": "node",
-        "vector": lambda task, columns, rows: rows == 0,
-        "wordings": lambda task, columns, rows: np.zeros(len(rows), dtype=np.int64),
-    },
+def first_of(pod: Any, nodes: NodeTable) -> Any:
+    return nodes.rows == 0
+
+
+def one_wording(pod: Any, nodes: NodeTable) -> Any:
+    return np.zeros(len(nodes.rows), dtype=np.int64)
+
+
+WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "by class": (by_facts(of_mine), {}),
+    "by vector of classes": (by_facts(of_mine), {"vector": first_of}),
+    "by row": (by_node(of_mine), {}),
+    "by wording": (by_node(of_mine), {"vector": first_of, "wordings": one_wording}),
 }
 
 
@@ -796,7 +824,8 @@ WAYS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("way", WAYS)
 def test_the_plugin_that_refuses_most_nodes_is_known_however_they_are_counted(way: str, make: Any) -> None:
     world = nodes(9, cpu="1").job("j", cpu="2")
-    stage = Stage(world, lambda s: s.add_predicate_fn("mine", of_mine, **WAYS[way]), engine=make)
+    fn, further = WAYS[way]
+    stage = Stage(world, lambda s: s.add_predicate_fn("mine", fn, **further), engine=make)
 
     refusals = stage.engine.refusals(stage.task("j-0"))
 
@@ -805,9 +834,7 @@ def test_the_plugin_that_refuses_most_nodes_is_known_however_they_are_counted(wa
 
 def test_the_reasons_of_a_template_are_counted_once_until_something_changes() -> None:
     counted = Counted(lambda task, node: True)
-    stage = Stage(
-        nodes(9).job("j", tasks=3, cpu="1"), lambda s: s.add_predicate_fn("p", counted.predicate, scope="node")
-    )
+    stage = Stage(nodes(9).job("j", tasks=3, cpu="1"), lambda s: s.add_predicate_fn("p", counted.predicate))
     for name in ("j-0", "j-1"):
         stage.best(name)
         stage.engine.refusals(stage.task(name))
@@ -824,8 +851,8 @@ def test_the_reasons_of_a_template_are_counted_once_until_something_changes() ->
 def test_scores_are_told_by_plugin_for_the_nodes_that_are_chosen_from(make: Any) -> None:
     stage = Stage(
         a_cluster().node("a").node("b").node("tiny", cpu="0").job("j", cpu="1"),
-        lambda s: s.add_node_order_fn("x", lambda task, node: 1.0),
-        lambda s: s.add_node_order_fn("x", lambda task, node: 2.0),
+        lambda s: s.add_node_order_fn("x", by_node(lambda template, node: 1.0)),
+        lambda s: s.add_node_order_fn("x", by_node(lambda template, node: 2.0)),
         lambda s: s.add_batch_node_order_fn("y", lambda task, nodes: [5.0] * len(nodes), uniform=lambda task: 5.0),
         engine=make,
     )

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from tests.framework.stage import Register, Stage, no, standing
+from tests.framework.typed import by_amounts, by_facts, by_node
 from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.engine import FastEngine
 from volsched.framework.session import Session
 from volsched.model.cluster import Observer
-from volsched.model.node import NodeInfo
+from volsched.model.node import NodeAmounts, NodeInfo
 from volsched.model.plan import Bind
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.checked import CheckedEngine, Misdeclared, Stale
@@ -31,14 +33,14 @@ def a_world(tasks: int = GANG) -> ClusterBuilder:
     return world.job("gang", tasks=tasks, queue="q", cpu="3")
 
 
-def used(_: TaskInfo, node: NodeInfo) -> float:
+def used(_: PodTemplate, node: NodeAmounts) -> float:
     """Fuller nodes are better."""
     return float(node.used_of("cpu"))
 
 
 def register(session: Session) -> None:
     """Pack nodes, and let the gang start with all of its members."""
-    session.add_node_order_fn("pack", used, reads="amounts")
+    session.add_node_order_fn("pack", used)
     register_ready(session)
 
 
@@ -87,7 +89,7 @@ def test_a_run_goes_where_its_tasks_would_go_alone_and_ends_when_nodes_are_full(
 @pytest.mark.parametrize("engine", [FastEngine, CheckedEngine])
 def test_a_run_leaves_a_node_whose_score_falls_below_anothers(engine: Any) -> None:
     def spread(session: Session) -> None:
-        session.add_node_order_fn("spread", lambda task, node: -used(task, node), reads="amounts")
+        session.add_node_order_fn("spread", by_amounts(lambda template, node: -used(template, node)))
 
     stage = Stage(a_world(), register_ready, spread, engine=engine)
 
@@ -106,10 +108,10 @@ def test_nodes_that_are_alike_fill_up_in_order_of_names_whatever_block_they_are_
 @pytest.mark.parametrize(
     "more",
     [
+        lambda s: s.add_predicate_fn("x", by_node(lambda template, node: None)),
+        lambda s: s.add_node_order_fn("x", by_node(lambda template, node: 0.0)),
         lambda s: s.add_predicate_fn("x", lambda task, node: None),
         lambda s: s.add_node_order_fn("x", lambda task, node: 0.0),
-        lambda s: s.add_predicate_fn("x", lambda task, node: None, scope="pod", reads="amounts"),
-        lambda s: s.add_node_order_fn("x", lambda task, node: 0.0, scope="pod", reads="amounts"),
         lambda s: s.add_batch_node_order_fn("x", lambda task, nodes: [0.0] * len(nodes)),
         lambda s: s.add_best_node_fn("x", lambda task, totals: None),
     ],
@@ -136,9 +138,7 @@ def test_a_run_ends_before_a_task_whose_labels_make_a_difference() -> None:
     stage = Stage(
         a_world(),
         register,
-        lambda s: s.add_predicate_fn(
-            "x", lambda task, node: None, scope="domain", key=lambda t: t.labels.get("part"), reads="facts"
-        ),
+        lambda s: s.add_predicate_fn("x", by_facts(lambda template, node: None), key=lambda t: t.labels.get("part")),
     )
     tasks = members(stage)
     for number, task in enumerate(tasks):
@@ -161,17 +161,15 @@ def test_a_run_ends_when_something_else_changes_meanwhile() -> None:
 
 
 def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> None:
-    """The score says that it reads amounts, and prefers a node that its task has not been near to yet."""
+    """The score reads what is no part of the amounts that it is shown: how many nodes were taken already."""
     far: set[str] = set()
 
-    def fickle(_: TaskInfo, node: NodeInfo) -> float:
-        return 0.0 if node.name in far else 1.0
+    def fickle(_: PodTemplate, node: NodeAmounts) -> float:
+        return 0.0 if far else 1.0
 
     def play(engine: Callable[..., Any]) -> None:
         far.clear()
-        stage = Stage(
-            a_world(), lambda s: s.add_node_order_fn("x", fickle, reads="amounts", scope="node"), engine=engine
-        )
+        stage = Stage(a_world(), lambda s: s.add_node_order_fn("x", fickle), engine=engine)
         for node in stage.engine.run(members(stage)):
             far.add(node.name)
             stage.cluster.touch(node)
@@ -194,14 +192,14 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
         (lambda s: s.add_job_ready_fn("x", lambda job: True), 0),
         (lambda s: s.add_event_handler("x", Handler()), 0),
         (lambda s: s.add_batch_node_order_fn("x", lambda task, nodes: []), 0),
-        (lambda s: s.add_predicate_fn("x", lambda task, node: None, scope="domain"), 0),
-        (lambda s: s.add_node_order_fn("x", lambda task, node: 0.0, scope="queue"), 0),
-        (lambda s: s.add_predicate_fn("x", lambda task, node: None, scope="static"), GANG),
-        (lambda s: s.add_node_order_fn("x", used, reads="amounts"), GANG),
+        (lambda s: s.add_predicate_fn("x", by_node(lambda template, node: None), key=lambda task: "all"), 0),
+        (lambda s: s.add_node_order_fn("x", by_node(lambda template, node: 0.0), key=lambda task: "all"), 0),
+        (lambda s: s.add_predicate_fn("x", by_facts(lambda template, node: None)), GANG),
+        (lambda s: s.add_node_order_fn("x", used), GANG),
     ],
     ids=[
-        "nobody else", "fewer", "none left", "pre-predicate", "allocatable", "ready", "handler", "batch", "domain",
-        "queue", "static", "amounts",
+        "nobody else", "fewer", "none left", "pre-predicate", "allocatable", "ready", "handler", "batch", "key",
+        "key of a score", "facts", "amounts",
     ],
 )  # fmt: skip
 def test_every_plugin_that_may_refuse_has_a_say(more: Register, longest: int) -> None:
@@ -216,7 +214,7 @@ def test_every_plugin_that_may_refuse_has_a_say(more: Register, longest: int) ->
 
 def test_without_a_word_on_readiness_there_is_no_run() -> None:
     """Every task makes its job ready then, and the next one waits for its turn."""
-    stage = Stage(a_world(), lambda s: s.add_node_order_fn("pack", used, reads="amounts"))
+    stage = Stage(a_world(), lambda s: s.add_node_order_fn("pack", used))
 
     assert stage.session.longest_run(stage.queue("q"), stage.task("gang-0")) == 0
 
@@ -365,7 +363,10 @@ def test_a_run_asks_the_keys_of_its_first_task_alone() -> None:
         a_world(),
         register,
         lambda s: s.add_predicate_fn(
-            "x", lambda task, node: None, scope="domain", key=key, vector=lambda task, e, rows: np.ones(len(rows), bool)
+            "x",
+            by_node(lambda template, node: None),
+            key=key,
+            vector=lambda template, nodes: np.ones(len(nodes.rows), bool),
         ),
     )
     tasks = members(stage)

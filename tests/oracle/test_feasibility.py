@@ -75,9 +75,9 @@ class Judge:
         if not node.fits_idle(self.cluster.columns.request(self.task.template)):
             return False
         return all(
-            predicate.fn(self.task, node) is None
+            predicate.ask(self.task, node) is None
             for predicate in self.session.nodes.predicates
-            if predicate.applies is None or predicate.applies(self.task)
+            if predicate.applies(self.task)
         )
 
     def feasible_at_once(self) -> list[str]:

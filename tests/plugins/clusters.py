@@ -135,7 +135,7 @@ class Lab:
         return {
             node.name
             for node in self.cluster.rows
-            if all(p.fn(task, node) is None for p in predicates if p.applies is None or p.applies(task))
+            if all(p.ask(task, node) is None for p in predicates if p.applies(task))
         }
 
     def reasons(self, task: TaskInfo) -> dict[str, str]:
@@ -143,8 +143,8 @@ class Lab:
         found = {}
         for node in self.cluster.rows:
             for predicate in self.session.nodes.predicates:
-                if predicate.applies is None or predicate.applies(task):
-                    verdict = predicate.fn(task, node)
+                if predicate.applies(task):
+                    verdict = predicate.ask(task, node)
                     if verdict is not None:
                         found[node.name] = verdict.message
                         break
@@ -160,29 +160,23 @@ class Lab:
         session = self.session
         self.engine.columns.refresh()
         self.engine.facts.refresh()
-        rows = self.engine.columns.all_rows
+        rows, every = self.engine.columns.all_rows, self.engine.all_nodes()
         nodes = self.cluster.rows
         for predicate in session.nodes.predicates:
-            if predicate.vector is None or not _speaks(predicate, task):
+            if predicate.vector is None or not predicate.speaks(task):
                 continue
-            expected = [predicate.fn(task, node) is None for node in nodes]
-            assert predicate.vector(task, self.engine, rows).tolist() == expected, predicate.fn
+            expected = [predicate.ask(task, node) is None for node in nodes]
+            assert predicate.vector(predicate.pod(task), every).tolist() == expected, predicate.fn
         for order in session.nodes.node_orders:
-            if order.vector is not None and _speaks(order, task):
-                wanted = [order.fn(task, node) for node in nodes]
-                assert order.vector(task, self.engine, rows).tolist() == wanted, order.fn
+            if order.vector is not None and order.speaks(task):
+                wanted = [order.ask(task, node) for node in nodes]
+                assert order.vector(order.pod(task), every).tolist() == wanted, order.fn
         for batch in session.nodes.batch_orders:
             for chosen in (rows, rows[::2], rows[1::3]):
                 picked = [nodes[row] for row in chosen]
                 answers = list(batch.fn(task, picked))
                 if batch.vector is not None and picked:
-                    assert batch.vector(task, self.engine, chosen).tolist() == answers, batch.fn
+                    assert batch.vector(task, self.engine.table(chosen)).tolist() == answers, batch.fn
                 uniform = batch.uniform(task) if batch.uniform is not None else None
                 if uniform is not None:
                     assert answers == [uniform] * len(answers), batch.fn
-
-
-def _speaks(callback: Any, task: TaskInfo) -> bool:
-    if callback.applies is not None and not callback.applies(task):
-        return False
-    return callback.scope != "domain" or callback.key is None or callback.key(task) is not None

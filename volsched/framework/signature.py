@@ -120,6 +120,7 @@ def _function(fn: Callable[..., object]) -> tuple[Any, int]:
     """Return the plain function behind a callable, and how many of its arguments are bound."""
     if isinstance(fn, partial):
         return _function(fn.func)
+    fn = inspect.unwrap(fn)
     method = fn if inspect.isfunction(fn) or inspect.ismethod(fn) else getattr(fn, "__call__", fn)  # noqa: B004 - wanted
     if inspect.ismethod(method):
         return method.__func__, 1

@@ -5,7 +5,7 @@ So an answer is given again to every pod and node that agree in what was read; s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Final, cast
 
 from volsched.framework.arrays import Rows
@@ -60,12 +60,26 @@ class _Recorded(Mapping[str, str]):
         return key in self._values
 
     def __iter__(self) -> Iterator[str]:
-        self._reads.add((self._all, ""))
-        return iter(self._values)
+        return iter(self._whole())
 
     def __len__(self) -> int:
+        return len(self._whole())
+
+    def keys(self) -> KeysView[str]:
+        """As ``dict.keys``."""
+        return self._whole().keys()
+
+    def items(self) -> ItemsView[str, str]:
+        """As ``dict.items``."""
+        return self._whole().items()
+
+    def values(self) -> ValuesView[str]:
+        """As ``dict.values``."""
+        return self._whole().values()
+
+    def _whole(self) -> Mapping[str, str]:
         self._reads.add((self._all, ""))
-        return len(self._values)
+        return self._values
 
 
 class NodeFacts:

@@ -239,7 +239,7 @@ class CheckedEngine(FastEngine):
             return
         key = callback.key(task)
         for other in self.cluster.tasks.values():
-            alike = other.template is task.template and other.queue == task.queue
+            alike = other is not task and other.template is task.template and other.queue == task.queue
             if alike and callback.key(other) != key:
                 raise _fault(callback, f"is keyed by queue and tells {task.key} from {other.key}, which is equal to it")
 

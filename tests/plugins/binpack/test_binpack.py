@@ -43,7 +43,7 @@ def test_scores_of_scenario_o13(request_: dict[str, object], expected: list[floa
 
     order = world.session.nodes.node_orders[0]
 
-    assert [order.fn(task, node) for node in world.cluster.rows] == pytest.approx(expected)
+    assert [order.ask(task, node) for node in world.cluster.rows] == pytest.approx(expected)
     world.check_twins(task)
 
 

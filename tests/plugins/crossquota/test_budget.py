@@ -211,7 +211,7 @@ def test_what_is_gone_is_forgotten() -> None:
 def refusal(world: Lab, task: TaskInfo, name: str = "g1") -> Any:
     (predicate,) = world.session.nodes.predicates
     world.check_twins(task)
-    return predicate.fn(task, world.cluster.nodes[name])
+    return predicate.ask(task, world.cluster.nodes[name])
 
 
 def holding(cpu: Any, memory: Any, quota: dict[str, Any]) -> Lab:

@@ -51,8 +51,8 @@ def scored(
     task = pod(world, strategy, **ask)
     world.check_twins(task)
     (order,) = world.session.nodes.node_orders
-    assert order.fn(task, world.cluster.nodes["plain"]) == 0
-    return order.fn(task, world.cluster.nodes["g1"])
+    assert order.ask(task, world.cluster.nodes["plain"]) == 0
+    return order.ask(task, world.cluster.nodes["g1"])
 
 
 def amounts(cpu: Any, memory: Any) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def test_s15_gpu_pods_are_not_scored_and_weight_zero_scores_nobody() -> None:
 
     assert order.applies is not None
     assert not order.applies(task)
-    assert order.fn(task, world.cluster.nodes["g1"]) == 0
+    assert order.ask(task, world.cluster.nodes["g1"]) == 0
     for weight in (0, -3):
         session = lab(crossQuotaWeight=weight).session
         assert (len(session.nodes.predicates), session.nodes.node_orders) == (1, [])  # P22
@@ -126,7 +126,7 @@ def test_s21_pods_outside_the_selector_are_not_scored_anywhere(labels: dict[str,
     world.check_twins(task)
     (order,) = world.session.nodes.node_orders
 
-    assert [order.fn(task, node) for node in world.cluster.rows] == expected
+    assert [order.ask(task, node) for node in world.cluster.rows] == expected
     assert (order.key is not None and order.key(task) is not None) == bool(labels)
 
 

@@ -68,7 +68,7 @@ def test_usage_scores(
     task = world.pod("p", **asked)
     (order,) = world.session.nodes.node_orders
 
-    assert order.fn(task, world.cluster.rows[0]) == expected
+    assert order.ask(task, world.cluster.rows[0]) == expected
     world.check_twins(task)
 
 
