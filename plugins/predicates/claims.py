@@ -25,7 +25,7 @@ WAITS = "WaitForFirstConsumer"
 
 def keys_of(template: PodTemplate) -> tuple[str, ...]:
     """Return the keys of all claims of a template's pods."""
-    return tuple(f"{template.namespace}/{name}" for name in template.claims)
+    return tuple(f"{template.namespace_of_terms}/{name}" for name in template.claims)
 
 
 def class_of(found: api.PersistentVolumeClaim | api.PersistentVolume) -> str:

@@ -122,7 +122,7 @@ def test_own_terms_make_namespace_and_the_labels_that_they_look_at_count() -> No
     labels = {"app": "x", "hash": "1", "index": "0"}
     found = table.intern(pod(spec, labels=labels))
 
-    assert (found.namespace, found.labels) == ("default", {"app": "x", "hash": "1"})
+    assert (found.rules.namespace, dict(found.rules.labels)) == ("default", {"app": "x", "hash": "1"})
     assert table.intern(pod(spec, labels={**labels, "index": "1"})) is found
     assert table.intern(pod(spec, labels={**labels, "app": "y"})) is not found
     assert table.intern(pod(spec, labels={**labels, "hash": "2"})) is not found
@@ -134,7 +134,7 @@ def test_claims_make_the_namespace_count() -> None:
     spec = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
     found = table.intern(pod(spec, name="a"))
 
-    assert (found.claims, found.ephemeral_claims, found.namespace) == (("data",), (), "default")
+    assert (found.claims, found.ephemeral_claims, found.namespace_of_terms) == (("data",), (), "default")
     assert table.intern(pod(spec, name="b")) is found
     assert table.intern(pod(spec, namespace="other")) is not found
 

@@ -568,7 +568,7 @@ class Domains(Observer):
 
     def _spread_table(self, template: PodTemplate, item: SpreadConstraint, keys: tuple[str, ...]) -> Table:
         selector = item.selector if not item.selector.is_empty else LabelSelector(matches_nothing=True)
-        selection = Selection((PodTerm("", selector, frozenset((template.namespace,))),), live=True)
+        selection = Selection((PodTerm("", selector, frozenset((template.namespace_of_terms,))),), live=True)
         if not item.hard and item.topology_key == "kubernetes.io/hostname":
             return self._table(selection, "")
         nodes = template.required_nodes if item.honor_affinity else None

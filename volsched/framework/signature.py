@@ -74,7 +74,7 @@ def signature_of(plugin: str, fn: Callable[..., object]) -> Signature:
         raise _wrong(plugin, fn, f"takes {len(parameters)} arguments; it is called with a pod and a node")
     pod = _view(plugin, fn, parameters[0], _PODS)
     node = _view(plugin, fn, parameters[1], _NODES)
-    return Signature(pod or "task", node or "node", parameters[0].annotation is not None)
+    return Signature(pod or "task", node or "node", pod is not None)
 
 
 def is_of_queue(plugin: str, key: Callable[..., object]) -> bool:
@@ -90,7 +90,7 @@ def is_of_queue(plugin: str, key: Callable[..., object]) -> bool:
 
 def _view(plugin: str, fn: Callable[..., object], parameter: _Parameter, views: dict[type, Any]) -> Any:
     """Return the word for what an annotation names, None when there is no annotation."""
-    if parameter.annotation in (None, Any, object):
+    if parameter.annotation in (None, Any, object, "Any", "object"):
         return None
     found = _class_named(parameter, tuple(views))
     if found is None:

@@ -6,7 +6,7 @@ So an answer is given again to every pod and node that agree in what was read; s
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from volsched.framework.arrays import Rows
 from volsched.framework.columns import FactColumns, NodeColumns, Path
@@ -166,13 +166,13 @@ class NodeFacts:
         self.reads.add(("capacity", resource))
         return self._node.capacity_of(resource)
 
-    def __getattr__(self, name: str) -> object:
-        if hasattr(NodeInfo, name):
+    if not TYPE_CHECKING:  # a type checker finds the mistake itself
+
+        def __getattr__(self, name: str) -> object:
             raise AttributeError(
-                f"NodeFacts has no {name}: a callback that reads it annotates its node as NodeAmounts (what is offered "
-                "and used) or as NodeInfo (everything)"
+                f"NodeFacts has no {name}: a callback that reads more annotates its node as NodeAmounts (what is "
+                "offered and used) or as NodeInfo (everything)"
             )
-        raise AttributeError(f"a node has no {name}")
 
 
 def shown(view: str, node: NodeInfo) -> Any:

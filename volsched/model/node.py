@@ -78,13 +78,13 @@ class NodeAmounts:
         column = self._columns.find(resource)
         return 0 if column is None else amounts[column]
 
-    def __getattr__(self, name: str) -> object:
-        if hasattr(NodeInfo, name):
+    if not TYPE_CHECKING:  # a type checker finds the mistake itself
+
+        def __getattr__(self, name: str) -> object:
             raise AttributeError(
-                f"NodeAmounts has no {name}: a callback that reads it annotates its node as NodeFacts (labels, taints, "
-                "what it offers) or as NodeInfo (everything)"
+                f"NodeAmounts has no {name}: a callback that reads more annotates its node as NodeFacts (labels, "
+                "taints, what it offers) or as NodeInfo (everything)"
             )
-        raise AttributeError(f"a node has no {name}")
 
 
 class NodeInfo:

@@ -13,7 +13,7 @@ ResourceClaims it has (`TaskInfo.resource_claims`): what these ask for and were 
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -247,7 +247,7 @@ class PodTemplate:
     `id` is a small number that no other template of the table ever has.
     `request` does not include the pod's own slot. `best_effort`: it is empty, the pod asks for no devices either, by
     claims or by annotations (`asks_by_annotation`), and all of it is understood.
-    `claims` are the names of PersistentVolumeClaims in `namespace`, those of ephemeral volumes included;
+    `claims` are the names of PersistentVolumeClaims in `namespace_of_terms`, those of ephemeral volumes included;
     `ephemeral_claims` are the latter alone (their owner must be the pod).
     `containers` counts containers and init containers; `images` are their images, then those of image volumes.
     `has_resource_claims`: which ones, each task says itself.
@@ -255,7 +255,7 @@ class PodTemplate:
     the names of the containers are with the task.
     `features` must all be among the node's declared features.
     `refusals` are parts of the pod that cannot be understood: such a pod must not be placed.
-    `namespace` and `labels` hold only what the pod's own terms need and are empty otherwise.
+    `namespace_of_terms` is the pod's namespace where its own terms or claims need it, and empty otherwise.
     """
 
     __slots__ = (
@@ -272,9 +272,8 @@ class PodTemplate:
         "host_ports",
         "id",
         "images",
-        "labels",
         "legacy_disks",
-        "namespace",
+        "namespace_of_terms",
         "nonzero_cpu",
         "nonzero_memory",
         "preferred_affinity",
@@ -317,8 +316,7 @@ class PodTemplate:
         self.features: frozenset[str] = rules.features
         self.refusals: tuple[FieldError, ...] = rules.refusals
         self.annotations: Mapping[str, str] = dict(rules.annotations)
-        self.labels: Mapping[str, str] = dict(rules.labels)
-        self.namespace: str = rules.namespace
+        self.namespace_of_terms: str = rules.namespace
 
     @property
     def constraints(self) -> Hashable:
@@ -332,6 +330,14 @@ class PodTemplate:
         """Whether it matters to the pod where others are."""
         near = self.affinity or self.anti_affinity or self.preferred_affinity or self.preferred_anti_affinity
         return bool(near or self.spread)
+
+    if not TYPE_CHECKING:  # a type checker finds the mistake itself
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(
+                f"PodTemplate has no {name}: it is what equal pods share; a callback that reads the name, labels, job "
+                "or queue of a pod annotates it as TaskInfo, and says by a key which pods share its answers"
+            )
 
     def tolerates(self, taint: Taint) -> bool:
         """Say whether one of the tolerations covers the taint."""
