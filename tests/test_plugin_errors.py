@@ -45,3 +45,12 @@ def test_the_log_has_each_error_once() -> None:
             errors.cycle(report("mine"))
 
     assert [line["plugin"] for line in logs] == ["mine"]
+
+
+def test_the_log_has_each_hint_once() -> None:
+    errors = PluginErrors(print)
+    with capture_logs() as logs:
+        for _ in range(3):
+            errors.cycle(CycleReport(hints=("annotate it",)))
+
+    assert [(line["event"], line["hint"]) for line in logs] == [("a plugin could be faster", "annotate it")]

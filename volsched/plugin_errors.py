@@ -49,6 +49,8 @@ class PluginErrors:
         """Take in what a session failed with."""
         self._session += 1
         self._configured = *report.plugins, OURSELVES
+        for hint in report.hints:
+            self._hint_once(hint)
         for plugin, error in report.faults:
             self._counts[plugin or OURSELVES] += 1
             self._log_once(plugin or OURSELVES, error)
@@ -69,6 +71,11 @@ class PluginErrors:
     def numbers(self) -> Numbers:
         """Return how often each configured plugin failed, and the scheduler itself."""
         return {(plugin,): float(self._counts[plugin]) for plugin in self._configured}
+
+    def _hint_once(self, hint: str) -> None:
+        if (hint, "") not in self._logged:
+            self._logged[hint, ""] = None
+            _log.info("a plugin could be faster", hint=hint)
 
     def _log_once(self, plugin: str, error: BaseException) -> None:
         what = plugin, f"{type(error).__name__}: {error}"

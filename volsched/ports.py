@@ -46,7 +46,7 @@ class CycleReport:
     Durations are in seconds. ``hunts`` counts searches for victims and ``victims`` the pods chosen, by (action, queue
     of the pod that needs the room). ``series`` are the plugins' own numbers. ``faults`` are exceptions that ended with
     the job that they were about, or with the session, each with the plugin that raised it; ``over`` says why the
-    session ended before it was through.
+    session ended before it was through. ``hints`` tell authors of plugins what would be faster.
     """
 
     placed: int = 0
@@ -63,3 +63,4 @@ class CycleReport:
     series: Sequence[tuple[Series, Numbers]] = ()
     faults: Sequence[tuple[str, BaseException]] = ()
     over: str = ""
+    hints: Sequence[str] = ()

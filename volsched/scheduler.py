@@ -195,6 +195,7 @@ class Scheduler:
             series=series,
             faults=tuple((plugin, error) for plugin, error in session.faults),
             over=session.over,
+            hints=tuple(session.hints),
         )
 
     @contextmanager

@@ -83,11 +83,11 @@ def test_its_validator_is_asked_and_says_what_the_page_says(package: Path) -> No
     assert done.stdout == said.text
 
 
-def test_wrong_scope_is_named_as_the_page_says(package: Path) -> None:
+def test_a_version_that_stands_still_is_named_as_the_page_says(package: Path) -> None:
     (said,) = [block for block in blocks(PAGE) if "misdeclared" in block.words]
     source = FILES["racks.py"].text
-    assert source.count('scope="domain"') == 1
-    (package / "racks.py").write_text(source.replace('scope="domain"', 'scope="node"'))
+    assert source.count("task.job.version") == 1
+    (package / "racks.py").write_text(source.replace("task.job.version", "0"))
 
     done = pytest_in(package)
 

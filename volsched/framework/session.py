@@ -70,7 +70,7 @@ from volsched.framework.groups import with_condition
 from volsched.framework.leaving import all_left, leavers
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reverse
 from volsched.framework.reporter import about_group
-from volsched.framework.signature import Signature, is_of_queue, signature_of, slower_without_types
+from volsched.framework.signature import is_of_queue, signature_of, slower_without_types
 from volsched.framework.statement import Statement, bind_step
 from volsched.model.bounded import entries_of
 from volsched.model.cluster import Cluster, Observer
@@ -286,7 +286,7 @@ class Session:
         What depends on more says by which ``key`` pods share answers, and by which ``version`` these have changed; for
         pods whose key is None it must pass. ``applies`` leaves it out for whole templates. Raises SignatureError.
         """
-        made = Predicate(plugin, fn, self._signature(plugin, fn), vector, applies, wordings=wordings)
+        made = Predicate(plugin, fn, signature_of(plugin, fn), vector, applies, wordings=wordings)
         self._add("enablePredicate", self.nodes.predicates, self._keyed(made, key, version))
 
     def add_node_order_fn(
@@ -300,20 +300,16 @@ class Session:
         version: VersionFn | None = None,
     ) -> None:
         """Score nodes for a pod; the rest as for predicates. For pods whose key is None the score must be 0."""
-        made = NodeOrder(plugin, fn, self._signature(plugin, fn), vector, applies)
+        made = NodeOrder(plugin, fn, signature_of(plugin, fn), vector, applies)
         self._add("enableNodeOrder", self.nodes.node_orders, self._keyed(made, key, version))
-
-    def _signature(self, plugin: str, fn: Callable[..., object]) -> Signature:
-        found = signature_of(plugin, fn)
-        if not found.is_typed:
-            self.hints.append(slower_without_types(plugin, fn))
-        return found
 
     def _keyed(
         self, made: KeyedCallback, key: KeyFn | QueueKeyOfPodsFn | None, version: VersionFn | None
     ) -> KeyedCallback:
         """A callback with the key by which pods share its answers."""
         if key is None:
+            if not made.signature.is_typed:
+                self.hints.append(slower_without_types(made.plugin, made.fn))
             return made
         self._break_runs.add(made.plugin)
         of_queue = is_of_queue(made.plugin, key)
