@@ -153,14 +153,10 @@ class NodeBudgets(Observer):
         """Whether pods of a template ask for no accelerator."""
         return self.pods.include(template)
 
-    def key(self, task: TaskInfo) -> bool | None:
-        """Whether quotas and scores are for this pod: its labels decide, which are not part of its template."""
-        return True if self.pods.selects(task) else None
-
-    def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    def refuse(self, template: PodTemplate, node: NodeInfo) -> Verdict | None:
         """Refuse a CPU pod that would take a GPU node above one of its quotas."""
-        account, request = self.of(node), self.pods.request(task.template)
-        if account is None or request is None or not self.pods.selects(task):
+        account, request = self.of(node), self.pods.request(template)
+        if account is None or request is None:
             return None
         for amount, used, quota in zip(request, account.used, account.amounts, strict=True):
             if used + amount > quota:
@@ -177,27 +173,27 @@ class NodeBudgets(Observer):
         message = "; ".join([f"{shortfall.resource} quota exceeded" for shortfall in shortfalls])
         return Verdict(Step.PREDICATE, NAME, Scope.NODE, REASON, message, tuple(shortfalls), resolvable=could_fit)
 
-    def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
+    def admit_rows(self, template: PodTemplate, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
         rows = nodes.rows
         passes = np.ones(len(rows), dtype=np.bool_)
-        for resource, exceeded in self._exceeded(task, rows):
+        for resource, exceeded in self._exceeded(template, rows):
             self.refusals[resource] += int(np.count_nonzero(exceeded))
             passes &= ~exceeded
         return passes
 
-    def wordings(self, task: TaskInfo, nodes: NodeTable) -> Ids:
+    def wordings(self, template: PodTemplate, nodes: NodeTable) -> Ids:
         """Number the nodes by which of their quotas would be exceeded: that is all that is said of them."""
         rows = nodes.rows
         numbers: Ids = np.zeros(len(rows), dtype=np.intp)
-        for _, exceeded in self._exceeded(task, rows):
+        for _, exceeded in self._exceeded(template, rows):
             _, numbers = np.unique(2 * numbers + exceeded, return_inverse=True)
         return numbers
 
-    def _exceeded(self, task: TaskInfo, rows: Rows) -> Iterator[tuple[str, Mask]]:
+    def _exceeded(self, template: PodTemplate, rows: Rows) -> Iterator[tuple[str, Mask]]:
         """For each resource, on which of the nodes the pod would take it above its quota."""
-        request = self.pods.request(task.template)
-        if request is None or not self.pods.selects(task):
+        request = self.pods.request(template)
+        if request is None:
             return
         table = self.table()
         counted = table.is_gpu[rows]

@@ -9,6 +9,8 @@ from plugins.crossquota.arguments import ARGUMENTS, CrossQuotaArguments, check_a
 from plugins.crossquota.budget import NAME, NodeBudgets
 from plugins.crossquota.numbers import FAULTS, QUOTA, REFUSALS, USED, Figures
 from plugins.crossquota.scoring import STRATEGY, QuotaScore
+from plugins.crossquota.selected import SelectedPods
+from volsched.framework.callbacks import AppliesFn
 from volsched.framework.reporter import about_node
 from volsched.framework.session import Session
 from volsched.model.task import TaskInfo
@@ -39,30 +41,32 @@ class CrossQuotaPlugin:
         budgets = session.account(NAME, lambda cluster: NodeBudgets(cluster, arguments))
         score = session.account(f"{NAME}.score", lambda _: QuotaScore(arguments, budgets))
         figures = session.account(f"{NAME}.figures", lambda _: Figures(budgets, len(arguments.devices.faults)))
-        session.add_predicate_fn(
-            NAME,
-            budgets.refuse,
-            vector=budgets.admit_rows,
-            wordings=budgets.wordings,
-            applies=budgets.applies,
-            key=budgets.key,
-            version=_never,
-        )
-        if arguments.scale > 0:
-            session.add_node_order_fn(
-                NAME,
-                score.score,
-                vector=score.scores,
-                applies=budgets.applies,
-                key=budgets.key,
-                version=_never,
-            )
+        if budgets.pods.selects_all:
+            self._register(session, budgets, score, budgets.applies)
+        else:
+            selected = SelectedPods(budgets, score)
+            self._register(session, selected, selected, budgets.applies, key=selected.key, version=_never)
         session.add_series_fn(NAME, QUOTA, figures.quotas)
         session.add_series_fn(NAME, USED, figures.used)
         session.add_series_fn(NAME, REFUSALS, figures.refusals)
         session.add_series_fn(NAME, FAULTS, figures.faults)
         session.add_quota_table_fn(NAME, figures.table)
         session.add_close_fn(NAME, lambda: _tell(session, budgets))
+
+    def _register(
+        self,
+        session: Session,
+        rule: NodeBudgets | SelectedPods,
+        score: QuotaScore | SelectedPods,
+        applies: AppliesFn,
+        **sharing: Any,
+    ) -> None:
+        """Register the rule and the score; ``sharing`` is the key and the version where these are for some pods."""
+        session.add_predicate_fn(
+            NAME, rule.refuse, vector=rule.admit_rows, wordings=rule.wordings, applies=applies, **sharing
+        )
+        if self._arguments.scale > 0:
+            session.add_node_order_fn(NAME, score.score, vector=score.scores, applies=applies, **sharing)
 
 
 def _never(_: TaskInfo) -> int:

@@ -22,7 +22,6 @@ from volsched.framework.arrays import Floats
 from volsched.framework.templates import keep
 from volsched.framework.views import NodeTable
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
 from volsched.model.template import PodTemplate
 
 STRATEGY = "volcano.sh/crossquota-scoring-strategy"
@@ -46,10 +45,10 @@ class QuotaScore:
         self._budgets = budgets
         self._known: dict[int, Scored] = {}
 
-    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+    def score(self, template: PodTemplate, node: NodeInfo) -> float:
         """Score one node."""
-        known = self._of(task.template)
-        if known is None or not self._budgets.pods.selects(task):
+        known = self._of(template)
+        if known is None:
             return 0.0
         account = self._budgets.of(node)
         if account is None:
@@ -64,11 +63,11 @@ class QuotaScore:
             total += float(quota - after if spreads else after) / float(quota) * weight
         return total / divisor * self._scale if divisor else 0.0
 
-    def scores(self, task: TaskInfo, nodes: NodeTable) -> Floats:
+    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
         rows = nodes.rows
-        known = self._of(task.template)
-        if known is None or not self._budgets.pods.selects(task):
+        known = self._of(template)
+        if known is None:
             return np.zeros(len(rows))
         _, parts, divisor, spreads = known
         table = self._budgets.table()

@@ -19,13 +19,27 @@ from functools import partial
 from types import CodeType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from volsched.framework.views import NodeFacts
+from volsched.framework.views import NodeFacts, NodeTable
 from volsched.model.bounded import Bounded
 from volsched.model.errors import VolschedError
 from volsched.model.node import NodeAmounts, NodeInfo
 from volsched.model.queue import QueueInfo
 from volsched.model.task import TaskInfo
 from volsched.model.template import PodTemplate
+
+__all__ = [
+    "NodeAmounts",
+    "NodeFacts",
+    "NodeInfo",
+    "NodeTable",
+    "PodTemplate",
+    "Signature",
+    "SignatureError",
+    "TaskInfo",
+    "is_of_queue",
+    "signature_of",
+    "slower_without_types",
+]
 
 PodView: TypeAlias = Literal["template", "task"]
 NodeView: TypeAlias = Literal["facts", "amounts", "node"]

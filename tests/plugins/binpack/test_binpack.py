@@ -55,7 +55,7 @@ def test_negative_resource_weights_count_as_one() -> None:
     world = lab(**{"binpack.cpu": -3, "binpack.memory": 0})
     world.node("n1", "4")
 
-    assert world.session.nodes.node_orders[0].fn(world.pod("p", cpu="1"), world.cluster.rows[0]) == 25.0
+    assert world.session.nodes.node_orders[0].ask(world.pod("p", cpu="1"), world.cluster.rows[0]) == 25.0
 
 
 def test_pod_that_asks_for_nothing_weighted_is_not_scored() -> None:

@@ -1,0 +1,47 @@
+"""The rules where quotas are for some CPU pods alone: labels of pods decide, which are no part of their templates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plugins.crossquota.budget import NodeBudgets
+from plugins.crossquota.scoring import QuotaScore
+from volsched.framework.arrays import Floats, Mask, Rows
+from volsched.framework.views import NodeTable
+from volsched.model.node import NodeInfo
+from volsched.model.task import TaskInfo
+from volsched.model.verdict import Verdict
+
+
+class SelectedPods:
+    """Asks the rules about the pods that they are for, and passes all others."""
+
+    def __init__(self, budgets: NodeBudgets, score: QuotaScore) -> None:
+        self._budgets = budgets
+        self._score = score
+
+    def key(self, task: TaskInfo) -> bool | None:
+        """Whether the rules are for this pod."""
+        return True if self._budgets.pods.selects(task) else None
+
+    def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Refuse a node as ``NodeBudgets`` does."""
+        return self._budgets.refuse(task.template, node) if self.key(task) else None
+
+    def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
+        """Answer as ``refuse``, for many nodes at once."""
+        if self.key(task):
+            return self._budgets.admit_rows(task.template, nodes)
+        return np.ones(len(nodes.rows), dtype=np.bool_)
+
+    def wordings(self, task: TaskInfo, nodes: NodeTable) -> Rows:
+        """Number the nodes by what is said of them."""
+        return self._budgets.wordings(task.template, nodes)
+
+    def score(self, task: TaskInfo, node: NodeInfo) -> float:
+        """Score a node as ``QuotaScore`` does."""
+        return self._score.score(task.template, node) if self.key(task) else 0.0
+
+    def scores(self, task: TaskInfo, nodes: NodeTable) -> Floats:
+        """Answer as ``score``, for many nodes at once."""
+        return self._score.scores(task.template, nodes) if self.key(task) else np.zeros(len(nodes.rows))
