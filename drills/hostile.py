@@ -45,6 +45,8 @@ _CONTROLLERS_LEASE: Final = LEASE.replace("/leases/volsched", "/leases/volsched-
 _KEPT_SECONDS: Final = 5.0
 """How long an honest pod stays once it has a node."""
 
+_LARGEST: Final = 8
+"""Tables of which it is told how much they grew."""
 _PAGE: Final = 200
 _SLACK: Final = 50
 """Entries by which a table may differ: the honest team is not at the same step."""
@@ -622,6 +624,10 @@ def _judge_memory(report: Report, before: Memory, peak: Memory, after: Memory, s
             "<=",
             MEMORY_RATIO,
         )
+    for name, tables in again.tables.items():
+        entries = {table: int(size - before.tables[name].get(table, 0)) for table, size in tables.items()}
+        most = sorted(entries.items(), key=lambda found: -found[1])[:_LARGEST]
+        report.progress(f"{name} remembers more: " + ", ".join(f"{table} {more:,}" for table, more in most if more > 0))
     more = tuple(grown(before, again))
     report.must("tables that did not come back", len(more), "==", 0, more)
 

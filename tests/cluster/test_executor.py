@@ -542,6 +542,28 @@ async def test_events_are_told_once_counted_up_and_spaced(harness: Harness, monk
     assert harness.executor.events.suppressed == 50 + 19
 
 
+async def test_what_was_said_of_an_object_ends_with_it_and_of_one_that_stays_there_is_so_much_and_no_more(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "SETTLE_SECONDS", 0.0)
+    events = harness.executor.events
+    reasons = events_module.REMEMBERED_OF_ONE + 6
+    told = [
+        Tell("Pod", "v1", harness.namespace, "p", "u", "Warning", "Test", f"{n}", each=True) for n in range(reasons)
+    ]
+    harness.executor.execute(told)
+    await harness.until(lambda: events.sent == reasons)
+
+    assert [len(said) for said in events._said.values()] == [events_module.REMEMBERED_OF_ONE]
+
+    harness.executor.forget("u")
+    assert events.tables()["events.said"]() == 0
+    harness.executor.execute(told[-1:])
+    await harness.until(lambda: events.sent == reasons + 1)
+    found = harness.control_plane.api.items(f"/api/v1/namespaces/{harness.namespace}/events")
+    assert len(found) == reasons + 1, "nothing is counted up that was forgotten"
+
+
 async def test_when_there_is_too_much_to_tell_where_pods_went_is_left_out_and_refusals_are_not(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ _FEW = 24
 _REPEATS = 8
 """A list of changed rows longer than the nodes through this names most of them many times."""
 _ENTRY_BYTES = 192 << 20
+_MOST_ENTRIES = 8_192
 
 
 class Engine(Protocol):
@@ -343,7 +344,7 @@ class FastEngine:
             self._layout = self.cluster.layout
             self._left_to_devices = self.cluster.columns.left_to_devices
             bytes_each = 20 * max(1, len(self.cluster.rows))
-            self._capacity = max(64, _ENTRY_BYTES // bytes_each)
+            self._capacity = max(64, min(_MOST_ENTRIES, _ENTRY_BYTES // bytes_each))
         key = self._entry_key(task)
         entry = self._entries.get(key)
         if entry is None:

@@ -26,6 +26,8 @@ Answers = TypeVar("Answers", Mask, Floats)
 _BYTES: Final = 32 << 20
 _FEWEST: Final = 32
 """So many vectors are kept however large they are."""
+_MOST: Final = 4_096
+"""So many are kept however small they are: each has a key that says all that a template says."""
 
 
 class StaticAnswers:
@@ -56,8 +58,8 @@ class StaticAnswers:
             self.forget()
 
     def _is_full(self) -> bool:
-        kept = len(self._masks) + 8 * len(self._scores)
-        return kept * len(self._engine.cluster.rows) > _BYTES and len(self._masks) + len(self._scores) > _FEWEST
+        kept, vectors = len(self._masks) + 8 * len(self._scores), len(self._masks) + len(self._scores)
+        return vectors > _MOST or (kept * len(self._engine.cluster.rows) > _BYTES and vectors > _FEWEST)
 
     def mask(self, task: TaskInfo, place: int, predicate: Predicate, constraints: Hashable) -> Mask:
         """Which nodes the predicate in this place lets pass."""

@@ -44,7 +44,10 @@ WAITING_LIMIT: Final = 65536
 """Other Events that may wait; those that have waited longest are dropped then."""
 
 REMEMBERED: Final = 16384
-"""Objects of which it is remembered what was said last."""
+"""Objects of which it is remembered what was said last, until they are gone."""
+
+REMEMBERED_OF_ONE: Final = 64
+"""Reasons of one object of which it is remembered; some count by their message."""
 
 QPS: Final = 100.0
 BURST: Final = 200
@@ -114,7 +117,7 @@ class Events:
         self._warnings: dict[str, set[str]] = {}
         self._ready: dict[Key, None] = {}
         self._later: Due[Key] = Due()
-        self._said: Bounded[Key, _Said] = Bounded(REMEMBERED)
+        self._said: Bounded[str, dict[str, _Said]] = Bounded(REMEMBERED)
         self._tasks = Tasks()
         self._under_way: set[Key] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -174,6 +177,15 @@ class Events:
             self._drop((uid, reason))
             self.suppressed += 1
 
+    def forget(self, uid: str) -> None:
+        """Forget an object that is gone, and tell nothing more about it."""
+        self.cancel(uid)
+        self._said.pop(uid, None)
+
+    def _said_before(self, key: Key) -> _Said | None:
+        uid, reason = key
+        return self._said.get(uid, {}).get(reason)
+
     def _wait(self, key: Key, talk: _Talk) -> None:
         """Have something wait to be told; who waits longest makes room when too much does."""
         self._waiting[key] = talk
@@ -224,7 +236,7 @@ class Events:
             self._later.put(key, due)
 
     def _due(self, key: Key) -> float:
-        said = self._said.get(key)
+        said = self._said_before(key)
         if said is None or time.monotonic() - said.at > QUIET_SECONDS:
             return 0.0
         return said.at + said.interval
@@ -275,7 +287,7 @@ class Events:
     # -- sending --------------------------------------------------------------------------------------------------
 
     async def _send(self, key: Key, talk: _Talk) -> None:
-        said = self._said.get(key)
+        said = self._said_before(key)
         try:
             if said is not None and said.digest == _digest(talk.tell.message):
                 await self._count_up(key, said, talk)
@@ -301,7 +313,7 @@ class Events:
             if error.status != 409:  # an earlier try went through
                 raise
         if talk.tell.reason != SCHEDULED:
-            before = self._said.get(key)
+            before = self._said_before(key)
             fresh = before is None or time.monotonic() - before.at > QUIET_SECONDS
             interval = FIRST_INTERVAL_SECONDS if before is None or fresh else before.interval * 2
             self._remember(key, f"{path}/{talk.name}", talk, talk.times, interval)
@@ -314,14 +326,20 @@ class Events:
         except ApiError as error:
             if error.status != 404:
                 raise
-            self._said.pop(key, None)  # Events live an hour
+            self._said.get(key[0], {}).pop(key[1], None)  # Events live an hour
             await self._create(key, talk)
             return
         self._remember(key, said.path, talk, count, said.interval * 2)
 
     def _remember(self, key: Key, path: str, talk: _Talk, count: int, interval: float) -> None:
         interval = min(interval, LONGEST_INTERVAL_SECONDS)
-        self._said[key] = _Said(path, _digest(talk.tell.message), count, time.monotonic(), interval)
+        uid, reason = key
+        said = self._said.recall(uid)
+        if said is None:
+            said = self._said[uid] = {}
+        said[reason] = _Said(path, _digest(talk.tell.message), count, time.monotonic(), interval)
+        if len(said) > REMEMBERED_OF_ONE:
+            del said[next(iter(said))]
 
     async def _request(self, method: str, path: str, body: bytes, content_type: str) -> None:
         within, fence = WRITE_TIMEOUT_SECONDS, self._fence

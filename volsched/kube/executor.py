@@ -95,7 +95,7 @@ class ClusterExecutor:
         """Forget everything about an object that is no longer there."""
         self.binder.forget_pod(uid)
         self.statuses.forget(uid)
-        self.events.cancel(uid)
+        self.events.forget(uid)
 
     def placed(self, uid: str) -> None:
         """Forget what was kept of a pod while it waited for a node: it has one."""

@@ -167,13 +167,13 @@ class Program(Process):
         """Have the engine take in what an informer found; nothing more is told about an object that is gone."""
         for change in changes:
             if isinstance(change, Gone):
-                self._events.cancel(change.uid)
+                self._events.forget(change.uid)
         take(changes)
 
     def _see(self, kind: Kind, is_there: bool, raw: dict[str, Any]) -> None:
         self._engine.see(kind, is_there, raw)
         if not is_there and kind is not COMMAND:  # a Command is deleted first, then why it is not carried out is told
-            self._events.cancel(str(raw["metadata"].get("uid")))
+            self._events.forget(str(raw["metadata"].get("uid")))
         if kind is QUEUE:
             self._neighbours.queue_changed(str(raw["metadata"]["name"]))
 
