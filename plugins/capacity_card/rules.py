@@ -251,13 +251,13 @@ class Rules:
     def has_quota_left(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
         """Refuse a node whose card the task's queue may not hold that much more of."""
         seat = self._ledger.offered(task.template, node)
-        if seat is None or seat.card in self.open_cards(task):
+        if seat is None or seat.card in self.open_cards(task.template, task.queue):
             return None
         return self._without_quota(task.queue)
 
     def quota_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """``has_quota_left`` for many nodes."""
-        left = self.open_cards(task)
+        left = self.open_cards(task.template, task.queue)
         return self._rows_of(task.template, lambda seat: seat is None or seat.card in left, nodes)
 
     def _rows_of(self, template: PodTemplate, passes: Callable[[Seat | None], bool], nodes: NodeTable) -> Mask:
@@ -265,27 +265,27 @@ class Rules:
         found: Mask = by_kind.take(self._ledger.catalogue.kind_rows().take(nodes.rows))
         return found
 
-    def open_cards(self, task: TaskInfo) -> Names:
-        """The cards of a task's list of which its queue has as much left as the task asks for.
+    def open_cards(self, template: PodTemplate, queue: str) -> Names:
+        """The cards of a template's list of which a queue has as much left as one of its pods asks for.
 
-        Answers about nodes depend on nothing else of the queue, so tasks of all queues share them by this.
+        Answers about nodes depend on nothing else of the queue, so pods of all queues share them by this.
         """
         ledger = self._ledger
-        state = (task, task.queue, ledger.version, ledger.limits.version, ledger.catalogue.version)
-        if state != self._open_at:  # asked for row after row, for the same task
-            self._open_at, self._open = state, self._look_up_open(task)
+        state = (template, queue, ledger.version, ledger.limits.version, ledger.catalogue.version)
+        if state != self._open_at:  # asked for row after row, for the same pod
+            self._open_at, self._open = state, self._look_up_open(template, queue)
         return self._open
 
-    def _look_up_open(self, task: TaskInfo) -> Names:
-        wish = self._ledger.wants.wish(task.template)
+    def _look_up_open(self, template: PodTemplate, queue: str) -> Names:
+        wish = self._ledger.wants.wish(template)
         if not isinstance(wish, Wish):
             return ()
-        chain = self._ledger.limits.chain(task.queue)
+        chain = self._ledger.limits.chain(queue)
         return tuple(name for name in wish.candidates if self._ledger.blocking(chain, name, wish.amount) is None)
 
-    def key(self, task: TaskInfo) -> Names | None:
-        """What answers about a task's nodes are shared by; None for a task without a list of cards."""
-        return self.open_cards(task) if self.has_list(task.template) else None
+    def key(self, template: PodTemplate, queue: QueueInfo) -> Names | None:
+        """What answers about a pod's nodes are shared by; None for a pod without a list of cards."""
+        return self.open_cards(template, queue.name) if self.has_list(template) else None
 
     def version(self, _: TaskInfo) -> int:
         """Changes when cards become other resources."""
