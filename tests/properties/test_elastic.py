@@ -28,6 +28,8 @@ from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
 
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
+
 Kind = Literal["cards", "devices"]
 A, H = "A", "H"
 LEAVES, ABOVE = ("a", "b", "c"), ("one", "two")

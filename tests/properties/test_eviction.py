@@ -26,6 +26,8 @@ from volsched.testing.builders import Rig, a_rig
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
 
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
+
 QUEUES = ("a", "b", "c")
 CONFIGURATIONS = {
     "preempt": conf("enqueue, allocate, preempt, backfill", "priority gang conformance", "predicates nodeorder"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.plan import Bind, Evict
 from volsched.testing.naive import NaiveEngine
+
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
 PORTS = (0, 0, 80, 81)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,8 @@ from volsched.testing.builders import Rig, a_cluster, a_rig
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
+
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
 SPACES = ("a", "b", "c")
 TEAMS = ("red", "blue")

@@ -162,6 +162,7 @@ def test_names_that_are_too_long_stay_apart() -> None:
     assert len({as_resource("A" * 60 + end) for end in ("", "AAAAA/mig-1g.10gb-mixed", "AAAAA/mig-2g.20gb-mixed")}) == 3
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(card_stories(evicting=True))
 def test_queues_say_what_their_placed_pods_are_charged_for(story: Story) -> None:
     reader, world = Reader(story.configuration), World(story)

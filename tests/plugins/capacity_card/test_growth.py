@@ -107,6 +107,7 @@ happenings = st.one_of(
 )
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=7), st.sampled_from([A, f"{A}|{H}"]), st.lists(happenings))
 def test_gangs_that_wait_for_the_same_quota_start_as_if_each_was_asked(
     sizes: list[int], card: str, story: list[tuple[str, int, int]]

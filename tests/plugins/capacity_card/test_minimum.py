@@ -261,6 +261,7 @@ def gangs(draw: st.DrawFn) -> tuple[Cards, list[dict[str, Any]], int]:
     return world, pods.objects, count
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(gangs())
 def test_how_many_pods_existed_when_a_podgroup_was_first_judged_decides_nothing(
     found: tuple[Cards, list[dict[str, Any]], int],
@@ -312,6 +313,7 @@ def test_the_least_of_an_amount_is_that_of_the_best_choice(need: Need, found: li
         assert least(need, [(kind.role, kind.want.cpu, kind.count) for kind in found]) == min(sums)
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(needs, kinds, st.dictionaries(st.sampled_from([A, H, T]), st.integers(0, 6)))
 def test_no_gang_is_kept_out_that_could_start(need: Need, found: list[Kind], room: dict[str, int]) -> None:
     """If the cards of any choice of pods can all be had, what is weighed for the gang can."""

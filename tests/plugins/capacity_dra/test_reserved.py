@@ -136,6 +136,7 @@ def steps(draw: st.DrawFn) -> list[Change]:
     return [found if not isinstance(found, dict) else Put(decode(found)) for found in draw(st.sampled_from(choices))]
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(steps(), st.booleans()), max_size=25))
 def test_sums_are_those_that_are_counted_anew(history: list[tuple[list[Change], bool]]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,6 +176,7 @@ def test_no_gpu_node_gets_above_its_quota_that_was_not_above_it(world: World, la
         assert (faults(found.cluster), leftovers(found.cluster)) == ([], [])
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(Worlds, Later)
 def test_three_engines_decide_alike(world: World, later: Any) -> None:
     rigs = [world.rig(engine) for engine in (FastEngine, NaiveEngine, CheckedEngine)]

@@ -34,6 +34,8 @@ from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
 
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
+
 CARDS = 3
 NODES = ("n1", "n2")
 MOST = 3

@@ -383,6 +383,7 @@ def test_devices_are_given_once_and_both_engines_agree(
         assert faults(rig.cluster) == []
 
 
+@pytest.mark.slow(reason="a search of half a million combinations")
 def test_a_search_without_end_is_given_up_for_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirty devices of which no fifteen will do are half a million combinations, on each of twenty nodes."""
     steps = 0
