@@ -11,8 +11,7 @@ from tests.plugins.predicates.test_devices import using
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import LiftGate
 from volsched.model.task import ADMISSION_GATE, UNGATED
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
 from volsched.testing.recount import faults
 
 GATED = {"schedulingGates": [{"name": ADMISSION_GATE}]}
@@ -64,7 +63,7 @@ def opened(name: str, *, spec: Any = None, annotations: Any = None, is_told: boo
     if is_told:
         pod.objects[0]["status"]["conditions"] = [{"type": UNGATED, "status": "True"}]
     pod.objects[0]["metadata"]["resourceVersion"] = "2"
-    return Put(decode(pod.objects[0]))
+    return put(pod.objects[0])
 
 
 def gone(name: str) -> Gone:
@@ -134,7 +133,7 @@ def test_pods_that_were_let_in_do_not_keep_one_another_out_when_the_quota_shrink
     world.cycle()
     assert world.lifted == ["a", "b"]
 
-    decision = world.cycle(Put(decode(a_queue(1).objects[1])), opened("a"), opened("b"))
+    decision = world.cycle(put(a_queue(1).objects[1]), opened("a"), opened("b"))
 
     assert len(decision.bindings) == 1
     assert world.rig.cluster.ungated == {}
@@ -257,5 +256,5 @@ def test_extended_resources_of_an_open_pod_without_a_node_keep_others_out() -> N
     assert world.lifted == []
 
     offering = a_cluster().node("n2", **{EXTENDED: "1"}).objects[0]
-    world.cycle(Put(decode(offering)))
+    world.cycle(put(offering))
     assert world.lifted == ["b"], "what a node offers itself is no device"

@@ -16,12 +16,11 @@ from volsched.framework.demand import Demand, QueueDemand
 from volsched.framework.engine import Engine, FastEngine
 from volsched.framework.session import Session
 from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
-from volsched.model.changes import Bound, Change, Gone, Put
+from volsched.model.changes import Bound, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition
 from volsched.model.task import ADMISSION_GATE, UNGATED
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 
@@ -44,10 +43,6 @@ def a_queue(name: str, rule: str | None = None, **spec: Any) -> dict[str, Any]:
 
 def a_namespace(name: str, **labels: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": name, "labels": labels}}
-
-
-def put(*manifests: dict[str, Any]) -> list[Change]:
-    return [Put(decode(manifest)) for manifest in manifests]
 
 
 def work(
@@ -161,7 +156,7 @@ def test_plain_pods_are_minded_too() -> None:
 
     assert decision.bindings == {}
     assert [reason for _, reason, _ in events(decision)] == ["QueueNotAllowed"]
-    assert cycle(on, *put(a_queue("default", "vision, default"))).bindings == {"lone": "n1"}
+    assert cycle(on, *puts(a_queue("default", "vision, default"))).bindings == {"lone": "n1"}
 
 
 def test_an_annotation_that_cannot_be_read_lets_in_nobody_and_is_told_once_on_the_queue() -> None:
@@ -174,8 +169,8 @@ def test_an_annotation_that_cannot_be_read_lets_in_nobody_and_is_told_once_on_th
     said = "metadata.annotations[volsched.io/allowed-namespaces]: '*' is no name of a namespace; nobody new may use it"
     told = [(about, reason, message) for about, reason, message in events(decision) if about == "Queue/q"]
     assert told == [("Queue/q", "InvalidField", said.replace("use it", "use the queue"))]
-    assert cycle(on, *put(a_queue("q", "vision,*"))).steps == []
-    assert cycle(on, *put(a_queue("q", "vision"))).bindings == {"vision/mine-0": "n1"}
+    assert cycle(on, *puts(a_queue("q", "vision,*"))).steps == []
+    assert cycle(on, *puts(a_queue("q", "vision"))).bindings == {"vision/mine-0": "n1"}
 
 
 class Wilful:
@@ -246,7 +241,7 @@ def test_a_queue_that_is_put_below_another_one_has_its_rules() -> None:
     cycle(on)
     assert not job_of(on, "other/j").barred
 
-    cycle(on, *put(a_queue("leaf", parent="team")))
+    cycle(on, *puts(a_queue("leaf", parent="team")))
     assert job_of(on, "other/j").barred
 
     cycle(on, Gone("Queue", "", "team", "queue--team"))
@@ -278,13 +273,13 @@ def test_it_is_looked_at_again_when_queue_or_namespace_say_something_else(
     assert cycle(on).bindings == {}
     assert cycle(on).steps == []
 
-    decision = cycle(on, *put(lets_in))
+    decision = cycle(on, *puts(lets_in))
     assert set(decision.bindings) == {"other/j-0", "other/j-1"}
     cycle(on, *(Bound(step.uid, step.node) for step in decision.steps if isinstance(step, Bind)))
     job = job_of(on, "other/j")
     assert (job.phase, [c.type for c in job.conditions], job.refusal) == ("Running", ["Scheduled"], None)
 
-    decision = cycle(on, *put(throws_out))
+    decision = cycle(on, *puts(throws_out))
     assert (decision.bindings, decision.evictions, events(decision)) == ({}, [], []), "what runs goes on"
     assert on.cluster.queues["q"].allocated["cpu"] == 2000, "and counts"
     assert job_of(on, "other/j").phase == "Running"
@@ -300,7 +295,7 @@ def test_it_is_looked_at_again_when_queue_or_namespace_say_something_else(
     pod = late.changes()[-1].object  # type: ignore[union-attr]
     cycle(on, Gone("Pod", "other", "j-2", pod.metadata.uid))
     assert job.refusal is None, "nothing of it waits any more"
-    assert set(cycle(on, Put(pod), *put(lets_in)).bindings) == {"other/j-2"}
+    assert set(cycle(on, Put(pod), *puts(lets_in)).bindings) == {"other/j-2"}
 
 
 def test_who_was_admitted_and_loses_the_right_goes_back_and_holds_nothing() -> None:
@@ -311,11 +306,11 @@ def test_who_was_admitted_and_loses_the_right_goes_back_and_holds_nothing() -> N
     assert job_of(on, "other/early").phase == "Inqueue"
     assert reserved(on) == {"cpu": 8000}
 
-    decision = cycle(on, *put(a_queue("q", "vision")))
+    decision = cycle(on, *puts(a_queue("q", "vision")))
 
     assert [s.phase for s in decision.steps if isinstance(s, WriteGroupStatus)] == ["Pending"]
     assert reserved(on) == {}
-    cycle(on, *put(a_queue("q", "other")))
+    cycle(on, *puts(a_queue("q", "other")))
     assert job_of(on, "other/early").phase == "Inqueue"
 
 
@@ -330,7 +325,7 @@ def test_who_runs_and_loses_the_right_keeps_what_it_holds_and_reserves_no_more(p
     cycle(on)
     assert job_of(on, "vision/mine").phase == "Pending", "seven of eight are kept for the other"
 
-    cycle(on, *put(a_queue("q", "vision", **limits)))
+    cycle(on, *puts(a_queue("q", "vision", **limits)))
 
     assert job_of(on, "vision/mine").phase == "Inqueue"
     assert on.cluster.queues["q"].allocated["cpu"] == 1000
@@ -349,7 +344,7 @@ def test_with_quotas_of_cards_it_reserves_no_more_either() -> None:
     cycle(on)
     assert job_of(on, "vision/mine").phase == "Pending", "two are held, and four kept for the pod of role b"
 
-    cycle(on, *put(a_queue("q", "vision", **limits)))
+    cycle(on, *puts(a_queue("q", "vision", **limits)))
 
     assert job_of(on, "vision/mine").phase == "Inqueue"
 
@@ -387,7 +382,7 @@ def test_a_pod_whose_gate_was_lifted_counts_no_longer_and_none_is_lifted() -> No
     work(cluster, "late", "other", phase="Inqueue", spec=nowhere, ungated=True)
     work(cluster, "held", "other", phase="Inqueue", spec={"schedulingGates": [{"name": ADMISSION_GATE}], **nowhere})
     on = a_rig(cluster, conf("allocate, backfill", GANG, "proportion predicates"))
-    on.mirror.apply(put(a_queue("q", "vision")))
+    on.mirror.apply(puts(a_queue("q", "vision")))
     later = work(a_cluster(), "later", "other", phase="Inqueue", spec=nowhere, ungated=True)
     on.mirror.apply(later.changes())
 
@@ -407,7 +402,7 @@ def test_a_promise_of_room_ends() -> None:
     assert cycle(on).evictions == ["vision/runs-0"]
     assert [task.name for task in on.cluster.nominated.values()] == ["comes-0"]
 
-    decision = cycle(on, *put(a_queue("q", "vision")))
+    decision = cycle(on, *puts(a_queue("q", "vision")))
 
     assert on.cluster.nominated == {}
     [condition] = [s for s in decision.steps if isinstance(s, WritePodCondition) and s.name == "comes-0"]
@@ -431,10 +426,10 @@ def test_the_condition_says_why_it_waits_now_and_no_longer_why_it_did() -> None:
     cycle(on)
     assert [condition.reason for condition in job_of(on, "other/j").conditions] == ["NotEnoughResources"]
 
-    cycle(on, *put(a_queue("q", "vision")))
+    cycle(on, *puts(a_queue("q", "vision")))
     assert [(c.reason, c.message) for c in job_of(on, "other/j").conditions] == [("QueueNotAllowed", VISION_ONLY)]
 
-    cycle(on, *put(a_queue("q")))
+    cycle(on, *puts(a_queue("q")))
     assert [condition.reason for condition in job_of(on, "other/j").conditions] == ["NotEnoughResources"]
 
 
@@ -459,9 +454,9 @@ def test_cost_follows_changes(jobs: int) -> None:
     session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
                       on.recorder.execute)  # fmt: skip
     assert Parking.of(session).worth_a_look(session) == []
-    cycle(on, *put(a_namespace("away", team="ml"), a_queue("q", "team=ml", weight=2)))
+    cycle(on, *puts(a_namespace("away", team="ml"), a_queue("q", "team=ml", weight=2)))
     cycle(on, *a_cluster().node("n2").changes())
-    cycle(on, *put(a_namespace("other", team="none")))
+    cycle(on, *puts(a_namespace("other", team="none")))
     assert on.cluster.permissions.judged == judged
 
     work(more := a_cluster(), "late", "other")
@@ -473,7 +468,7 @@ def test_cost_follows_changes(jobs: int) -> None:
 def test_a_cluster_without_rules_asks_nobody() -> None:
     on = crowd(8, None)
 
-    cycle(on, *put(a_namespace("other", team="ml"), a_queue("q", weight=2)))
+    cycle(on, *puts(a_namespace("other", team="ml"), a_queue("q", weight=2)))
 
     assert (on.cluster.permissions.judged, on.cluster.permissions.minded) == (0, 0)
 
@@ -488,7 +483,7 @@ def test_jobs_are_remembered_as_long_as_their_queue_minds_who_they_are() -> None
         cycle(on, Gone("Pod", "other", task.name, task.uid), Gone("PodGroup", "other", task.job.name, ""))
     assert permissions.minded == 6
 
-    cycle(on, *put(a_queue("q", "team=ml")))
+    cycle(on, *puts(a_queue("q", "team=ml")))
     assert permissions.minded == 6
-    cycle(on, *put(a_queue("q")), *put(a_queue("r", "vision")))
+    cycle(on, *puts(a_queue("q")), *puts(a_queue("r", "vision")))
     assert permissions.minded == 0

@@ -6,20 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volsched.cache.mirror import Mirror, MirrorSettings
-from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.testing.builders import put
 from volsched.testing.recount import faults
 
 GROUP = "scheduling.k8s.io/group-name"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 LATER = "2026-01-01T00:00:00Z"
-
-
-def put(manifest: Mapping[str, Any]) -> Put:
-    return Put(api.decode_object(manifest))
 
 
 def pod(

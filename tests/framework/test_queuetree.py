@@ -7,12 +7,11 @@ from typing import Any
 from volsched.cache.mirror import Mirror
 from volsched.framework.queuetree import QueueTree
 from volsched.model.changes import Gone, Put
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import a_cluster
+from volsched.testing.builders import a_cluster, put
 
 
 def queue(name: str, **spec: Any) -> Put:
-    return Put(decode(a_cluster().queue(name, **spec).objects[0]))
+    return put(a_cluster().queue(name, **spec).objects[0])
 
 
 def test_queues_that_come_move_and_go_are_followed() -> None:

@@ -13,9 +13,9 @@ from tests.plugins.mgpu import clusters
 from tests.plugins.mgpu.clusters import configuration
 from tests.properties.test_eviction import Play
 from volsched.framework.engine import FastEngine
-from volsched.model import api
-from volsched.model.changes import Change, Put
+from volsched.model.changes import Change
 from volsched.model.plan import Bind, Evict
+from volsched.testing.builders import puts
 from volsched.testing.naive import NaiveEngine
 
 pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
@@ -62,7 +62,7 @@ def arriving(play: Play, world: World) -> list[Change]:
     """What a world has besides priority classes, as changes; the play remembers it."""
     objects = [item for item in world.objects if item["kind"] != "PriorityClass"]
     play.objects.update({(item["kind"], item["metadata"]["name"]): item for item in objects})
-    return [Put(api.decode_object(item)) for item in objects]
+    return puts(*objects)
 
 
 def weak_ones(number: int, found: list[tuple[int, int]]) -> World:

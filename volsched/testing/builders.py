@@ -153,7 +153,17 @@ class ClusterBuilder:
 
     def changes(self) -> list[Change]:
         """Everything as changes of a mirror, in order."""
-        return [Put(decode(item)) for item in self.objects]
+        return puts(*self.objects)
+
+
+def put(manifest: Mapping[str, Any]) -> Put:
+    """Return what an informer sends of an object of any kind: it is new, or it has changed."""
+    return Put(decode(manifest))
+
+
+def puts(*manifests: Mapping[str, Any]) -> list[Change]:
+    """Return what an informer sends of several objects."""
+    return [put(manifest) for manifest in manifests]
 
 
 def a_cluster() -> ClusterBuilder:

@@ -18,14 +18,13 @@ from tests.plugins.capacity_dra.test_capacity_dra import EXTENDED, HIERARCHY, a_
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.model.announced import ANNOTATION
-from volsched.model.changes import BindFailed, Change, Gone, Put
+from volsched.model.changes import BindFailed, Change, Gone
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.queue import QueueInfo, levels
 from volsched.model.status import TaskStatus
 from volsched.model.task import UNGATED
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig, put, puts
 
 JOBS, CLAIMS = 5, 3
 LET_IN = 3
@@ -133,7 +132,7 @@ def steps(draw: st.DrawFn) -> list[Change]:
         [a_cluster().node("n2", **({EXTENDED: 3} if yes else {})).objects[0]],
         [a_cluster().queue("b", **({"parent": "dept"} if yes else {})).objects[0]],
     ]
-    return [found if not isinstance(found, dict) else Put(decode(found)) for found in draw(st.sampled_from(choices))]
+    return [found if not isinstance(found, dict) else put(found) for found in draw(st.sampled_from(choices))]
 
 
 @pytest.mark.slow(reason="a hundred random clusters and their sessions")
@@ -240,11 +239,11 @@ def test_what_is_reserved_changes_with_what_it_is_made_from(before: tuple[Any, .
         cluster.add(claim(f"c{number}", exactly(count=number + 1)))
     rig = a_rig(cluster, HIERARCHY)
     rig.cycle()
-    rig.mirror.apply([Put(decode(found)) for found in before])
+    rig.mirror.apply(puts(*before))
     check(rig)
     earlier = figures(rig)
 
-    rig.mirror.apply([change if isinstance(change, Gone) else Put(decode(change))])
+    rig.mirror.apply([change if isinstance(change, Gone) else put(change)])
 
     check(rig)
     assert figures(rig) != earlier

@@ -10,8 +10,7 @@ from plugins.mgpu.devices import CARD_IDS, CORE, MEMORY, POLICY
 from plugins.mgpu.requests import MULTIPLE
 from plugins.mgpu.results import ASSUMED, INDEX
 from tests.plugins.mgpu.cards import M, asks
-from volsched.model import api
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Gone
 from volsched.model.plan import Bind
 from volsched.testing.builders import Decision, Rig, a_cluster, a_rig
 
@@ -136,11 +135,6 @@ def rig_of(*objects: Manifest, text: str = "", engine: Any = None) -> Rig:
     for found in objects:
         cluster.add(found)
     return a_rig(cluster, text or configuration(), **({"engine": engine} if engine else {}))
-
-
-def put(*objects: Manifest) -> list[Put]:
-    """Objects as changes."""
-    return [Put(api.decode_object(found)) for found in objects]
 
 
 def gone(name: str) -> Gone:

@@ -23,13 +23,12 @@ from tests.plugins.mgpu.clusters import (
     group,
     node,
     pod,
-    put,
     rig_of,
 )
 from volsched.framework.engine import FastEngine
 from volsched.model.changes import BindFailed, Change
 from volsched.model.plan import Bind
-from volsched.testing.builders import Rig
+from volsched.testing.builders import Rig, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
@@ -81,7 +80,7 @@ class World:
         for found in made:
             self.pods[found["metadata"]["name"]] = found
             self.wants[found["metadata"]["name"]] = wants
-        return put(self.groups[name], *made)
+        return puts(self.groups[name], *made)
 
     def leave(self, name: str) -> list[Change]:
         del self.pods[name]
@@ -93,7 +92,7 @@ class World:
         if "nodeName" not in found["spec"]:
             return self.leave(name)
         found["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "3"}
-        return put(found)
+        return puts(found)
 
     def cycle(self, changes: list[Change], shown: bool = True, refused: bool = False) -> None:
         """A session; then what it bound is shown, or not yet, or the API server refuses it."""
@@ -115,7 +114,7 @@ class World:
             self.pods[step.name] = found
             self.decided.append((step.name, f"{step.node} {sorted(step.annotations.items())}"))
             if shown:
-                self.rig.mirror.apply(put(found))
+                self.rig.mirror.apply(puts(found))
         self.check()
 
     def restart(self) -> None:
