@@ -14,7 +14,7 @@ from volsched.framework.held import Held
 from volsched.model.cluster import Cluster
 from volsched.model.queue import levels
 from volsched.model.status import IS_CHOSEN
-from volsched.testing.builders import ClusterBuilder, a_cluster, put
+from volsched.testing.builders import ClusterBuilder, a_cluster, a_queue, put
 
 PARENTS = ("", "root", "a", "b", "c")
 
@@ -115,7 +115,7 @@ def test_accounts_that_follow_are_those_that_are_made_anew(above: bool, data: An
         tasks = sorted(stage.cluster.tasks.values(), key=lambda task: task.key)
         if what == "queue":
             spec = {"parent": data.draw(st.sampled_from(PARENTS))}
-            stage.apply(put(a_cluster().queue(name, **spec).objects[0]))
+            stage.apply(put(a_queue(name, **spec)))
         elif what == "drop":
             stage.mirror.cluster.remove_queue(name)
         elif what == "job":

@@ -38,8 +38,8 @@ def a_world(plugin: str) -> ClusterBuilder:
     labels = {f"{GPU}.product": A, f"{GPU}.count": "8", f"{GPU}.memory": "81920"}
     cluster = a_cluster().node("n1", labels=labels, **{GPU: QUOTA if plugin == "overcommit" else 8})
     capability = {} if plugin == "overcommit" else {"cpu": "64", "memory": "64Gi", GPU: str(QUOTA)}
-    cluster.queue("q", capability=capability, dra={"capability": {"gpu": {"count": QUOTA}}})
-    cluster.objects[-1]["metadata"]["annotations"] = {"volcano.sh/card.quota": f'{{"{A}": {QUOTA}}}'}
+    notes = {"volcano.sh/card.quota": f'{{"{A}": {QUOTA}}}'}
+    cluster.queue("q", notes, capability=capability, dra={"capability": {"gpu": {"count": QUOTA}}})
     cluster.add(device_class()).add(part("of-n1", [device(f"d{number}") for number in range(8)], pool="n1"))
     return cluster
 

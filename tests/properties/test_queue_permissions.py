@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.actions.test_queue_permissions import a_namespace, a_queue, work
+from tests.actions.test_queue_permissions import a_queue_for, work
 from tests.properties.stories import configurations
 from volsched.framework.demand import Demand
 from volsched.framework.engine import Engine, FastEngine
@@ -21,7 +21,7 @@ from volsched.model.node import NodeInfo
 from volsched.model.plan import Bind, Evict, LiftGate, Step
 from volsched.model.status import TaskStatus
 from volsched.model.task import ADMISSION_GATE, TaskInfo
-from volsched.testing.builders import Rig, a_cluster, a_rig, puts
+from volsched.testing.builders import Rig, a_cluster, a_namespace, a_rig, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
@@ -122,7 +122,7 @@ class Reign:
         high = {"metadata": {"name": "high", "uid": "high"}, "value": 1000}
         cluster.add({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **high})
         for name, parent in PARENTS.items():
-            cluster.add(a_queue(name, parent=parent))
+            cluster.add(a_queue_for(name, parent=parent))
         for number, one in enumerate(given_work):
             work(cluster, f"w{number}", **one)
         self.rig: Rig = a_rig(cluster, configuration, engine)
@@ -134,7 +134,7 @@ class Reign:
         what, name, said = edict
         if what == "queue":
             self.realm.rules[name] = said
-            return puts(a_queue(name, said, parent=PARENTS[name]))
+            return puts(a_queue_for(name, said, parent=PARENTS[name]))
         self.realm.teams[name] = said
         return puts(a_namespace(name, **({"team": said} if said else {})))
 

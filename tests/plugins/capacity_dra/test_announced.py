@@ -45,10 +45,9 @@ def telling(
     **spec: Any,
 ) -> ClusterBuilder:
     """A PodGroup without pods whose annotation says this."""
-    cluster.group(name, queue, minimum, phase, **({"minTaskMember": least} if least else {}), **spec)
-    text = roles if isinstance(roles, str) else json.dumps(roles)
-    cluster.objects[-1]["metadata"]["annotations"] = {ANNOTATION: text}
-    return cluster
+    notes = {ANNOTATION: roles if isinstance(roles, str) else json.dumps(roles)}
+    told = {"minTaskMember": least} if least else {}
+    return cluster.group(name, queue, minimum, phase, annotations=notes, **told, **spec)
 
 
 def phases(rig: Rig) -> dict[str, str]:
