@@ -15,7 +15,7 @@ from tests.properties.test_eviction import Play
 from volsched.framework.engine import FastEngine
 from volsched.model.changes import Change
 from volsched.model.plan import Bind, Evict
-from volsched.testing.builders import puts
+from volsched.testing.builders import a_group, puts
 from volsched.testing.naive import NaiveEngine
 
 pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
@@ -126,7 +126,7 @@ def add_part(world: World, name: str, core: int, level: str, **more: Any) -> Non
     """Add a job of one pod that wants a part of a card, or a whole one."""
     spec = {"priority": LEVELS[level], "priorityClassName": level}
     minimum = 1 if level != "low" else 0
-    world.add(clusters.group(name, minimum, priorityClassName=level))
+    world.add(a_group(name, minimum=minimum, priorityClassName=level))
     world.add(clusters.pod(name, "full1" if core == 100 else f"{core}/{core * 160}", group=name, spec=spec, **more))
 
 

@@ -12,7 +12,7 @@ from plugins.mgpu.results import ASSUMED, INDEX
 from tests.plugins.mgpu.cards import M, asks
 from volsched.model.changes import Gone
 from volsched.model.plan import Bind
-from volsched.testing.builders import Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import Decision, Rig, a_cluster, a_group, a_rig
 
 NATIVE, GUARANTEED = "native-burst-share", "guaranteed-burst-share"
 Manifest = dict[str, Any]
@@ -113,20 +113,9 @@ def pod(
     }
 
 
-def group(name: str, minimum: int = 1, **spec: Any) -> Manifest:
-    """An admitted PodGroup."""
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "default", "uid": f"group-{name}"},
-        "spec": {"minMember": minimum, "queue": "default", **spec},
-        "status": {"phase": "Inqueue"},
-    }
-
-
 def solo(found: Manifest) -> list[Manifest]:
     """A pod with a PodGroup of its own."""
-    return [group(found["metadata"]["name"]), found]
+    return [a_group(found["metadata"]["name"]), found]
 
 
 def rig_of(*objects: Manifest, text: str = "", engine: Any = None) -> Rig:

@@ -18,7 +18,6 @@ from tests.plugins.mgpu.clusters import (
     configuration,
     container,
     gone,
-    group,
     lists,
     node,
     pod,
@@ -31,7 +30,7 @@ from volsched.framework.loading import ConfigurationError
 from volsched.model.changes import BindFailed, Bound
 from volsched.model.plan import Bind, Tell
 from volsched.registry import load_profile
-from volsched.testing.builders import Decision, Rig, puts
+from volsched.testing.builders import Decision, Rig, a_group, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
@@ -197,7 +196,7 @@ def test_cards_are_told_by_their_ids_where_the_node_tells_them() -> None:
 
 
 def test_ids_are_read_back() -> None:
-    rig = rig_of(node(ids="GPU-a,GPU-b"), group("g"), pod("p", "30/1024", on="n1", cards="GPU-b", group="g"))
+    rig = rig_of(node(ids="GPU-a,GPU-b"), a_group("g"), pod("p", "30/1024", on="n1", cards="GPU-b", group="g"))
 
     assert states(rig_after(rig)) == "100/16384/0 ; 70/15360/1"
 
@@ -260,7 +259,7 @@ def test_two_pods_of_one_session_see_each_other() -> None:
 
 def test_a_gang_that_does_not_fit_leaves_the_cards_as_they_were() -> None:
     members = [pod(f"g-{i}", "60/1024", group="g") for i in range(3)]
-    rig = rig_of(node(), group("g", 3), *members)
+    rig = rig_of(node(), a_group("g", minimum=3), *members)
 
     decision = rig.cycle()
 
@@ -336,8 +335,8 @@ def test_a_pod_that_changes_while_it_is_bound_keeps_its_cards() -> None:
 
 def test_an_evicted_pod_makes_room_on_its_very_cards() -> None:
     low = [pod(f"low-{i}", "60/4096", on="n1", cards=str(i), group="low", spec={"priority": 1}) for i in range(2)]
-    high = [group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
-    rig = rig_of(HIGH, node(), group("low"), *low, *high, text=configuration("enqueue, allocate, preempt"))
+    high = [a_group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
+    rig = rig_of(HIGH, node(), a_group("low"), *low, *high, text=configuration("enqueue, allocate, preempt"))
 
     decision = rig.cycle()
     assert len(decision.evictions) == 1
@@ -350,8 +349,8 @@ def test_an_evicted_pod_makes_room_on_its_very_cards() -> None:
 
 def test_cards_that_were_promised_are_not_given_to_others_while_the_victim_is_leaving() -> None:
     low = [pod(f"low-{i}", "60/4096", on="n1", cards=str(i), group="low", spec={"priority": 1}) for i in range(2)]
-    high = [group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
-    rig = rig_of(HIGH, node(), group("low"), *low, *high, text=configuration("enqueue, allocate, preempt"))
+    high = [a_group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
+    rig = rig_of(HIGH, node(), a_group("low"), *low, *high, text=configuration("enqueue, allocate, preempt"))
     (victim,) = rig.cycle().evictions
     number = int(victim.removeprefix("low-"))
     left = {"deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "2"}
@@ -370,9 +369,9 @@ def test_cards_that_were_promised_are_not_given_to_others_while_the_victim_is_le
 def of_halves(*more: Manifest, engine: Any = None) -> tuple[Rig, str]:
     """Two cards, half of each in use: a whole one was just promised, for which the sums suffice; and who is leaving."""
     low = [pod(f"low-{i}", "50/8192", on="n1", cards=str(i), group="low", spec={"priority": 1}) for i in range(2)]
-    high = [group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
+    high = [a_group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
     text = configuration("enqueue, allocate, preempt")
-    rig = rig_of(HIGH, *more, node(), group("low"), *low, *high, text=text, engine=engine)
+    rig = rig_of(HIGH, *more, node(), a_group("low"), *low, *high, text=text, engine=engine)
     (victim,) = rig.cycle().evictions
     return rig, victim
 
@@ -397,7 +396,7 @@ def test_a_stronger_pod_takes_the_promised_card() -> None:
     rig, victim = of_halves(top)
 
     boss = pod("boss", "full1", spec={"priority": 1000})
-    taken = rig.cycle(*puts(group("boss", priorityClassName="top"), boss))
+    taken = rig.cycle(*puts(a_group("boss", priorityClassName="top"), boss))
     assert taken.evictions == []
     assert {task.name: task.nominated for task in rig.cluster.tasks.values() if task.nominated} == {"boss": "n1"}
 
@@ -417,11 +416,11 @@ def test_a_stronger_pod_does_not_go_first_where_the_weaker_one_could_then_not_go
         pod("large", "60/1024", on="n1", cards="1", group="low", spec={"priority": 2}),
     ]
     text = configuration("enqueue, allocate, preempt")
-    rig = rig_of(HIGH, mid, node(), group("fixed"), *fixed, group("low", 0), *parts, text=text)
+    rig = rig_of(HIGH, mid, node(), a_group("fixed"), *fixed, a_group("low", minimum=0), *parts, text=text)
     strong = pod("strong", "40/1024", spec={"priority": 100})
-    assert rig.cycle(*puts(group("strong", priorityClassName="high"), strong)).evictions == ["small"]
+    assert rig.cycle(*puts(a_group("strong", priorityClassName="high"), strong)).evictions == ["small"]
     weak = pod("weak", "60/1024", spec={"priority": 50})
-    assert rig.cycle(*puts(group("weak", priorityClassName="mid"), weak)).evictions == ["large"]
+    assert rig.cycle(*puts(a_group("weak", priorityClassName="mid"), weak)).evictions == ["large"]
 
     assert rig.cycle(gone("large")).bindings == {"weak": "n1"}
     assert (faults(rig.cluster), leftovers(rig.cluster)) == ([], [])
@@ -442,9 +441,9 @@ def test_an_eviction_that_is_only_tried_leaves_pods_on_their_cards() -> None:
         pod("large", "60/4096", on="n1", cards="0", group="low", spec={"priority": 1}),
         pod("small", "20/1024", on="n1", cards="1", group="low", spec={"priority": 1}),
     ]
-    gang = [group("high", 3, priorityClassName="high")]
+    gang = [a_group("high", minimum=3, priorityClassName="high")]
     gang += [pod(f"high-{i}", "full1", group="high", spec={"priority": 100}) for i in range(3)]
-    rig = rig_of(HIGH, node(), group("low"), *low, *gang, text=configuration("enqueue, allocate, preempt"))
+    rig = rig_of(HIGH, node(), a_group("low"), *low, *gang, text=configuration("enqueue, allocate, preempt"))
 
     decision = rig.cycle()
 
@@ -486,7 +485,7 @@ def running(name: str, wants: str, cards: str | None, **more: Any) -> Manifest:
     ],
 )
 def test_books_are_made_from_the_annotations_of_pods_with_a_node(pods: list[Manifest], expected: str) -> None:
-    rig = rig_of(node(memory=T4), group("g"), *pods)
+    rig = rig_of(node(memory=T4), a_group("g"), *pods)
 
     rig.cycle()
     assert states(rig) == expected
@@ -500,14 +499,14 @@ def test_the_name_of_a_container_wins_over_its_place() -> None:
     found["spec"]["containers"] = [container("1", 30, 4096), container("0", 50, 2048)]
     found["metadata"]["annotations"] |= {f"{INDEX}1": "0", f"{INDEX}0": "1"}
 
-    assert states(rig_after(rig_of(node(memory=T4), group("g"), found))) == "70/11013/1 ; 50/13061/1"
+    assert states(rig_after(rig_of(node(memory=T4), a_group("g"), found))) == "70/11013/1 ; 50/13061/1"
 
 
 def test_the_place_of_a_container_is_read_where_no_container_has_that_name() -> None:
     found = running("p", "30/4096 20/1024", None)
     found["metadata"]["annotations"] |= {f"{INDEX}0": "0", f"{INDEX}1": "1"}
 
-    assert states(rig_after(rig_of(node(memory=T4), group("g"), found))) == "70/11013/1 ; 80/14085/1"
+    assert states(rig_after(rig_of(node(memory=T4), a_group("g"), found))) == "70/11013/1 ; 80/14085/1"
 
 
 def test_the_place_of_a_container_is_not_read_where_another_has_it_for_a_name() -> None:
@@ -515,7 +514,7 @@ def test_the_place_of_a_container_is_not_read_where_another_has_it_for_a_name() 
     found["spec"]["containers"] = [container("x", 30, 4096), container("0", 50, 2048)]
     found["metadata"]["annotations"] |= {f"{INDEX}0": "1"}
 
-    rig = rig_after(rig_of(node(), group("g"), found))
+    rig = rig_after(rig_of(node(), a_group("g"), found))
 
     assert f"{INDEX}x]: is missing" in books_of(rig).nodes["n1"].unclear["uid-p"]
 
@@ -529,7 +528,7 @@ def test_other_schedulers_pods_count() -> None:
 
 
 def test_pods_that_come_before_their_node_count_as_soon_as_it_is_there() -> None:
-    rig = rig_of(group("g"), running("p", "full1", "0"))
+    rig = rig_of(a_group("g"), running("p", "full1", "0"))
     rig.cycle()
 
     rig.cycle(*puts(node()))
@@ -544,7 +543,7 @@ def test_stopping_and_starting_again_changes_nothing() -> None:
     whole = rig_of(node(cards=4, policy=NATIVE), text=text)
     decided = {n: lists(whole.cycle(*puts(*solo(pod(n, w, policy=NATIVE)))), n) for n, w in {**first, **later}.items()}
     kept = [pod(n, w, on="n1", cards=decided[n], policy=NATIVE, group="g") for n, w in first.items()]
-    again = rig_of(node(cards=4, policy=NATIVE), group("g"), *kept, text=text)
+    again = rig_of(node(cards=4, policy=NATIVE), a_group("g"), *kept, text=text)
 
     for name, wants in later.items():
         assert lists(again.cycle(*puts(*solo(pod(name, wants, policy=NATIVE)))), name) == decided[name]
@@ -574,7 +573,7 @@ def test_a_node_of_whose_cards_too_little_is_known_takes_no_more_until_it_is(
     found = running("p", wants, cards)
     if wants == "120/4096":
         found["spec"]["containers"] = [container("c1", 120, 4096)]
-    rig = rig_of(node(), group("g"), found, *solo(pod("q", "10/256")), *solo(pod("none", "-")))
+    rig = rig_of(node(), a_group("g"), found, *solo(pod("q", "10/256")), *solo(pod("none", "-")))
 
     decision = rig.cycle()
 
@@ -588,7 +587,7 @@ def test_a_node_of_whose_cards_too_little_is_known_takes_no_more_until_it_is(
 
 
 def test_annotations_that_are_put_right_lift_that() -> None:
-    rig = rig_of(node(), group("g"), running("p", "30/4096", "7"), *solo(pod("q", "full1")))
+    rig = rig_of(node(), a_group("g"), running("p", "30/4096", "7"), *solo(pod("q", "full1")))
     assert UNCLEAR in rig.cycle().waiting["q"]
 
     decision = rig.cycle(*puts(running("p", "30/4096", "0", resourceVersion="2")))
@@ -626,7 +625,7 @@ def test_what_a_pod_was_bound_to_counts_whatever_is_written_over_it(cards: str |
 
 
 def test_what_was_bound_is_forgotten_with_a_pod_whose_node_has_lost_its_cards() -> None:
-    rig = rig_of(node(), group("g"), running("p", "30/4096", "1"))
+    rig = rig_of(node(), a_group("g"), running("p", "30/4096", "1"))
     rig.cycle()
     books = books_of(rig)
     assert list(books._allocations) == ["uid-p"]
@@ -639,7 +638,7 @@ def test_what_was_bound_is_forgotten_with_a_pod_whose_node_has_lost_its_cards() 
 
 def test_what_was_bound_is_forgotten_with_the_cards_that_it_named() -> None:
     """A node that has other cards by now: what the pod shows counts, as nothing else says anything."""
-    rig = rig_of(node(cards=2), group("g"), running("p", "30/4096", "1"))
+    rig = rig_of(node(cards=2), a_group("g"), running("p", "30/4096", "1"))
     rig.cycle()
     rig.cycle(*puts(running("p", "30/4096", "0", resourceVersion="2")))
 
@@ -650,7 +649,7 @@ def test_what_was_bound_is_forgotten_with_the_cards_that_it_named() -> None:
 
 
 def test_a_node_that_shrinks_under_its_pods_is_told_and_takes_no_more() -> None:
-    rig = rig_of(node(memory=M), group("g"), running("p", "30/8192", "0"), running("q", "30/8192", "0"))
+    rig = rig_of(node(memory=M), a_group("g"), running("p", "30/8192", "0"), running("q", "30/8192", "0"))
     rig.cycle()
 
     decision = rig.cycle(*puts(node(memory=4096), *solo(pod("r", "10/256"))))
@@ -663,7 +662,7 @@ def test_a_node_that_shrinks_under_its_pods_is_told_and_takes_no_more() -> None:
 
 
 def test_a_node_that_loses_its_cards_for_a_while() -> None:
-    rig = rig_of(node(), group("g"), running("p", "full1", "1"))
+    rig = rig_of(node(), a_group("g"), running("p", "full1", "1"))
     rig.cycle()
 
     decision = rig.cycle(*puts(node(cards=0), *solo(pod("q", "10/256"))))
@@ -680,7 +679,7 @@ def test_a_node_that_loses_its_cards_for_a_while() -> None:
 @pytest.mark.parametrize(("policy", "expected"), [("binpack", "n2"), ("spread", "n1")])
 def test_nodes_are_filled_or_used_alike_as_cards_are(policy: str, expected: str) -> None:
     rig = rig_of(
-        node("n1"), node("n2"), group("g"), pod("p", "30/4096", on="n2", cards="0", group="g"),
+        node("n1"), node("n2"), a_group("g"), pod("p", "30/4096", on="n2", cards="0", group="g"),
         *solo(pod("q", "30/4096")), text=configuration(Policy=policy),
     )  # fmt: skip
 
@@ -695,7 +694,7 @@ def test_a_node_scores_ten_times_what_the_best_placement_there_does(
     arguments: dict[str, int], expected: dict[str, float]
 ) -> None:
     rig = rig_of(
-        node("n1", memory=T4), node("n2", memory=T4), group("g"), pod("p", "30/4096", on="n2", cards="0", group="g"),
+        node("n1", memory=T4), node("n2", memory=T4), a_group("g"), pod("p", "30/4096", on="n2", cards="0", group="g"),
         *solo(pod("q", "30/4096")), text=configuration("enqueue", **arguments),
     )  # fmt: skip
     rig.cycle()
@@ -830,7 +829,7 @@ def numbers(decision: Decision) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 def test_numbers_of_each_card_and_of_each_node() -> None:
-    rig = rig_of(node(memory=1024), group("g"), running("p", "30/512", "0"))
+    rig = rig_of(node(memory=1024), a_group("g"), running("p", "30/512", "0"))
     shown = numbers(rig.cycle())
 
     assert shown[series.CORE_USED.name] == {("n1", "0"): 0.3, ("n1", "1"): 0.0}
@@ -842,7 +841,7 @@ def test_numbers_of_each_card_and_of_each_node() -> None:
 
 
 def test_numbers_follow_what_a_session_decides_and_end_with_the_node() -> None:
-    rig = rig_of(node(), *solo(pod("p", "full1")), group("g"), pod("x", "30/512", on="n2", group="g"))
+    rig = rig_of(node(), *solo(pod("p", "full1")), a_group("g"), pod("x", "30/512", on="n2", group="g"))
     shown = numbers(rig.cycle())
     assert shown[series.CORE_USED.name] == {("n1", "0"): 1.0, ("n1", "1"): 0.0}
     assert shown[series.FRAGMENTATION.name] == {("n1",): 0.0}

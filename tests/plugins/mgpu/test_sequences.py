@@ -20,7 +20,6 @@ from tests.plugins.mgpu.clusters import (
     books_of,
     configuration,
     gone,
-    group,
     node,
     pod,
     rig_of,
@@ -28,7 +27,7 @@ from tests.plugins.mgpu.clusters import (
 from volsched.framework.engine import FastEngine
 from volsched.model.changes import BindFailed, Change
 from volsched.model.plan import Bind
-from volsched.testing.builders import Rig, puts
+from volsched.testing.builders import Rig, a_group, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
@@ -75,7 +74,7 @@ class World:
 
     def arrive(self, name: str, wants: str, members: int) -> list[Change]:
         """A gang of so many pods."""
-        self.groups[name] = group(name, members)
+        self.groups[name] = a_group(name, minimum=members)
         made = [pod(f"{name}-{i}", wants, policy=NATIVE, group=name) for i in range(members)]
         for found in made:
             self.pods[found["metadata"]["name"]] = found
