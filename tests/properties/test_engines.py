@@ -10,6 +10,7 @@ from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(stories())
 def test_the_fast_engine_agrees_with_the_naive_one_to_the_bit(story: Story) -> None:
     """All steps, their order and every message."""

@@ -160,6 +160,7 @@ def excess(cluster: Cluster, budgets: NodeBudgets) -> dict[tuple[str, str], int]
     }
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(Worlds, Later)
 def test_no_gpu_node_gets_above_its_quota_that_was_not_above_it(world: World, later: Any) -> None:
     found = world.rig(FastEngine)

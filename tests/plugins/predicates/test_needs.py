@@ -211,6 +211,7 @@ def echoes(decision: Decision, version: int) -> Iterable[Change]:
                     yield taken(name, version, step.node, *results)
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @settings(max_examples=60, deadline=None)
 @given(
     jobs=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=1, max_size=6),
