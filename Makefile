@@ -6,6 +6,12 @@ CLUSTER := .volsched-cluster
 PYTEST_ARGS ?=
 # Tests against a control plane wait more than they work; more of them at a time would be in one another's way.
 AT_A_TIME := -n 2 --dist loadfile
+# The plugin of test-plugin, written with - or _, the plugins that there are, and the tests that hold for all of them.
+P ?=
+P_NAME = $(subst -,_,$(P))
+PLUGINS = $(patsubst plugins/%/__init__.py,%,$(wildcard plugins/*/__init__.py))
+OF_ALL_PLUGINS = $(wildcard tests/plugins/test_*.py) tests/properties/test_engines.py tests/test_registry.py \
+	$(patsubst %,tests/framework/test_%.py,boundary checked dispatch runs)
 # What a release is made of; docs/releasing.md explains. ENGINE may be a path or have flags, as `sudo podman`.
 ENGINE ?= $(firstword $(foreach name,buildah podman docker,$(if $(shell command -v $(name)),$(name))))
 ENGINE_NAME = $(notdir $(lastword $(filter %buildah %podman %docker,$(ENGINE))))
@@ -23,7 +29,7 @@ SAVE_docker = save $(SAVE_FLAGS) --output $(ARCHIVE) $(IMAGE):$(VERSION)
 LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	--strip-extras --allow-unsafe
 
-.PHONY: help demo test check lint types contracts cluster-up cluster-down conformance image archive sbom release real-node real-node-up \
+.PHONY: help demo test unit test-plugin known-plugin check lint types contracts cluster-up cluster-down conformance image archive sbom release real-node real-node-up \
 	real-node-shell real-node-down monitoring schemas lock clean
 
 help: ## list the commands
@@ -50,6 +56,16 @@ test: check ## lint, types, import contracts and all tests, those against a real
 	$(BIN)/python -m volsched.testing.controlplane build
 	$(BIN)/python -m volsched.testing.prometheus
 	$(BIN)/python -m pytest $(AT_A_TIME) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+
+unit: $(VENV)/dev.stamp ## the tests that need no other process, but for the slow ones: a minute
+	$(BIN)/python -m pytest -n 2 -m "not process and not slow" $(PYTEST_ARGS)
+
+known-plugin:
+	@test -n "$(filter $(P_NAME),$(PLUGINS))" || { echo "make test-plugin P=NAME, where NAME is one of: $(PLUGINS)" >&2; exit 2; }
+
+test-plugin: known-plugin $(VENV)/dev.stamp ## the tests of a plugin and those of all plugins: make test-plugin P=capacity_card
+	$(BIN)/python -m pytest -n 2 -m "not process" $(wildcard $(addprefix tests/,plugins/$(P_NAME) docs/test_$(P_NAME).py)) \
+		$(OF_ALL_PLUGINS) $(PYTEST_ARGS)
 
 check: lint types contracts ## lint, types and import contracts
 

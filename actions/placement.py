@@ -160,13 +160,9 @@ def can_still_start(attempt: Attempt) -> bool:
         left = sum(1 for task in job.waiting.values() if task.role not in attempt.failed_roles)
         return job.ready_count + left >= job.min_available
     return all(
-        job.min_roles.get(role, 0) == 0 or _ready_in_role(job, role) >= job.min_roles[role]
+        job.min_roles.get(role, 0) == 0 or job.ready_in_role(role) >= job.min_roles[role]
         for role in attempt.failed_roles
     )
-
-
-def _ready_in_role(job: JobInfo, role: str) -> int:
-    return sum(1 for task in job.tasks.values() if task.role == role and IS_READY[task.status])
 
 
 def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.container import why_not
 
+pytest_plugins = ("tests.processes",)
+
 SLOW_ON_PURPOSE = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)

@@ -32,6 +32,7 @@ asyncio.run(story())
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="malloc_trim is glibc's")
+@pytest.mark.process
 def test_what_was_freed_between_what_lasts_goes_back() -> None:
     def given_back(*, asked: bool) -> float:
         command = [sys.executable, "-c", PROGRAM.replace("{asked}", str(asked))]

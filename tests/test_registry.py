@@ -15,7 +15,7 @@ import plugins
 from volsched import registry
 from volsched.cli import volsched
 from volsched.framework.arguments import Argument
-from volsched.framework.loading import ConfigurationError
+from volsched.framework.loading import DEFAULT_CONFIGURATION, ConfigurationError
 from volsched.framework.validation import Faults, Surroundings, warning
 from volsched.model import api
 from volsched.model.errors import ConfigError
@@ -53,7 +53,7 @@ def test_every_own_action_can_be_made(name: str) -> None:
 
 
 def test_the_built_in_configuration_can_be_built() -> None:
-    profile = registry.build(registry.default_configuration())
+    profile, _ = registry.load_profile(DEFAULT_CONFIGURATION)
     names = [[option.name for option, _ in tier] for tier in profile.plugins]
     assert names == [
         ["priority", "gang", "conformance"],

@@ -19,7 +19,7 @@ from volsched.framework import entries, guests
 from volsched.framework.arguments import Argument, CheckFn, Schema, describe
 from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.entries import Entry
-from volsched.framework.loading import DEFAULT_CONFIGURATION, ConfigProblem, ConfigurationError, Loaded, load
+from volsched.framework.loading import ConfigProblem, ConfigurationError, Loaded, load
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.validation import Fault, Validator
 from volsched.model.errors import ConfigError, VolschedError
@@ -207,11 +207,6 @@ def _silences(configuration: Configuration) -> Iterator[ConfigProblem]:
             if argument.expected and argument.key not in option.given:
                 said = f"is not given and counts as {describe(argument.default)}: {argument.help}"
                 yield ConfigProblem("NotGiven", f"plugin {option.name}: {argument.key}", 0, said, "warning")
-
-
-def default_configuration() -> Configuration:
-    """Return what applies when no configuration is given."""
-    return load_configuration(DEFAULT_CONFIGURATION).configuration
 
 
 def build(configuration: Configuration) -> Profile:

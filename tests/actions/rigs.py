@@ -9,14 +9,13 @@ from typing import Any
 from volsched.cache.mirror import MirrorSettings
 from volsched.framework.configuration import PluginOption
 from volsched.framework.session import Session
-from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Gone
 from volsched.model.plan import Bind, Tell, WriteGroupStatus, WritePodCondition
 from volsched.model.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_rig
+from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_rig, put
 from volsched.testing.recount import faults, leftovers
 
 GANG = "priority gang"
@@ -144,7 +143,7 @@ def echo(on: Rig, given: ClusterBuilder, decision: Decision) -> list[Change]:
         version = int(objects[key]["metadata"].get("resourceVersion", 0)) + 1
         item["metadata"] = {**item["metadata"], "resourceVersion": str(version)}
         objects[key] = item
-        found.append(Put(api.decode_object(item)))
+        found.append(put(item))
     given.objects[:] = list(objects.values())
     return found
 
@@ -159,7 +158,7 @@ def _status(step: WriteGroupStatus) -> dict[str, Any]:
 
 def finished(on: Rig, name: str) -> Change:
     """A pod has run and is done."""
-    return Put(api.decode_object(_shown(on, name, "Succeeded")))
+    return put(_shown(on, name, "Succeeded"))
 
 
 def gone(on: Rig, name: str) -> Change:

@@ -11,8 +11,7 @@ from tests.plugins.predicates.test_devices import using
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import LiftGate
 from volsched.model.task import ADMISSION_GATE, UNGATED
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_node, a_rig, put
 from volsched.testing.recount import faults
 
 GATED = {"schedulingGates": [{"name": ADMISSION_GATE}]}
@@ -64,7 +63,7 @@ def opened(name: str, *, spec: Any = None, annotations: Any = None, is_told: boo
     if is_told:
         pod.objects[0]["status"]["conditions"] = [{"type": UNGATED, "status": "True"}]
     pod.objects[0]["metadata"]["resourceVersion"] = "2"
-    return Put(decode(pod.objects[0]))
+    return put(pod.objects[0])
 
 
 def gone(name: str) -> Gone:
@@ -134,7 +133,7 @@ def test_pods_that_were_let_in_do_not_keep_one_another_out_when_the_quota_shrink
     world.cycle()
     assert world.lifted == ["a", "b"]
 
-    decision = world.cycle(Put(decode(a_queue(1).objects[1])), opened("a"), opened("b"))
+    decision = world.cycle(put(a_queue(1).objects[1]), opened("a"), opened("b"))
 
     assert len(decision.bindings) == 1
     assert world.rig.cluster.ungated == {}
@@ -179,15 +178,15 @@ def test_a_gate_that_is_being_lifted_is_lifted_once() -> None:
 
 def cards(node: str, model: str) -> dict[str, Any]:
     labels = {"nvidia.com/gpu.product": model, "nvidia.com/gpu.memory": "1", "nvidia.com/gpu.count": "4"}
-    return a_cluster().node(node, labels=labels, **{"nvidia.com/gpu": 4}).objects[0]
+    return a_node(node, labels=labels, **{"nvidia.com/gpu": 4})
 
 
 @pytest.mark.parametrize("hierarchy", [False, True])
 def test_cards_are_counted_too_each_of_a_list_as_long_as_its_quota_lasts(hierarchy: bool) -> None:
     quota = f'{{"{A}": 1, "{H}": 1}}'
     cluster = a_cluster().add(cards("n1", A)).add(cards("n2", H)).queue("dept")
-    cluster.queue("q", capability={"cpu": "100", "memory": "1Ti"}, parent="dept")
-    cluster.objects[-1]["metadata"]["annotations"] = {"volcano.sh/card.quota": quota}
+    notes = {"volcano.sh/card.quota": quota}
+    cluster.queue("q", notes, capability={"cpu": "100", "memory": "1Ti"}, parent="dept")
     for name in "abc":
         cluster.group(name, "q")
         cluster.pod(
@@ -256,6 +255,6 @@ def test_extended_resources_of_an_open_pod_without_a_node_keep_others_out() -> N
     world.cycle(opened("a", spec=NOWHERE, **{EXTENDED: "2"}))
     assert world.lifted == []
 
-    offering = a_cluster().node("n2", **{EXTENDED: "1"}).objects[0]
-    world.cycle(Put(decode(offering)))
+    offering = a_node("n2", **{EXTENDED: "1"})
+    world.cycle(put(offering))
     assert world.lifted == ["b"], "what a node offers itself is no device"

@@ -11,10 +11,10 @@ from tests.actions.rigs import conf, cycle, decide, events, gone, leaving, quota
 from tests.framework.stage import standing
 from volsched.framework.session import Session
 from volsched.model import api
-from volsched.model.changes import EvictFailed, Gone, Put
+from volsched.model.changes import EvictFailed, Gone
 from volsched.model.plan import Evict, WritePodCondition
 from volsched.model.status import TaskStatus
-from volsched.testing.builders import Decision, a_cluster
+from volsched.testing.builders import Decision, a_cluster, put, puts
 
 BARE = conf("preempt", "priority gang conformance", "predicates")
 
@@ -586,7 +586,7 @@ def test_a_session_that_evicts_leaves_the_same_decision_whatever_the_order_of_in
     world.objects.reverse()
     on = rig(a_cluster(), PREEMPT)
 
-    second = cycle(on, *[Put(api.decode_object(item)) for item in world.objects])
+    second = cycle(on, *puts(*world.objects))
 
     assert second.evictions == first.evictions == ["v-3", "v-2"]
 
@@ -599,7 +599,7 @@ def test_a_victim_that_is_not_yet_shown_as_being_deleted_is_leaving_all_the_same
     seen["metadata"]["resourceVersion"] = "7"
     seen["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True"}]
 
-    later = cycle(on, Put(api.decode_object(seen)))
+    later = cycle(on, put(seen))
 
     assert later.evictions == []
     assert nominations(later) == {"x-0": "n1"}
@@ -607,5 +607,5 @@ def test_a_victim_that_is_not_yet_shown_as_being_deleted_is_leaving_all_the_same
         **seen,
         "metadata": {**seen["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "8"},
     }
-    assert nominations(cycle(on, Put(api.decode_object(seen)))) == {"x-0": "n1"}
+    assert nominations(cycle(on, put(seen))) == {"x-0": "n1"}
     assert cycle(on, *all_gone(on, decision)).bindings == {"x-0": "n1"}

@@ -16,17 +16,15 @@ from volsched.framework.demand import Demand, QueueDemand
 from volsched.framework.engine import Engine, FastEngine
 from volsched.framework.session import Session
 from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
-from volsched.model.changes import Bound, Change, Gone, Put
+from volsched.model.changes import Bound, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition
 from volsched.model.task import ADMISSION_GATE, UNGATED
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_namespace, a_queue, a_rig, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 
 ROLE = "volcano.sh/task-spec"
-VOLCANO = "scheduling.volcano.sh/v1beta1"
 ALL = "enqueue, allocate, preempt, reclaim, backfill"
 NO_PLUGINS = 'actions: "enqueue, allocate, backfill"\ntiers: []'
 VISION_ONLY = (
@@ -36,18 +34,8 @@ VISION_ONLY = (
 ENGINES = pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
 
 
-def a_queue(name: str, rule: str | None = None, **spec: Any) -> dict[str, Any]:
-    notes = {"annotations": {ALLOWED_NAMESPACES: rule}} if rule is not None else {}
-    meta = {"name": name, "uid": f"queue--{name}", **notes}
-    return {"apiVersion": VOLCANO, "kind": "Queue", "metadata": meta, "spec": {"weight": 1, **spec}}
-
-
-def a_namespace(name: str, **labels: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": name, "labels": labels}}
-
-
-def put(*manifests: dict[str, Any]) -> list[Change]:
-    return [Put(decode(manifest)) for manifest in manifests]
+def a_queue_for(name: str, rule: str | None = None, **spec: Any) -> dict[str, Any]:
+    return a_queue(name, {ALLOWED_NAMESPACES: rule} if rule is not None else None, **spec)
 
 
 def work(
@@ -69,7 +57,7 @@ def work(
 
 
 def scene(rule: str | None = "vision", **node: Any) -> ClusterBuilder:
-    return a_cluster().node("n1", **{"cpu": "8", **node}).add(a_queue("q", rule))
+    return a_cluster().node("n1", **{"cpu": "8", **node}).add(a_queue_for("q", rule))
 
 
 def job_of(on: Rig, key: str) -> Any:
@@ -142,26 +130,26 @@ def test_no_plugin_is_asked_about_it() -> None:
 def test_nobody_is_evicted_for_it() -> None:
     classes = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     cluster = scene(cpu="1").add({**classes, "metadata": {"name": "high", "uid": "high"}, "value": 1000})
-    cluster.add(a_queue("r", weight=9))
+    cluster.add(a_queue_for("r", weight=9))
     work(cluster, "runs", "vision", phase="Running", at="n1", minimum=0)
     work(cluster, "lends", "other", queue="r", pods=0)
     work(cluster, "grabs", "other", phase="Inqueue", group={"priorityClassName": "high"}, spec={"priority": 1000})
     configuration = conf(ALL, "priority", "drf proportion predicates")
 
     assert cycle(a_rig(cluster, configuration)).evictions == []
-    cluster.objects[1] = a_queue("q")
+    cluster.objects[1] = a_queue_for("q")
     assert cycle(a_rig(cluster, configuration)).evictions == ["vision/runs-0"]
 
 
 def test_plain_pods_are_minded_too() -> None:
-    cluster = a_cluster().node("n1").add(a_queue("default", "vision")).pod("lone", cpu="1")
+    cluster = a_cluster().node("n1").add(a_queue_for("default", "vision")).pod("lone", cpu="1")
     on = a_rig(cluster, conf(ALL), settings=MirrorSettings(plain_pods=True))
 
     decision = cycle(on)
 
     assert decision.bindings == {}
     assert [reason for _, reason, _ in events(decision)] == ["QueueNotAllowed"]
-    assert cycle(on, *put(a_queue("default", "vision, default"))).bindings == {"lone": "n1"}
+    assert cycle(on, *puts(a_queue_for("default", "vision, default"))).bindings == {"lone": "n1"}
 
 
 def test_an_annotation_that_cannot_be_read_lets_in_nobody_and_is_told_once_on_the_queue() -> None:
@@ -174,8 +162,8 @@ def test_an_annotation_that_cannot_be_read_lets_in_nobody_and_is_told_once_on_th
     said = "metadata.annotations[volsched.io/allowed-namespaces]: '*' is no name of a namespace; nobody new may use it"
     told = [(about, reason, message) for about, reason, message in events(decision) if about == "Queue/q"]
     assert told == [("Queue/q", "InvalidField", said.replace("use it", "use the queue"))]
-    assert cycle(on, *put(a_queue("q", "vision,*"))).steps == []
-    assert cycle(on, *put(a_queue("q", "vision"))).bindings == {"vision/mine-0": "n1"}
+    assert cycle(on, *puts(a_queue_for("q", "vision,*"))).steps == []
+    assert cycle(on, *puts(a_queue_for("q", "vision"))).bindings == {"vision/mine-0": "n1"}
 
 
 class Wilful:
@@ -229,8 +217,8 @@ def test_an_action_of_somebody_elses_cannot_place_it_either() -> None:
 def test_a_queue_and_all_above_it_have_to_let_a_namespace_in(
     leaf: str | None, above: str | None, root: str | None, bound: bool
 ) -> None:
-    cluster = a_cluster().node("n1").add(a_queue("leaf", leaf, parent="team")).add(a_queue("team", above))
-    cluster.add(a_queue("root", root))
+    cluster = a_cluster().node("n1").add(a_queue_for("leaf", leaf, parent="team")).add(a_queue_for("team", above))
+    cluster.add(a_queue_for("root", root))
     decision = cycle(a_rig(work(cluster, "j", "other", queue="leaf"), conf(ALL)))
 
     assert bool(decision.bindings) == bound
@@ -241,12 +229,12 @@ def test_a_queue_and_all_above_it_have_to_let_a_namespace_in(
 
 
 def test_a_queue_that_is_put_below_another_one_has_its_rules() -> None:
-    cluster = a_cluster().node("n1").add(a_queue("leaf")).add(a_queue("team", "vision"))
+    cluster = a_cluster().node("n1").add(a_queue_for("leaf")).add(a_queue_for("team", "vision"))
     on = a_rig(work(cluster, "j", "other", queue="leaf", cpu="100"), conf(ALL))
     cycle(on)
     assert not job_of(on, "other/j").barred
 
-    cycle(on, *put(a_queue("leaf", parent="team")))
+    cycle(on, *puts(a_queue_for("leaf", parent="team")))
     assert job_of(on, "other/j").barred
 
     cycle(on, Gone("Queue", "", "team", "queue--team"))
@@ -257,9 +245,9 @@ def test_a_queue_that_is_put_below_another_one_has_its_rules() -> None:
 
 
 def changes_of_mind() -> list[Any]:
-    by_name = ("vision", a_queue("q", "vision, other"), a_queue("q", "vision"))
+    by_name = ("vision", a_queue_for("q", "vision, other"), a_queue_for("q", "vision"))
     by_label = ("team=ml", a_namespace("other", team="ml"), a_namespace("other", team="none"))
-    left_out = ("vision", a_queue("q"), a_queue("q", "vision"))
+    left_out = ("vision", a_queue_for("q"), a_queue_for("q", "vision"))
     return [
         pytest.param(*by_name, id="name"),
         pytest.param(*by_label, id="label"),
@@ -278,13 +266,13 @@ def test_it_is_looked_at_again_when_queue_or_namespace_say_something_else(
     assert cycle(on).bindings == {}
     assert cycle(on).steps == []
 
-    decision = cycle(on, *put(lets_in))
+    decision = cycle(on, *puts(lets_in))
     assert set(decision.bindings) == {"other/j-0", "other/j-1"}
     cycle(on, *(Bound(step.uid, step.node) for step in decision.steps if isinstance(step, Bind)))
     job = job_of(on, "other/j")
     assert (job.phase, [c.type for c in job.conditions], job.refusal) == ("Running", ["Scheduled"], None)
 
-    decision = cycle(on, *put(throws_out))
+    decision = cycle(on, *puts(throws_out))
     assert (decision.bindings, decision.evictions, events(decision)) == ({}, [], []), "what runs goes on"
     assert on.cluster.queues["q"].allocated["cpu"] == 2000, "and counts"
     assert job_of(on, "other/j").phase == "Running"
@@ -300,7 +288,7 @@ def test_it_is_looked_at_again_when_queue_or_namespace_say_something_else(
     pod = late.changes()[-1].object  # type: ignore[union-attr]
     cycle(on, Gone("Pod", "other", "j-2", pod.metadata.uid))
     assert job.refusal is None, "nothing of it waits any more"
-    assert set(cycle(on, Put(pod), *put(lets_in)).bindings) == {"other/j-2"}
+    assert set(cycle(on, Put(pod), *puts(lets_in)).bindings) == {"other/j-2"}
 
 
 def test_who_was_admitted_and_loses_the_right_goes_back_and_holds_nothing() -> None:
@@ -311,18 +299,18 @@ def test_who_was_admitted_and_loses_the_right_goes_back_and_holds_nothing() -> N
     assert job_of(on, "other/early").phase == "Inqueue"
     assert reserved(on) == {"cpu": 8000}
 
-    decision = cycle(on, *put(a_queue("q", "vision")))
+    decision = cycle(on, *puts(a_queue_for("q", "vision")))
 
     assert [s.phase for s in decision.steps if isinstance(s, WriteGroupStatus)] == ["Pending"]
     assert reserved(on) == {}
-    cycle(on, *put(a_queue("q", "other")))
+    cycle(on, *puts(a_queue_for("q", "other")))
     assert job_of(on, "other/early").phase == "Inqueue"
 
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity"])
 def test_who_runs_and_loses_the_right_keeps_what_it_holds_and_reserves_no_more(plugin: str) -> None:
     limits = {"capability": {"cpu": "8", "memory": "8Gi"}}
-    cluster = a_cluster().node("n1", cpu="16").add(a_queue("q", "vision, other", **limits))
+    cluster = a_cluster().node("n1", cpu="16").add(a_queue_for("q", "vision, other", **limits))
     asks = {"minResources": {"cpu": "4"}}
     work(cluster, "runs", "other", phase="Running", at="n1", group={"minResources": {"cpu": "8"}})
     work(cluster, "mine", "vision", pods=0, minimum=1, group=asks)
@@ -330,7 +318,7 @@ def test_who_runs_and_loses_the_right_keeps_what_it_holds_and_reserves_no_more(p
     cycle(on)
     assert job_of(on, "vision/mine").phase == "Pending", "seven of eight are kept for the other"
 
-    cycle(on, *put(a_queue("q", "vision", **limits)))
+    cycle(on, *puts(a_queue_for("q", "vision", **limits)))
 
     assert job_of(on, "vision/mine").phase == "Inqueue"
     assert on.cluster.queues["q"].allocated["cpu"] == 1000
@@ -338,7 +326,7 @@ def test_who_runs_and_loses_the_right_keeps_what_it_holds_and_reserves_no_more(p
 
 def test_with_quotas_of_cards_it_reserves_no_more_either() -> None:
     limits = {"capability": {"cpu": "8", "memory": "8Gi"}}
-    cluster = a_cluster().node("n1", cpu="16").add(a_queue("q", "vision, other", **limits))
+    cluster = a_cluster().node("n1", cpu="16").add(a_queue_for("q", "vision, other", **limits))
     nowhere = {"nodeSelector": {"zone": "nowhere"}}
     roles = {"minTaskMember": {"a": 1, "b": 1}}
     work(cluster, "runs", "other", pods=2, phase="Running", at="n1", group=roles, annotations={ROLE: "a"})
@@ -349,7 +337,7 @@ def test_with_quotas_of_cards_it_reserves_no_more_either() -> None:
     cycle(on)
     assert job_of(on, "vision/mine").phase == "Pending", "two are held, and four kept for the pod of role b"
 
-    cycle(on, *put(a_queue("q", "vision", **limits)))
+    cycle(on, *puts(a_queue_for("q", "vision", **limits)))
 
     assert job_of(on, "vision/mine").phase == "Inqueue"
 
@@ -387,7 +375,7 @@ def test_a_pod_whose_gate_was_lifted_counts_no_longer_and_none_is_lifted() -> No
     work(cluster, "late", "other", phase="Inqueue", spec=nowhere, ungated=True)
     work(cluster, "held", "other", phase="Inqueue", spec={"schedulingGates": [{"name": ADMISSION_GATE}], **nowhere})
     on = a_rig(cluster, conf("allocate, backfill", GANG, "proportion predicates"))
-    on.mirror.apply(put(a_queue("q", "vision")))
+    on.mirror.apply(puts(a_queue_for("q", "vision")))
     later = work(a_cluster(), "later", "other", phase="Inqueue", spec=nowhere, ungated=True)
     on.mirror.apply(later.changes())
 
@@ -407,7 +395,7 @@ def test_a_promise_of_room_ends() -> None:
     assert cycle(on).evictions == ["vision/runs-0"]
     assert [task.name for task in on.cluster.nominated.values()] == ["comes-0"]
 
-    decision = cycle(on, *put(a_queue("q", "vision")))
+    decision = cycle(on, *puts(a_queue_for("q", "vision")))
 
     assert on.cluster.nominated == {}
     [condition] = [s for s in decision.steps if isinstance(s, WritePodCondition) and s.name == "comes-0"]
@@ -415,7 +403,7 @@ def test_a_promise_of_room_ends() -> None:
 
 
 def test_a_podgroup_that_names_another_queue_is_judged_by_that() -> None:
-    on = a_rig(work(scene().add(a_queue("r")), "j", "other"), conf(ALL))
+    on = a_rig(work(scene().add(a_queue_for("r")), "j", "other"), conf(ALL))
     cycle(on)
 
     moved = work(a_cluster(), "j", "other", queue="r", pods=0, minimum=1).changes()
@@ -431,10 +419,10 @@ def test_the_condition_says_why_it_waits_now_and_no_longer_why_it_did() -> None:
     cycle(on)
     assert [condition.reason for condition in job_of(on, "other/j").conditions] == ["NotEnoughResources"]
 
-    cycle(on, *put(a_queue("q", "vision")))
+    cycle(on, *puts(a_queue_for("q", "vision")))
     assert [(c.reason, c.message) for c in job_of(on, "other/j").conditions] == [("QueueNotAllowed", VISION_ONLY)]
 
-    cycle(on, *put(a_queue("q")))
+    cycle(on, *puts(a_queue_for("q")))
     assert [condition.reason for condition in job_of(on, "other/j").conditions] == ["NotEnoughResources"]
 
 
@@ -459,9 +447,9 @@ def test_cost_follows_changes(jobs: int) -> None:
     session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
                       on.recorder.execute)  # fmt: skip
     assert Parking.of(session).worth_a_look(session) == []
-    cycle(on, *put(a_namespace("away", team="ml"), a_queue("q", "team=ml", weight=2)))
+    cycle(on, *puts(a_namespace("away", team="ml"), a_queue_for("q", "team=ml", weight=2)))
     cycle(on, *a_cluster().node("n2").changes())
-    cycle(on, *put(a_namespace("other", team="none")))
+    cycle(on, *puts(a_namespace("other", team="none")))
     assert on.cluster.permissions.judged == judged
 
     work(more := a_cluster(), "late", "other")
@@ -473,7 +461,7 @@ def test_cost_follows_changes(jobs: int) -> None:
 def test_a_cluster_without_rules_asks_nobody() -> None:
     on = crowd(8, None)
 
-    cycle(on, *put(a_namespace("other", team="ml"), a_queue("q", weight=2)))
+    cycle(on, *puts(a_namespace("other", team="ml"), a_queue_for("q", weight=2)))
 
     assert (on.cluster.permissions.judged, on.cluster.permissions.minded) == (0, 0)
 
@@ -488,7 +476,7 @@ def test_jobs_are_remembered_as_long_as_their_queue_minds_who_they_are() -> None
         cycle(on, Gone("Pod", "other", task.name, task.uid), Gone("PodGroup", "other", task.job.name, ""))
     assert permissions.minded == 6
 
-    cycle(on, *put(a_queue("q", "team=ml")))
+    cycle(on, *puts(a_queue_for("q", "team=ml")))
     assert permissions.minded == 6
-    cycle(on, *put(a_queue("q")), *put(a_queue("r", "vision")))
+    cycle(on, *puts(a_queue_for("q")), *puts(a_queue_for("r", "vision")))
     assert permissions.minded == 0

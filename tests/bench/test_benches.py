@@ -23,6 +23,7 @@ ON_SMALL_SIZES = {
 
 
 @pytest.mark.parametrize("name", ON_SMALL_SIZES)
+@pytest.mark.process
 def test_a_bench_prints_a_table_and_leaves_a_file(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,20 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volsched.cache.mirror import Mirror, MirrorSettings
-from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
+from volsched.testing.builders import a_group, a_node, a_pod, a_queue, put
 from volsched.testing.recount import faults
 
-GROUP = "scheduling.k8s.io/group-name"
-VOLCANO = "scheduling.volcano.sh/v1beta1"
 LATER = "2026-01-01T00:00:00Z"
-
-
-def put(manifest: Mapping[str, Any]) -> Put:
-    return Put(api.decode_object(manifest))
 
 
 def pod(
@@ -42,67 +36,34 @@ def pod(
     **requests: Any,
 ) -> Put:
     """A pod is there; it asks for ``requests``. ``owner`` is the kind of its controller."""
-    meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": uid or f"uid-{name}"}
-    meta["labels"] = dict(labels or {})
-    meta["annotations"] = {**({GROUP: group} if group else {}), **(annotations or {})}
+    meta: dict[str, Any] = {"uid": uid or f"uid-{name}"}
     if version is not None:
         meta["resourceVersion"] = str(version)
     if deleted:
         meta["deletionTimestamp"] = LATER
-    if created:
-        meta["creationTimestamp"] = created
     if owner:
         meta["ownerReferences"] = [{"kind": owner, "name": "owner", "uid": "uid-owner", "controller": True}]
-    containers = [{"name": "c", "resources": {"requests": {k: str(v) for k, v in requests.items()}}}]
-    body = {"schedulerName": scheduler, "containers": containers, **(spec or {})}
-    if on:
-        body["nodeName"] = on
+    body = {"schedulerName": scheduler, **(spec or {})}
     if gates:
         body["schedulingGates"] = [{"name": gate} for gate in gates]
-    said = {"phase": phase or ("Running" if on else "Pending"), **(status or {})}
-    return put({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": body, "status": said})
+    return put(
+        a_pod(name, group, on, phase, labels, annotations, created, body, metadata=meta, status=status, **requests)
+    )
 
 
 def node(name: str, cpu: Any = "8", labels: Mapping[str, str] | None = None, uid: str = "", **more: Any) -> Put:
-    amounts = {"cpu": str(cpu), "memory": "16Gi", "pods": "110", **{k: str(v) for k, v in more.items()}}
-    meta = {"name": name, "uid": uid or f"uid-{name}", "labels": dict(labels or {})}
-    return put(
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": meta,
-            "status": {"allocatable": amounts, "capacity": amounts},
-        }
-    )
+    meta = {"uid": uid or f"uid-{name}", "labels": dict(labels or {})}
+    return put(a_node(name, cpu, "16Gi", metadata=meta, **more))
 
 
 def group(
-    name: str,
-    queue: str = "default",
-    minimum: int = 1,
-    phase: str = "",
-    *,
-    uid: str | None = None,
-    created: str | None = None,
-    status: Mapping[str, Any] | None = None,
-    **spec: Any,
+    name: str, queue: str = "default", minimum: int = 1, phase: str = "", *, uid: str | None = None, **more: Any
 ) -> Put:
-    meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": uid or f"uid-{name}"}
-    if created:
-        meta["creationTimestamp"] = created
-    return put(
-        {
-            "apiVersion": VOLCANO,
-            "kind": "PodGroup",
-            "metadata": meta,
-            "spec": {"queue": queue, "minMember": minimum, **spec},
-            "status": {"phase": phase, **(status or {})},
-        }
-    )
+    return put(a_group(name, queue, minimum, phase, metadata={"uid": uid or f"uid-{name}"}, **more))
 
 
 def queue(name: str, **spec: Any) -> Put:
-    return put({"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": name, "uid": name}, "spec": spec})
+    return put(a_queue(name, metadata={"uid": name}, **spec))
 
 
 def priority_class(name: str, value: int, default: bool = False) -> Put:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cache.objects import Believer, gone, group, node, pod, priority_class, put, queue
+from tests.cache.objects import Believer, gone, group, node, pod, priority_class, queue
 from volsched.cache.mirror import MirrorSettings
 from volsched.framework.groups import status_of, writes
 from volsched.model.changes import Gone, GroupWriteFailed
 from volsched.model.job import Condition
 from volsched.model.status import TaskStatus
+from volsched.testing.builders import put
 
 
 def write(believer: Believer, name: str = "g") -> list[Any]:

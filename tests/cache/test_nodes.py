@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.cache.objects import Believer, gone, group, node, pod, put, queue
+from tests.cache.objects import Believer, gone, group, node, pod, queue
 from volsched.cache.mirror import Problem
 from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeInfo, NodeSpec
+from volsched.testing.builders import put
 
 CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}}
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from tests.cache.objects import Believer, group, node, pod, queue
-from volsched.model.changes import Put
 from volsched.model.workload import LABEL
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import a_cluster, a_rig
+from volsched.testing.builders import a_cluster, a_rig, put
 
 CONFIGURATION = """
 actions: "enqueue, allocate"
@@ -25,7 +23,7 @@ def test_a_gang_that_is_placed_in_one_go_is_counted_pod_by_pod() -> None:
     assert len(rig.cycle().bindings) == 4
 
     assert rig.mirror.online.queues == {"q": {"cpu": 3000}}
-    rig.cycle(*(Put(decode({**member, "metadata": {**member["metadata"], "labels": {}}})) for member in members[:2]))
+    rig.cycle(*(put({**member, "metadata": {**member["metadata"], "labels": {}}}) for member in members[:2]))
     assert rig.mirror.online.queues == {"q": {"cpu": 1000}}
 
 

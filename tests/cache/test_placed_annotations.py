@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.plugins.capacity_card.clusters import A, T, cards, refusal, rig
-from volsched.model import api
 from volsched.model.changes import Put
-from volsched.testing.builders import Rig
+from volsched.testing.builders import Rig, put
 
 
 def a_rig_with(pod: dict[str, Any] | None = None) -> tuple[Rig, dict[str, Any]]:
@@ -27,7 +26,7 @@ def changed(manifest: dict[str, Any], **how: Any) -> Put:
     found["metadata"]["resourceVersion"] = "99"
     found["metadata"]["labels"] = how.get("labels", {})
     found["spec"] |= how.get("spec", {})
-    return Put(api.decode_object(found))
+    return put(found)
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,5 @@ def test_fields_that_cannot_be_read_are_told_each_once_and_wait_in_a_bounded_num
         believer.apply(node("n1", cpu="odd", labels={"turn": str(number)}))
     assert len(believer.mirror.take_problems()) == 2, "of capacity and allocatable"
 
-    for number in range(MOST_PROBLEMS + 10):
-        believer.apply(node(f"n{number}", cpu="odd"))
+    believer.apply(*(node(f"n{number}", cpu="odd") for number in range(MOST_PROBLEMS + 10)))
     assert len(believer.mirror.problems) == MOST_PROBLEMS

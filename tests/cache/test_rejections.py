@@ -59,8 +59,8 @@ def test_a_pod_without_a_podgroup_has_the_event_of_its_kubelet() -> None:
 
 def test_each_is_told_once_and_a_bounded_number_waits() -> None:
     believer = Believer(queue("q"), node("n1", cpu=8), group("g", "q", 1))
-    for number in range(MOST_PROBLEMS + 10):
-        believer.apply(pod(f"p{number}", "g", on="n1", phase="Pending"))
-        believer.apply(pod(f"p{number}", "g", on="n1", phase="Failed", status=SAID))
+    names = [f"p{number}" for number in range(MOST_PROBLEMS + 10)]
+    believer.apply(*(pod(name, "g", on="n1", phase="Pending") for name in names))
+    believer.apply(*(pod(name, "g", on="n1", phase="Failed", status=SAID) for name in names))
     assert len(believer.mirror.take_rejections()) == MOST_PROBLEMS
     assert believer.mirror.take_rejections() == []

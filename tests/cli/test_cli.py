@@ -47,6 +47,7 @@ def test_the_version_is_printed() -> None:
     assert call("version").stdout.startswith(f"volsched {__version__} ")
 
 
+@pytest.mark.process
 def test_help_and_version_import_neither_the_engine_nor_a_cluster_client() -> None:
     code = (
         "import sys; from volsched.cli import volsched\n"
@@ -59,6 +60,7 @@ def test_help_and_version_import_neither_the_engine_nor_a_cluster_client() -> No
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.process
 def test_verbs_that_read_manifests_import_no_cluster_client(tmp_path: Path) -> None:
     world = written(tmp_path, node("n1"), pod("p"))
     code = (
@@ -75,6 +77,7 @@ def test_verbs_that_read_manifests_import_no_cluster_client(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.process
 def test_a_bug_is_said_to_be_one(tmp_path: Path) -> None:
     code = (
         "import sys, volsched.cli as cli, volsched.cli.version as v\n"
@@ -92,6 +95,7 @@ def test_a_bug_is_said_to_be_one(tmp_path: Path) -> None:
 # --- simulate -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_the_installed_command_answers_json_alone(tmp_path: Path) -> None:
     world = written(tmp_path, node("n1"), pod("p"))
     command = Path(sys.executable).with_name("volsched")
@@ -103,6 +107,7 @@ def test_the_installed_command_answers_json_alone(tmp_path: Path) -> None:
     assert all(progress.fullmatch(line) for line in done.stderr.splitlines()), done.stderr
 
 
+@pytest.mark.process
 def test_a_small_simulation_is_over_at_once(tmp_path: Path) -> None:
     """Counted in calls of Python functions, which is the same on every machine: importing aiohttp adds 50,000."""
     world = written(tmp_path, node("n1"), pod("p"))
@@ -122,6 +127,7 @@ def test_a_small_simulation_is_over_at_once(tmp_path: Path) -> None:
     assert int(done.stderr.splitlines()[-1]) < 175_000  # on a slow machine progress is told before
 
 
+@pytest.mark.process
 def test_the_plugin_of_kubectl_is_the_same_command() -> None:
     command = Path(sys.executable).with_name("kubectl-volsched")
     done = subprocess.run([command, "version"], capture_output=True, text=True, check=True)

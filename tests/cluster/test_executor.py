@@ -419,7 +419,7 @@ async def test_a_gate_is_given_up_when_the_pod_goes_meanwhile(harness: Harness, 
 
     await harness.until(lambda: fault_proxy.counts.count("patch", "/pods/*/status") == 2)
     await harness.until(lambda: harness.executor.backlog == 0)
-    assert harness.executor.binder.refused_gates == 0
+    assert harness.executor.binder.tables()["binder.refused_gates"]() == 0
     assert namesake["spec"]["schedulingGates"] == (harness.get("gated") or {})["spec"]["schedulingGates"]
 
 

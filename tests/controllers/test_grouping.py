@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controllers.cases import Cluster, a_group, a_pod, a_workload, reference
+from volsched.cache.reading import GROUP_NAME
 from volsched.controllers import grouping, store
 from volsched.controllers.group_controller import reconcile_group, reconcile_pod
 from volsched.controllers.store import Key
@@ -138,9 +139,9 @@ def test_a_pod_is_annotated_once_its_podgroup_is_there() -> None:
     [patch] = reconcile_pod(cluster.store, "uid-alone")
     assert isinstance(patch, Patch)
     assert patch.body == {
-        "metadata": {"uid": "uid-alone", "annotations": {grouping.GROUP_NAME: "podgroup-uid-alone"}},
+        "metadata": {"uid": "uid-alone", "annotations": {GROUP_NAME: "podgroup-uid-alone"}},
     }  # fmt: skip
-    cluster.put(a_pod("alone", annotations={grouping.GROUP_NAME: "podgroup-uid-alone"}))
+    cluster.put(a_pod("alone", annotations={GROUP_NAME: "podgroup-uid-alone"}))
     assert list(reconcile_pod(cluster.store, "uid-alone")) == []
 
 
@@ -153,7 +154,7 @@ def test_a_pod_that_has_ended_gets_nothing(phase: str) -> None:
 
 
 def test_a_pod_that_names_a_podgroup_is_left_alone() -> None:
-    cluster = Cluster().put(a_pod("web-0", owner=WEB, annotations={grouping.GROUP_NAME: "mine"}), a_workload("web"))
+    cluster = Cluster().put(a_pod("web-0", owner=WEB, annotations={GROUP_NAME: "mine"}), a_workload("web"))
 
     assert writes(cluster) == []
     assert list(reconcile_pod(cluster.store, "uid-web-0")) == []
@@ -161,7 +162,7 @@ def test_a_pod_that_names_a_podgroup_is_left_alone() -> None:
 
 def test_a_workload_scaled_to_zero_has_no_podgroup() -> None:
     cluster = Cluster().put(a_workload("web", 0), owned(a_group("podgroup-uid-web"), WEB))
-    cluster.put(a_pod("web-0", owner=WEB, annotations={grouping.GROUP_NAME: "podgroup-uid-web"}))
+    cluster.put(a_pod("web-0", owner=WEB, annotations={GROUP_NAME: "podgroup-uid-web"}))
 
     [delete] = writes(cluster)
 
@@ -191,7 +192,7 @@ def test_a_podgroup_whose_owner_was_seen_going_goes_and_one_of_an_unknown_owner_
 
 
 def test_a_podgroup_that_is_missing_under_pods_that_name_it_is_made_again() -> None:
-    pod = a_pod("web-0", owner=WEB, annotations={grouping.GROUP_NAME: "podgroup-uid-web"}, phase="Running", node="n")
+    pod = a_pod("web-0", owner=WEB, annotations={GROUP_NAME: "podgroup-uid-web"}, phase="Running", node="n")
     group = owned(a_group("podgroup-uid-web"), WEB)
     cluster = Cluster().put(pod, a_workload("web"), group)
     assert writes(cluster) == []
@@ -225,7 +226,7 @@ def test_nonsense_as_minimum_counts_as_one(text: str, expected: int) -> None:
 
 
 def test_an_older_event_changes_nothing_and_what_went_does_not_come_back() -> None:
-    old, new = a_pod("alone"), a_pod("alone", annotations={grouping.GROUP_NAME: "mine"})
+    old, new = a_pod("alone"), a_pod("alone", annotations={GROUP_NAME: "mine"})
     cluster = Cluster().put(new, old)
     assert cluster.store.pods["uid-alone"].group == "mine"
 

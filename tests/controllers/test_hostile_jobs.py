@@ -204,6 +204,7 @@ def check(view: JobView, members: list[Member], phase: str | None) -> None:
         assert len(tell.message) < 1_500
 
 
+@pytest.mark.slow(reason="hundreds of random inputs")
 @settings(max_examples=250)
 @given(JOBS, MEMBERS, st.sampled_from([None, "", "Pending", "Inqueue", "Running", "Unknown"]))
 def test_whatever_somebody_writes_as_a_job_becomes_writes_or_words(
@@ -212,6 +213,7 @@ def test_whatever_somebody_writes_as_a_job_becomes_writes_or_words(
     check(seen(raw), members, phase)
 
 
+@pytest.mark.slow(reason="hundreds of random inputs")
 @settings(max_examples=150)
 @given(JOBS)
 def test_admission_refuses_the_shapes_that_the_controllers_refuse(raw: Json) -> None:

@@ -57,6 +57,7 @@ def collapsed(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.process
 def test_demo_shows_what_the_excerpt_shows(folder: Path) -> None:
     shown = collapsed(sh(folder, ".venv/bin/volsched simulate -f manifests/examples"))
 
@@ -70,6 +71,7 @@ def test_makefile_runs_the_demo_that_the_tour_begins_with() -> None:
     assert "simulate -f manifests/examples" in (ROOT / "Makefile").read_text()
 
 
+@pytest.mark.process
 def test_gang_starts_with_two_nodes_more_and_not_with_one(folder: Path) -> None:
     with_two = sh(folder, step("more-nodes").text)
     assert len(re.findall(r"^vision/segmenter-\d +a100-\d +vision +1 ", with_two, re.MULTILINE)) == 3
@@ -81,6 +83,7 @@ def test_gang_starts_with_two_nodes_more_and_not_with_one(folder: Path) -> None:
     assert not re.search(r"^vision/segmenter-\d +a100", with_one, re.MULTILINE)
 
 
+@pytest.mark.process
 def test_quota_and_broken_configuration_say_what_the_tour_says(folder: Path) -> None:
     quota = step("capability")
     shown = collapsed(sh(folder, quota.text))

@@ -30,6 +30,7 @@ def made(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("engine", SAVES)
+@pytest.mark.process
 def test_an_image_is_built_and_saved_by_each_engine(engine: str) -> None:
     commands = made(
         "archive", f"ENGINE={engine}", "VERSION=1.2.3", "REVISION=abc", "SOURCE=https://git", "ARCHIVE=out/it"
@@ -40,12 +41,14 @@ def test_an_image_is_built_and_saved_by_each_engine(engine: str) -> None:
     assert commands[-1] == SAVES[engine].format(v="1.2.3", f="out/it")
 
 
+@pytest.mark.process
 def test_an_engine_may_be_a_path_and_have_flags() -> None:
     commands = made("archive", "ENGINE=sudo /usr/bin/podman --root=/x", "VERSION=1.2.3", "ARCHIVE=out/it")
 
     assert commands[-1].startswith("sudo /usr/bin/podman --root=/x save --format docker-archive")
 
 
+@pytest.mark.process
 def test_without_an_engine_it_is_said_which_could_be() -> None:
     done = subprocess.run(["make", "image", "ENGINE="], cwd=ROOT, capture_output=True, text=True, check=False)
 

@@ -46,12 +46,14 @@ def pytest_in(folder: Path) -> subprocess.CompletedProcess[str]:
     return run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir=.", "test_racks.py")
 
 
+@pytest.mark.process
 def test_plugin_of_the_page_passes_the_test_of_the_page(package: Path) -> None:
     done = pytest_in(package)
 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.process
 def test_its_arguments_are_checked_like_those_of_any_plugin(package: Path) -> None:
     text = (package / "scheduler.conf").read_text()
     assert "racks.weight: 20" in text
@@ -70,6 +72,7 @@ def test_its_arguments_are_checked_like_those_of_any_plugin(package: Path) -> No
     assert "did you mean racks.weight?" in done.stderr
 
 
+@pytest.mark.process
 def test_its_validator_is_asked_and_says_what_the_page_says(package: Path) -> None:
     (said,) = [block for block in blocks(PAGE) if "said-by-validate" in block.words]
     template = '{"metadata": {"annotations": {"example.com/rack": "a"}}, "spec": {"containers": [{"name": "main"}]}}'
@@ -83,6 +86,7 @@ def test_its_validator_is_asked_and_says_what_the_page_says(package: Path) -> No
     assert done.stdout == said.text
 
 
+@pytest.mark.process
 def test_a_version_that_stands_still_is_named_as_the_page_says(package: Path) -> None:
     (said,) = [block for block in blocks(PAGE) if "misdeclared" in block.words]
     source = FILES["racks.py"].text

@@ -193,6 +193,7 @@ def test_a_store_that_went_back_is_said_and_moves_nobody(told: Told) -> None:
     assert told.auditor.relisted == ["pods: versions went back from 100 to 50"]
 
 
+@pytest.mark.process
 def test_it_follows_an_api_server_that_is_restarted() -> None:
     with ControlPlane(binaries=find_binaries(), controller_manager=False) as control_plane:
         apply_manifests(control_plane)

@@ -36,6 +36,7 @@ def test_the_good_one_holds_without_a_warning() -> None:
     assert registry.load_configuration(GOOD).warnings == ()
 
 
+@pytest.mark.process
 def test_a_configuration_that_is_broken_ten_times_under_load_stays_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from tests.cluster.scheduling import LEASE, QUICK_LEASE
 from volsched.testing.controlplane.request_counts import NO_ANSWER, Write
 
 
+@pytest.mark.process
 def test_one_of_each_blow_loses_nothing_and_binds_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

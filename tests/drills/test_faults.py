@@ -12,6 +12,7 @@ from drills.report import Report
 from tests.cluster.scheduling import QUICK_LEASE
 
 
+@pytest.mark.process
 def test_what_is_placed_while_the_api_server_answers_wrongly_is_placed_as_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

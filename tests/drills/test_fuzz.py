@@ -33,12 +33,14 @@ def only(monkeypatch: pytest.MonkeyPatch, *parsers: Parser) -> None:
     monkeypatch.setattr(fuzz, "PARSERS", parsers)
 
 
+@pytest.mark.process
 def test_whatever_is_written_is_read_or_refused_in_the_words_of_the_reader(report: Report) -> None:
     fuzz.run(report, Settings(minutes=0.05))
     assert report.finish() == 0
     assert report.figures["inputs so far"] >= sum(parser.share for parser in PARSERS)
 
 
+@pytest.mark.process
 def test_a_run_goes_on_where_the_last_one_stopped(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +64,7 @@ def test_an_input_is_made_again_from_its_name(parser: Parser) -> None:
         assert ascii(parser.make(second)) == made
 
 
+@pytest.mark.process
 def test_what_is_raised_is_a_finding_with_the_name_of_its_input_until_it_is_mended(
     report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +86,7 @@ def test_what_is_raised_is_a_finding_with_the_name_of_its_input_until_it_is_mend
     assert mended.finish() == 0
 
 
+@pytest.mark.process
 def test_what_takes_too_long_is_a_finding(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch, Parser("slow", 1, lambda maker: maker.text(), lambda _: sum(range(300_000)), seconds=1e-4))
     fuzz.run(report, Settings(minutes=0))
@@ -90,6 +94,7 @@ def test_what_takes_too_long_is_a_finding(report: Report, monkeypatch: pytest.Mo
     assert "s of CPU" in report.lines[0].examples[0]
 
 
+@pytest.mark.process
 def test_what_never_ends_is_ended(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(_: str) -> None:
         while True:

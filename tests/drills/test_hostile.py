@@ -25,6 +25,7 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
     return Report("hostile", "a short one", judge_time=False)
 
 
+@pytest.mark.process
 def test_what_one_tenant_writes_harms_nobody_else(report: Report) -> None:
     hostile.run(
         report, Settings(objects=50, seconds=8, nodes=3, replicas=20, patience=180, idle=3, flags=PATIENT_LEASE)

@@ -10,6 +10,8 @@ import pytest
 from drills import report as reporting
 from drills.report import Report
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:

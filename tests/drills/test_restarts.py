@@ -11,6 +11,7 @@ from drills.report import Report
 from drills.restarts import Settings, run
 
 
+@pytest.mark.process
 def test_an_api_server_that_is_killed_and_a_store_that_is_put_back_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

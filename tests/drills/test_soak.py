@@ -50,6 +50,7 @@ def test_the_tables_that_remember_are_those_that_the_page_has_with_a_bound() -> 
         assert f"`{table}`" in page
 
 
+@pytest.mark.process
 def test_pods_that_come_and_go_while_others_wait_leave_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,9 +6,7 @@ from typing import Any
 
 from volsched.cache.mirror import Mirror
 from volsched.framework.demand import Demand
-from volsched.model.changes import Put
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, a_cluster
+from volsched.testing.builders import ClusterBuilder, a_cluster, put
 
 
 def a_job(**spec: Any) -> ClusterBuilder:
@@ -23,6 +21,6 @@ def test_a_gated_pod_is_reserved_for_as_soon_as_its_gate_is_gone() -> None:
     mirror.cluster.observe(demand)
     assert demand.queues()["q"].reserved == {"cpu": 1000}
 
-    mirror.apply([Put(decode(a_job().objects[2]))])
+    mirror.apply([put(a_job().objects[2])])
 
     assert demand.queues()["q"].reserved == {"cpu": 2000}

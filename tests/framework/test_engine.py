@@ -15,7 +15,6 @@ from tests.framework.typed import by_amounts, by_facts, by_node, by_task
 from volsched.framework.engine import FastEngine
 from volsched.framework.session import Session
 from volsched.framework.views import NodeFacts, NodeTable
-from volsched.model import api
 from volsched.model.changes import Gone, Put
 from volsched.model.cluster import RowLog
 from volsched.model.columns import CPU
@@ -25,8 +24,7 @@ from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.model.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, a_cluster
+from volsched.testing.builders import ClusterBuilder, a_cluster, put
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 
@@ -72,7 +70,7 @@ def finished(stage: Stage, name: str) -> Put:
         "spec": {"nodeName": "n", "schedulerName": "volsched", "containers": []},
         "status": {"phase": "Succeeded"},
     }
-    return Put(api.decode_object(pod))
+    return put(pod)
 
 
 # -- growth, by counts ------------------------------------------------------------------------------------------------
@@ -194,7 +192,7 @@ def test_nodes_that_were_refused_are_asked_again_when_their_devices_may_serve(en
         stage.cluster.move(stage.task(f"other-{number}"), TaskStatus.ALLOCATED, node)
     assert stage.best("j-0") is None
 
-    stage.apply(Put(decode(device_class("cards", extendedResourceName="example.com/card"))))
+    stage.apply(put(device_class("cards", extendedResourceName="example.com/card")))
 
     assert stage.best("j-0") == "n0000"
 
@@ -321,11 +319,11 @@ def test_the_sum_of_scores_is_made_in_the_order_of_registration_whatever_they_ar
 def test_a_device_class_that_changes_nothing_for_resources_has_nothing_asked_again() -> None:
     stage = Stage(nodes(3).job("j", tasks=2, cpu="1", **{"example.com/card": 1}), least_used)
     stage.cluster.let_devices_serve(True)
-    stage.apply(Put(decode(device_class("cards", extendedResourceName="example.com/card"))))
+    stage.apply(put(device_class("cards", extendedResourceName="example.com/card")))
     stage.best("j-0")
     asked = stage.engine.callbacks_asked
 
-    stage.apply(Put(decode(device_class("others", extendedResourceName="example.com/other"))))
+    stage.apply(put(device_class("others", extendedResourceName="example.com/other")))
     stage.best("j-1")
 
     assert stage.engine.callbacks_asked == asked

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from tests.framework.stage import Stage
 from volsched.framework.demand import Demand
 from volsched.framework.held import Held
-from volsched.model.changes import Put
 from volsched.model.cluster import Cluster
 from volsched.model.queue import levels
 from volsched.model.status import IS_CHOSEN
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, a_cluster
+from volsched.testing.builders import ClusterBuilder, a_cluster, a_queue, put
 
 PARENTS = ("", "root", "a", "b", "c")
 
@@ -117,7 +115,7 @@ def test_accounts_that_follow_are_those_that_are_made_anew(above: bool, data: An
         tasks = sorted(stage.cluster.tasks.values(), key=lambda task: task.key)
         if what == "queue":
             spec = {"parent": data.draw(st.sampled_from(PARENTS))}
-            stage.apply(Put(decode(a_cluster().queue(name, **spec).objects[0])))
+            stage.apply(put(a_queue(name, **spec)))
         elif what == "drop":
             stage.mirror.cluster.remove_queue(name)
         elif what == "job":

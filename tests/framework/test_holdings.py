@@ -17,12 +17,11 @@ from volsched.cache.mirror import Mirror
 from volsched.framework import holdings
 from volsched.framework.dra.amounts import Amount
 from volsched.framework.holdings import Holdings, as_quantities
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Gone
 from volsched.model.plan import WriteQueueStatus
 from volsched.model.queue import levels
 from volsched.model.status import IS_ALLOCATED
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Decision, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Decision, a_cluster, a_rig, put
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"
@@ -161,7 +160,7 @@ def test_devices_count_from_the_moment_that_they_are_chosen_and_as_what_they_are
     rig = a_rig(cluster, CONFIGURATION)
 
     assert said(rig.cycle())["a"] == {**cpu(1), "deviceclass/gpu": "2"}
-    assert said(rig.cycle(Put(decode(held("c", "d1")))))["above"] == {**cpu(1), "deviceclass/gpu": "1"}
+    assert said(rig.cycle(put(held("c", "d1"))))["above"] == {**cpu(1), "deviceclass/gpu": "1"}
 
 
 # --- when it is said ------------------------------------------------------------------------------------------------
@@ -245,7 +244,7 @@ def test_a_status_that_changed_alone_changes_nothing_for_the_scheduler() -> None
     before = rig.cluster.relief, rig.cluster.queues["a"]
     [queue] = a_cluster().queue("a", parent="above").objects
 
-    rig.mirror.apply([objects.put({**queue, "status": {"allocated": {"cpu": "4"}}})])
+    rig.mirror.apply([put({**queue, "status": {"allocated": {"cpu": "4"}}})])
 
     assert (rig.cluster.relief, rig.cluster.queues["a"]) == before
 

@@ -288,6 +288,7 @@ def test_drf_over_a_hierarchy_is_refused_rather_than_ignored() -> None:
     assert [message for _, _, message in found] == ["drf over a hierarchy is not in this version of volsched"]
 
 
+@pytest.mark.slow(reason="texts of five thousand parts, and one that would grow without end")
 def test_texts_that_grow_when_read_are_stopped() -> None:
     nest = "actions: allocate\na0: &a0 [x]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from volsched.cache.mirror import Mirror
 from volsched.framework.queuetree import QueueTree
-from volsched.model.changes import Gone, Put
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import a_cluster
-
-
-def queue(name: str, **spec: Any) -> Put:
-    return Put(decode(a_cluster().queue(name, **spec).objects[0]))
+from volsched.model.changes import Gone
+from volsched.testing.builders import a_queue, put
 
 
 def test_queues_that_come_move_and_go_are_followed() -> None:
     mirror = Mirror()
     tree = QueueTree(mirror.cluster)
-    mirror.apply([queue("dept"), queue("a", parent="dept")])
+    mirror.apply([put(a_queue("dept")), put(a_queue("a", parent="dept"))])
     assert (tree.is_parent("dept"), tree.is_parent("a")) == (True, False)
     assert (tree.below("dept"), sorted(tree.below("root"))) == (("a",), ["default", "dept"])
 
-    mirror.apply([queue("b", parent="a")])
+    mirror.apply([put(a_queue("b", parent="a"))])
     assert (tree.is_parent("a"), tree.below("a")) == (True, ("b",))
 
-    mirror.apply([queue("b", parent="dept")])
+    mirror.apply([put(a_queue("b", parent="dept"))])
     assert (tree.is_parent("a"), tree.below("dept")) == (False, ("a", "b"))
 
     mirror.apply([Gone("Queue", "", "a", ""), Gone("Queue", "", "b", "")])
@@ -34,7 +27,7 @@ def test_queues_that_come_move_and_go_are_followed() -> None:
 
 def test_a_queue_below_one_that_does_not_exist_is_below_the_root() -> None:
     mirror = Mirror()
-    mirror.apply([queue("a", parent="nowhere")])
+    mirror.apply([put(a_queue("a", parent="nowhere"))])
     tree = QueueTree(mirror.cluster)
 
     assert "a" in tree.below("root")

@@ -37,13 +37,6 @@ def test_a_node_counts_once_for_each_of_its_reasons() -> None:
     assert found.counts == {"Insufficient cpu": 1, "Insufficient memory": 1}
 
 
-def test_counts_can_be_put_together() -> None:
-    found = refusals(a=1, b=2)
-    found.merge(refusals(b=3))
-
-    assert found == refusals(a=1, b=5)
-
-
 def test_reasons_that_do_not_fit_are_counted() -> None:
     found = NodeRefusals({f"{'x' * 90} {number:02}": 1 for number in range(20)})
 
@@ -154,8 +147,8 @@ def test_the_plugin_that_refuses_the_most_nodes_is_named_and_the_first_among_equ
     assert found.plugin == "crossquota"
 
     others = NodeRefusals({"Insufficient cpu": 3})
-    others.merge(found)
-    assert others.plugin == "predicates"
+    found.add("Insufficient cpu", 3)
+    assert found.plugin == "predicates"
     assert others != found
 
 
@@ -179,12 +172,9 @@ def test_numbers_are_told_where_few_nodes_have_a_reason() -> None:
 
 def test_numbers_are_left_out_where_many_nodes_have_a_reason() -> None:
     found, others = NodeRefusals(), NodeRefusals()
-    for node in "abc":
+    for node in "abcd":
         over(4000, node, found)
     over(4000, "d", others)
-    found.merge(others)
 
     assert found.text(4) == "0/4 nodes are available: 4 cpu quota exceeded."
-    found = NodeRefusals()
-    found.merge(others)
-    assert found.text(1) == "0/1 nodes are available: 1 cpu quota exceeded (d: cpu required 2, used 4, quota 4)."
+    assert others.text(1) == "0/1 nodes are available: 1 cpu quota exceeded (d: cpu required 2, used 4, quota 4)."

@@ -37,10 +37,12 @@ def promtool(programs: Programs, *arguments: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.process
 def test_promtool_finds_nothing_wrong_with_the_rules(programs: Programs) -> None:
     assert f"{len(ALERTS)} rules found" in promtool(programs, "check", "rules", "--lint-fatal", RULES)
 
 
+@pytest.mark.process
 def test_each_alert_fires_when_it_should_and_stays_silent_otherwise(programs: Programs) -> None:
     assert "SUCCESS" in promtool(programs, "test", "rules", CASES)
 

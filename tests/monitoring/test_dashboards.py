@@ -82,6 +82,7 @@ def test_a_dashboard_names_no_data_source(path: Path) -> None:
     assert [v["type"] for v in dashboard["templating"]["list"] if v["name"] == "datasource"] == ["datasource"]
 
 
+@pytest.mark.process
 def test_every_dashboard_is_a_configmap_that_the_sidecar_loads() -> None:
     brought: dict[str, str] = {}
     for item in rendered(MANIFESTS / "grafana"):

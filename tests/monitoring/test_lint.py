@@ -18,6 +18,8 @@ import yaml
 from tests.monitoring.linter import find_linter
 from tests.monitoring.queries import DASHBOARDS, MANIFESTS, Json
 
+pytestmark = pytest.mark.process
+
 LINT: Final = MANIFESTS / "grafana" / ".lint"
 EXCLUDED: Final[dict[str, Json]] = yaml.safe_load(LINT.read_text())["exclusions"]
 

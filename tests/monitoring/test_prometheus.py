@@ -45,6 +45,7 @@ def test_what_was_fetched_once_is_found_again_without_a_word(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.process
 def test_a_query_is_answered_and_a_wrong_one_refused_in_prometheus_words(tmp_path: Path) -> None:
     with Prometheus(tmp_path, {"nobody": ["127.0.0.1:1"]}) as server:
         assert server.query("vector(7)")[0]["value"][1] == "7"

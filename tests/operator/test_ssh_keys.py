@@ -17,6 +17,7 @@ from volsched.operator import ssh_keys
 from volsched.operator.writer import Writer
 
 
+@pytest.mark.process
 def test_a_pair_is_one_that_ssh_takes_and_the_job_trusts_it(tmp_path: Path) -> None:
     pair = {name: base64.b64decode(content) for name, content in ssh_keys.new_pair().items()}
     private = tmp_path / "id_rsa"

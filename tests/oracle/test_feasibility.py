@@ -16,10 +16,10 @@ from volsched.framework.configuration import Configuration, PluginOption
 from volsched.framework.engine import FastEngine
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Accounts, Session
-from volsched.model import api
-from volsched.model.changes import Change, Put
+from volsched.model.changes import Change
 from volsched.model.node import NodeInfo
 from volsched.model.task import TaskInfo
+from volsched.testing.builders import put
 
 from .oracle import Judgement, Oracle
 from .worlds import GPU, REQUIRED, a_world
@@ -42,7 +42,7 @@ def changes_of(world: Json) -> list[Change]:
     """Return everything in a world as an informer would tell it."""
     objects = [(kind, item) for name, kind in KINDS.items() for item in world.get(name, ())]
     objects.append((KINDS["pods"], world["pod"]))
-    return [Put(api.decode_object({"apiVersion": v, "kind": k, **item})) for (v, k), item in objects]
+    return [put({"apiVersion": v, "kind": k, **item}) for (v, k), item in objects]
 
 
 class Judge:

@@ -237,6 +237,7 @@ def gangs(draw: st.DrawFn) -> tuple[ClusterBuilder, int, int]:
     return cluster, minimum, members.count("nothing")
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(
     gangs(), st.sampled_from([BY_CLASS, conf("capacity-dra", "proportion"), conf("capacity-dra", actions="allocate")])
 )

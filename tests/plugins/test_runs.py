@@ -33,10 +33,8 @@ def a_world(*queues: dict[str, Any], quota: dict[str, int] | None = None) -> Clu
         labels = {f"{GPU}.product": A if number % 2 else H, f"{GPU}.count": "8", f"{GPU}.memory": "81920"}
         world.node(f"n{number}", cpu="64", memory="1Ti", labels=labels, **{GPU: 8})
     for spec in queues or ({"name": "q", "capability": {"cpu": "900", "memory": "9Ti", GPU: "900"}},):
-        world.queue(**spec)
-        if quota is not None:
-            notes = {"volcano.sh/card.quota": json.dumps(quota)}
-            world.objects[-1]["metadata"]["annotations"] = notes
+        notes = {"volcano.sh/card.quota": json.dumps(quota)} if quota is not None else None
+        world.queue(annotations=notes, **spec)
     return world
 
 

@@ -12,9 +12,8 @@ import pytest
 from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
 from tests.plugins.capacity_card.clusters import A
 from tests.plugins.predicates.test_devices import using
-from volsched.model.changes import Change, Gone, Put
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
+from volsched.model.changes import Gone
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig, puts
 
 GPU = "nvidia.com/gpu"
 QUOTA = 4
@@ -39,8 +38,8 @@ def a_world(plugin: str) -> ClusterBuilder:
     labels = {f"{GPU}.product": A, f"{GPU}.count": "8", f"{GPU}.memory": "81920"}
     cluster = a_cluster().node("n1", labels=labels, **{GPU: QUOTA if plugin == "overcommit" else 8})
     capability = {} if plugin == "overcommit" else {"cpu": "64", "memory": "64Gi", GPU: str(QUOTA)}
-    cluster.queue("q", capability=capability, dra={"capability": {"gpu": {"count": QUOTA}}})
-    cluster.objects[-1]["metadata"]["annotations"] = {"volcano.sh/card.quota": f'{{"{A}": {QUOTA}}}'}
+    notes = {"volcano.sh/card.quota": f'{{"{A}": {QUOTA}}}'}
+    cluster.queue("q", notes, capability=capability, dra={"capability": {"gpu": {"count": QUOTA}}})
     cluster.add(device_class()).add(part("of-n1", [device(f"d{number}") for number in range(8)], pool="n1"))
     return cluster
 
@@ -66,17 +65,13 @@ def starting(plugin: str, *objects: Any) -> Rig:
     return a_rig(cluster, CONFIGURATIONS[plugin])
 
 
-def told(*found: Any) -> list[Change]:
-    return [Put(decode(item)) for item in found]
-
-
 @pytest.mark.parametrize("first", [0, 1, 5])
 @pytest.mark.parametrize("plugin", list(CONFIGURATIONS))
 def test_a_service_of_five_on_a_quota_of_four_gets_four(plugin: str, first: int) -> None:
     rest, pods = service(plugin, "chat", 5)
     on = starting(plugin, *rest, *pods[:first])
 
-    bound = {**on.cycle().bindings, **on.cycle(*told(*pods[first:])).bindings, **on.cycle().bindings}
+    bound = {**on.cycle().bindings, **on.cycle(*puts(*pods[first:])).bindings, **on.cycle().bindings}
 
     assert len(bound) == QUOTA
 
@@ -89,7 +84,7 @@ def test_an_update_goes_on_when_a_pod_of_the_old_version_has_gone(plugin: str, f
     new, pods = service(plugin, "new", 2)
     on = starting(plugin, *old, *holding, *new, *pods[:first])
 
-    bound = {**on.cycle().bindings, **on.cycle(*told(*pods[first:])).bindings}
+    bound = {**on.cycle().bindings, **on.cycle(*puts(*pods[first:])).bindings}
     assert list(bound) == ["new-0"]
 
     assert list(on.cycle(Gone("Pod", "default", "old-0", "pod-default-old-0")).bindings) == ["new-1"]

@@ -29,8 +29,7 @@ from volsched.model.task import ADMISSION_GATE, UNGATED
 from volsched.registry import load_profile
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation import claims
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import Recorder, SteadyClock
+from volsched.testing.builders import Recorder, SteadyClock, put
 from volsched.testing.recount import faults, leftovers
 
 Manifest = dict[str, Any]
@@ -369,7 +368,7 @@ class World:
     def __init__(self, story: Story) -> None:
         self.objects: dict[tuple[str, str], Manifest] = {}
         self.claims: dict[str, dra.ResourceClaim] = {}
-        self.changes: list[Change] = [Put(decode(device_class()))]
+        self.changes: list[Change] = [put(device_class())]
         self.failing = 0
         self.version = 0
         for item in story.objects:
@@ -390,10 +389,10 @@ class World:
         self.objects[item["kind"], name] = item
         if devices := item.pop("devices", 0):
             offered = part(f"of-{name}", [device(f"d{number}") for number in range(devices)], node=name, pool=name)
-            self.changes.append(Put(decode(offered)))
+            self.changes.append(put(offered))
         if item["kind"] == "Pod" and "resourceClaims" in item["spec"] and name not in self.claims:
             self.put_claim(api.decode_as(dra.ResourceClaim, claim(name, exactly())))
-        self.changes.append(Put(api.decode_object(item)))
+        self.changes.append(put(item))
 
     def put_claim(self, found: dra.ResourceClaim) -> None:
         """Keep a pod's claim as it is now."""

@@ -16,17 +16,18 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, par
 from tests.plugins.capacity_card.elastic import Elastic, elastic, world
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.engine import FastEngine
-from volsched.model.changes import Bound, Change, Gone, Put
+from volsched.model.changes import Bound, Change, Gone
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, Evict
 from volsched.model.queue import levels
 from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.task import TaskInfo
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import Rig, a_rig
+from volsched.testing.builders import Rig, a_rig, put
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
+
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
 Kind = Literal["cards", "devices"]
 A, H = "A", "H"
@@ -172,7 +173,7 @@ class Story:
         group, job = self.made[task.name]
         start = len(self.world.objects)
         self._pod(f"{group}-r{self.births}", group, job, None, [])
-        self.coming += [Put(decode(item)) for item in self.world.objects[start:]]
+        self.coming += [put(item) for item in self.world.objects[start:]]
 
     def _object(self, kind: str, name: str) -> dict[str, Any]:
         return next(o for o in self.world.objects if o["kind"] == kind and o["metadata"]["name"] == name)
@@ -180,7 +181,7 @@ class Story:
     def _put(self, found: dict[str, Any]) -> Change:
         version = int(found["metadata"].get("resourceVersion", "0")) + 1
         found["metadata"] = {**found["metadata"], "resourceVersion": str(version)}
-        return Put(decode(json.loads(json.dumps(found))))
+        return put(json.loads(json.dumps(found)))
 
     # -- counting without the plugins ---------------------------------------------------------------------------------
 

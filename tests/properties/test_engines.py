@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from tests.properties.stories import Reader, Story, difference, live, stories
@@ -9,6 +10,7 @@ from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(stories())
 def test_the_fast_engine_agrees_with_the_naive_one_to_the_bit(story: Story) -> None:
     """All steps, their order and every message."""
@@ -19,6 +21,7 @@ def test_the_fast_engine_agrees_with_the_naive_one_to_the_bit(story: Story) -> N
     assert difference(fast.steps, naive.steps) == ""
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(stories(evicting=True))
 def test_they_agree_about_victims_too(story: Story) -> None:
     fast, naive = Reader(story.configuration), Reader(story.configuration, NaiveEngine)
@@ -28,6 +31,7 @@ def test_they_agree_about_victims_too(story: Story) -> None:
     assert difference(fast.steps, naive.steps) == ""
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(stories(evicting=True, cycles=3))
 def test_every_callback_of_every_plugin_keeps_what_it_declares(story: Story) -> None:
     checked, fast = Reader(story.configuration, CheckedEngine), Reader(story.configuration)

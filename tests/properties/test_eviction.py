@@ -16,15 +16,16 @@ from volsched.framework.configuration import PluginOption
 from volsched.framework.demand import ACCOUNT, Demand
 from volsched.framework.engine import FastEngine
 from volsched.framework.session import Session
-from volsched.model import api
-from volsched.model.changes import Bound, Change, EvictFailed, Gone, Put
+from volsched.model.changes import Bound, Change, EvictFailed, Gone
 from volsched.model.plan import Bind, Evict
 from volsched.model.status import TaskStatus
 from volsched.model.task import TaskInfo
 from volsched.scheduler import Profile
-from volsched.testing.builders import Rig, a_rig
+from volsched.testing.builders import Rig, a_rig, put, puts
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
+
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
 QUEUES = ("a", "b", "c")
 CONFIGURATIONS = {
@@ -101,7 +102,7 @@ class Play:
         pod = self.objects["Pod", step.name]
         meta = {**pod["metadata"], "resourceVersion": f"{len(self.history) + 1}"}
         pod = {**pod, "metadata": meta, "spec": {**pod["spec"], "nodeName": step.node}, "status": {"phase": "Running"}}
-        return Put(api.decode_object(pod))
+        return put(pod)
 
     def task(self, key: str) -> TaskInfo:
         return next(task for task in self.cluster.tasks.values() if task.key == key)
@@ -368,7 +369,7 @@ def test_no_two_jobs_evict_each_other_in_turns(name: str, seed: int) -> None:
         objects = [o for o in arriving.objects if o["kind"] != "PriorityClass"]
         play.objects.update({(o["kind"], o["metadata"]["name"]): o for o in objects})
         before = {step.name for step in play.leaving}
-        steps = play.session(*[Put(api.decode_object(o)) for o in objects], goes=0.7, seed=number)
+        steps = play.session(*puts(*objects), goes=0.7, seed=number)
         left = before - {step.name for step in play.leaving}
         again = [made[pod] for pod in sorted(left)]
         evictions.append(sum(isinstance(step, Evict) for step in steps))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,10 +13,12 @@ from tests.plugins.mgpu import clusters
 from tests.plugins.mgpu.clusters import configuration
 from tests.properties.test_eviction import Play
 from volsched.framework.engine import FastEngine
-from volsched.model import api
-from volsched.model.changes import Change, Put
+from volsched.model.changes import Change
 from volsched.model.plan import Bind, Evict
+from volsched.testing.builders import a_group, puts
 from volsched.testing.naive import NaiveEngine
+
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
 PORTS = (0, 0, 80, 81)
 
@@ -59,7 +62,7 @@ def arriving(play: Play, world: World) -> list[Change]:
     """What a world has besides priority classes, as changes; the play remembers it."""
     objects = [item for item in world.objects if item["kind"] != "PriorityClass"]
     play.objects.update({(item["kind"], item["metadata"]["name"]): item for item in objects})
-    return [Put(api.decode_object(item)) for item in objects]
+    return puts(*objects)
 
 
 def weak_ones(number: int, found: list[tuple[int, int]]) -> World:
@@ -123,7 +126,7 @@ def add_part(world: World, name: str, core: int, level: str, **more: Any) -> Non
     """Add a job of one pod that wants a part of a card, or a whole one."""
     spec = {"priority": LEVELS[level], "priorityClassName": level}
     minimum = 1 if level != "low" else 0
-    world.add(clusters.group(name, minimum, priorityClassName=level))
+    world.add(a_group(name, minimum=minimum, priorityClassName=level))
     world.add(clusters.pod(name, "full1" if core == 100 else f"{core}/{core * 160}", group=name, spec=spec, **more))
 
 

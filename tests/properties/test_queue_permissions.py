@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.actions.test_queue_permissions import a_namespace, a_queue, put, work
+from tests.actions.test_queue_permissions import a_queue_for, work
 from tests.properties.stories import configurations
 from volsched.framework.demand import Demand
 from volsched.framework.engine import Engine, FastEngine
@@ -20,10 +21,12 @@ from volsched.model.node import NodeInfo
 from volsched.model.plan import Bind, Evict, LiftGate, Step
 from volsched.model.status import TaskStatus
 from volsched.model.task import ADMISSION_GATE, TaskInfo
-from volsched.testing.builders import Rig, a_cluster, a_rig
+from volsched.testing.builders import Rig, a_cluster, a_namespace, a_rig, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
+
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
 SPACES = ("a", "b", "c")
 TEAMS = ("red", "blue")
@@ -119,7 +122,7 @@ class Reign:
         high = {"metadata": {"name": "high", "uid": "high"}, "value": 1000}
         cluster.add({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **high})
         for name, parent in PARENTS.items():
-            cluster.add(a_queue(name, parent=parent))
+            cluster.add(a_queue_for(name, parent=parent))
         for number, one in enumerate(given_work):
             work(cluster, f"w{number}", **one)
         self.rig: Rig = a_rig(cluster, configuration, engine)
@@ -131,9 +134,9 @@ class Reign:
         what, name, said = edict
         if what == "queue":
             self.realm.rules[name] = said
-            return put(a_queue(name, said, parent=PARENTS[name]))
+            return puts(a_queue_for(name, said, parent=PARENTS[name]))
         self.realm.teams[name] = said
-        return put(a_namespace(name, **({"team": said} if said else {})))
+        return puts(a_namespace(name, **({"team": said} if said else {})))
 
     def cycle(self, edicts: list[Edict]) -> None:
         before = {uid for uid, task in self.rig.cluster.tasks.items() if task.node is not None}

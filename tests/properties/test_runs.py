@@ -29,6 +29,8 @@ from volsched.model.task import TaskInfo
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
+
 GPU: Final = "nvidia.com/gpu"
 MODELS: Final = ("NVIDIA-A100", "NVIDIA-H100")
 QUEUES: Final = ("q1", "q2")

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from volsched.model.job import JobInfo
 from volsched.model.plan import Bind, Evict, Tell, WritePodCondition
 from volsched.model.status import TaskStatus
 from volsched.testing.naive import NaiveEngine
+
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
 
 @given(stories(evicting=True))

@@ -345,6 +345,7 @@ anything = st.recursive(
 fields = st.dictionaries(st.sampled_from(["metadata", "spec", "data", "status"]), anything)
 
 
+@pytest.mark.slow(reason="hundreds of random inputs")
 @given(
     st.sampled_from(["Queue", "PodGroup", "Pod", "ConfigMap"]), fields, fields, st.sampled_from(["UPDATE", "DELETE"])
 )

@@ -14,13 +14,11 @@ from volsched.cache.mirror import Mirror
 from volsched.framework.configuration import PluginOption
 from volsched.framework.engine import FastEngine
 from volsched.framework.session import Session
-from volsched.model import api
-from volsched.model.changes import Put
 from volsched.model.plan import Bind, Evict
 from volsched.model.status import TaskStatus
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
-from volsched.testing.builders import Recorder, SteadyClock
+from volsched.testing.builders import Recorder, SteadyClock, puts
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
 
@@ -66,7 +64,7 @@ class Witness:
 def decide(world: World, engine: Any) -> dict[str, frozenset[str]]:
     """Run one session on a world."""
     mirror, recorder, witness = Mirror(), Recorder(), Witness()
-    mirror.apply([Put(api.decode_object(item)) for item in world.objects])
+    mirror.apply(puts(*world.objects))
     profile, _ = load_profile(world.configuration)
     profile = replace(profile, plugins=(*profile.plugins, ((PluginOption(witness.name), witness),)))
 

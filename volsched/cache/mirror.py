@@ -9,7 +9,7 @@ told, and an object that cannot be taken in is set aside (``quarantine``).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Final
@@ -773,11 +773,6 @@ class Mirror:
             self.problems[Problem(kind, meta.namespace, meta.name, meta.uid, path, message, outcome)] = None
 
         return report
-
-    def waiting_tasks(self) -> Iterator[TaskInfo]:
-        """Every task of ours that has no node, in order of its key."""
-        for key in sorted(self.cluster.waiting):
-            yield from sorted((t for t in self.cluster.waiting[key].waiting.values() if t.ours), key=lambda t: t.key)
 
 
 def _spec_of(job: JobInfo) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from volsched.cache.reading import GROUP_NAME, PREEMPTABLE
+from volsched.cache.reading import PREEMPTABLE
 from volsched.controllers.owners import owner_reference
 from volsched.model import api, requests
 from volsched.model.errors import FieldError
@@ -124,11 +124,6 @@ def plain_group(
 def admitted_queue(queue: str, of_namespace: str, default_queue: str = DEFAULT_QUEUE) -> str:
     """Return the queue of a new PodGroup: the one that its namespace names, if its own is but the default."""
     return of_namespace if of_namespace and queue in ("", default_queue) else queue
-
-
-def is_grouped(pod: api.Pod) -> bool:
-    """Whether a pod names a PodGroup."""
-    return GROUP_NAME in pod.metadata.annotations
 
 
 def request_of(spec: api.PodSpec) -> Resources:

@@ -1,7 +1,7 @@
 """Orders of queues, jobs and tasks: the plugins' keys in tier order, then the fallbacks that make every order total.
 
 Plugins return sort keys, which are cheap to keep in heaps; one that can only compare two things wraps its comparison
-in ``by_comparison``.
+in ``functools.cmp_to_key``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,6 @@ from volsched.model.task import TaskInfo, index_in_name
 
 T = TypeVar("T")
 _ORDER: Final = attrgetter("order")
-
-
-def by_comparison(compare: Callable[[T, T], int]) -> Callable[[T], Any]:
-    """Make a key function of a comparison (negative: the first goes first). Slower than a key of values."""
-    return cmp_to_key(compare)
 
 
 def job_key(keys: Iterable[Callable[[JobInfo], Any]], job: JobInfo) -> tuple[Any, ...]:
@@ -94,10 +89,6 @@ class Heap(Generic[T]):
     def pop(self) -> T:
         """Take the first item out."""
         return heapq.heappop(self._heap)[1]
-
-    def goes_first(self, item: T) -> bool:
-        """Whether an item that was pushed now would be popped at once."""
-        return not self._heap or (self._key(item),) <= (self._heap[0][0],)
 
     def __len__(self) -> int:
         return len(self._heap)

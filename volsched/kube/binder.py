@@ -143,11 +143,6 @@ class Binder:
         return len(self._queue)
 
     @property
-    def refused_gates(self) -> int:
-        """How many gates may not be lifted, and are tried again after a pause."""
-        return len(self._refused_gates)
-
-    @property
     def preparing(self) -> int:
         """How many pods wait for their claims or volumes."""
         return len(self._preparing)

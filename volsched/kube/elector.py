@@ -105,11 +105,6 @@ class Elector:
         self._path = f"{collection}/{path_segment(settings.name)}"
 
     @property
-    def is_leader(self) -> bool:
-        """Whether this process may write."""
-        return self._fence.is_open
-
-    @property
     def lease_uid(self) -> str:
         """The uid of the Lease while we hold it, else empty."""
         lease = self._lease  # once: it may be asked for on another thread

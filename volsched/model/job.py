@@ -259,10 +259,6 @@ class JobInfo:
         """Whether every role has its minimum of members with room or a promise of it."""
         return not self.judges_roles or self._reach_minima(self._by_role(_counts_as_pipelined))
 
-    def roles_starving(self) -> bool:
-        """Whether some role lacks members with room or a promise of it."""
-        return self.judges_roles and not self._reach_minima(self._by_role(_counts_as_fed))
-
     def roles_valid(self, absent: Container[str] = ()) -> bool:
         """Whether every role with a minimum has enough members that can work at all, without those of these uids."""
         if not self.judges_roles:
@@ -311,10 +307,6 @@ def _counts_as_ready(task: TaskInfo) -> bool:
 
 def _counts_as_pipelined(task: TaskInfo) -> bool:
     return _counts_as_ready(task) or task.status is TaskStatus.PIPELINED
-
-
-def _counts_as_fed(task: TaskInfo) -> bool:
-    return IS_READY[task.status] or task.status is TaskStatus.PIPELINED
 
 
 if TYPE_CHECKING:

@@ -165,17 +165,9 @@ class Resources(Mapping[str, int]):
             {name: amount if amount == UNLIMITED else int(amount * factor) for name, amount in self._amounts.items()}
         )
 
-    def only(self, names: Iterable[str]) -> "Resources":
-        """Return the amounts of these resources alone."""
-        return Resources({name: self._amounts[name] for name in names if name in self._amounts})
-
     def without(self, *names: str) -> "Resources":
         """Return all amounts but those of these resources."""
         return Resources({name: amount for name, amount in self._amounts.items() if name not in names})
-
-    def fits_in(self, limits: Mapping[str, int], missing: int = 0) -> bool:
-        """Say whether every amount is within its limit; where none is given it is `missing` (0 or UNLIMITED)."""
-        return all(amount <= limits.get(name, missing) for name, amount in self._amounts.items())
 
     def shortfalls(
         self, limits: Mapping[str, int], used: Mapping[str, int] | None = None, missing: int = 0

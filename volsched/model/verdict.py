@@ -176,14 +176,6 @@ class NodeRefusals:
         for reason in set(reasons):
             self.add(reason, nodes)
 
-    def merge(self, other: "NodeRefusals") -> None:
-        """Count what another has counted as well."""
-        self._counts.update(other._counts)
-        self._plugins.update(other._plugins)
-        for reason, verdicts in other._verdicts.items():
-            kept = self._verdicts.setdefault(reason, [])
-            kept.extend(verdicts[: DETAILED - len(kept)])
-
     @property
     def counts(self) -> Mapping[str, int]:
         """Nodes for each reason."""

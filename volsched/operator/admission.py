@@ -55,7 +55,6 @@ class Neighbourhood:
         self._nodes: dict[str, api.Node] = {}
         self._namespaces: dict[str, api.Namespace] = {}
         self._surroundings: Surroundings | None = None
-        self.rebuilt = 0
 
     def observe(self, changes: Sequence[Change]) -> None:
         """Take in what the informers of Nodes and Namespaces found."""
@@ -98,7 +97,6 @@ class Neighbourhood:
         if self._surroundings is None:
             objects = (*self._queues.values(), *self._namespaces.values(), *self._nodes.values())
             self._surroundings = Surroundings(objects)
-            self.rebuilt += 1
         return self._surroundings
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.framework.engine import Engine, FastEngine
@@ -26,6 +26,10 @@ from volsched.simulation.manifests import decode
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 HOSTNAME = "kubernetes.io/hostname"
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+
+Manifest = dict[str, Any]
+_Given = ParamSpec("_Given")
 
 
 class SteadyClock:
@@ -58,79 +62,129 @@ class Recorder:
         self.steps.extend(steps)
 
 
+def a_node(
+    name: str,
+    cpu: Any = "64",
+    memory: Any = "256Gi",
+    pods: Any = 110,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Mapping[str, str]] = (),
+    annotations: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    **extended: Any,
+) -> Manifest:
+    """Return a node; ``extended`` resources by name."""
+    allocatable = {k: str(v) for k, v in {"cpu": cpu, "memory": memory, "pods": pods, **extended}.items()}
+    meta = {"labels": {HOSTNAME: name, **(labels or {})}, **_notes(annotations), **(metadata or {})}
+    spec = {"taints": list(taints)} if taints else {}
+    return _object("v1", "Node", name, meta, spec=spec, status={"allocatable": allocatable, "capacity": allocatable})
+
+
+def a_namespace(name: str, **labels: str) -> Manifest:
+    """Return a namespace with these labels."""
+    return _object("v1", "Namespace", name, {"labels": labels})
+
+
+def a_queue(
+    name: str,
+    annotations: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> Manifest:
+    """Return a queue."""
+    said = {"status": dict(status)} if status else {}
+    return _object(
+        VOLCANO, "Queue", name, {**_notes(annotations), **(metadata or {})}, spec={"weight": 1, **spec}, **said
+    )
+
+
+def a_group(
+    name: str,
+    queue: str = "default",
+    minimum: int = 1,
+    phase: str = "Inqueue",
+    created: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> Manifest:
+    """Return a PodGroup."""
+    meta = {"namespace": "default", **_created(created), **_notes(annotations), **(metadata or {})}
+    body = {"queue": queue, "minMember": minimum, **spec}
+    return _object(VOLCANO, "PodGroup", name, meta, spec=body, status={"phase": phase, **(status or {})})
+
+
+def a_pod(  # noqa: PLR0913 - a pod has that many parts that tests are about
+    name: str,
+    group: str | None = None,
+    on: str | None = None,
+    phase: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    created: str | None = None,
+    spec: Mapping[str, Any] | None = None,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    **requests: Any,
+) -> Manifest:
+    """Return a pod of one container that asks for ``requests``; it runs if it is on a node and no phase is told."""
+    listed = {key: str(value) for key, value in requests.items()}
+    meta = {
+        "namespace": "default",
+        "labels": dict(labels or {}),
+        "annotations": {**({GROUP_NAME: group} if group else {}), **(annotations or {})},
+        **_created(created),
+        **(metadata or {}),
+    }
+    body = {
+        "schedulerName": "volsched",
+        "containers": [{"name": "main", "image": "none", "resources": {"requests": listed}}],
+        **({"nodeName": on} if on else {}),
+        **(spec or {}),
+    }
+    said = {"phase": phase or ("Running" if on else "Pending"), **(status or {})}
+    return _object("v1", "Pod", name, meta, spec=body, status=said)
+
+
+def _notes(annotations: Mapping[str, str] | None) -> dict[str, Any]:
+    return {"annotations": dict(annotations)} if annotations else {}
+
+
+def _created(at: str | None) -> dict[str, Any]:
+    return {"creationTimestamp": at} if at else {}
+
+
+def _object(version: str, kind: str, name: str, metadata: Mapping[str, Any], **rest: Any) -> Manifest:
+    uid = f"{kind.lower()}-{metadata.get('namespace', '')}-{name}"
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "uid": uid, **metadata}, **rest}
+
+
+def _adding(
+    make: Callable[_Given, Manifest],
+) -> Callable[Concatenate[ClusterBuilder, _Given], ClusterBuilder]:
+    """Return a method that adds what a function makes."""
+
+    def add(cluster: ClusterBuilder, /, *args: _Given.args, **keywords: _Given.kwargs) -> ClusterBuilder:
+        return cluster.add(make(*args, **keywords))
+
+    add.__doc__ = make.__doc__
+    return add
+
+
 @dataclass(slots=True)
 class ClusterBuilder:
     """Ordinary manifests under construction; ``changes`` are what an informer would send."""
 
-    objects: list[dict[str, Any]] = field(default_factory=list)
+    objects: list[Manifest] = field(default_factory=list)
 
-    def node(
-        self,
-        name: str,
-        cpu: Any = "64",
-        memory: Any = "256Gi",
-        pods: Any = 110,
-        labels: Mapping[str, str] | None = None,
-        taints: Sequence[Mapping[str, str]] = (),
-        **extended: Any,
-    ) -> ClusterBuilder:
-        """Add a node; ``extended`` resources by name."""
-        allocatable = {k: str(v) for k, v in {"cpu": cpu, "memory": memory, "pods": pods, **extended}.items()}
-        return self._add(
-            "v1",
-            "Node",
-            {"name": name, "labels": {HOSTNAME: name, **(labels or {})}},
-            spec={"taints": list(taints)} if taints else {},
-            status={"allocatable": allocatable, "capacity": allocatable},
-        )
-
-    def queue(self, name: str, **spec: Any) -> ClusterBuilder:
-        """Add a queue."""
-        return self._add("scheduling.volcano.sh/v1beta1", "Queue", {"name": name}, spec={"weight": 1, **spec})
-
-    def group(
-        self,
-        name: str,
-        queue: str = "default",
-        minimum: int = 1,
-        phase: str = "Inqueue",
-        created: str | None = None,
-        **spec: Any,
-    ) -> ClusterBuilder:
-        """Add a PodGroup."""
-        return self._add(
-            "scheduling.volcano.sh/v1beta1",
-            "PodGroup",
-            {"name": name, "namespace": "default", **({"creationTimestamp": created} if created else {})},
-            spec={"queue": queue, "minMember": minimum, **spec},
-            status={"phase": phase},
-        )
-
-    def pod(
-        self,
-        name: str,
-        group: str | None = None,
-        on: str | None = None,
-        phase: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        annotations: Mapping[str, str] | None = None,
-        created: str | None = None,
-        spec: Mapping[str, Any] | None = None,
-        **requests: Any,
-    ) -> ClusterBuilder:
-        """Add a pod of one container that asks for ``requests``."""
-        listed = {key: str(value) for key, value in requests.items()}
-        meta: dict[str, Any] = {"name": name, "namespace": "default", "labels": dict(labels or {})}
-        meta["annotations"] = {**({GROUP_NAME: group} if group else {}), **(annotations or {})}
-        if created:
-            meta["creationTimestamp"] = created
-        body = {
-            "schedulerName": "volsched",
-            "containers": [{"name": "main", "image": "none", "resources": {"requests": listed}}],
-            **({"nodeName": on} if on else {}),
-            **(spec or {}),
-        }
-        return self._add("v1", "Pod", meta, spec=body, status={"phase": phase or ("Running" if on else "Pending")})
+    node = _adding(a_node)
+    namespace = _adding(a_namespace)
+    queue = _adding(a_queue)
+    group = _adding(a_group)
+    pod = _adding(a_pod)
 
     def job(
         self, name: str, tasks: int = 1, minimum: int | None = None, queue: str = "default", **pod: Any
@@ -146,14 +200,19 @@ class ClusterBuilder:
         self.objects.append(dict(manifest))
         return self
 
-    def _add(self, version: str, kind: str, metadata: dict[str, Any], **rest: Any) -> ClusterBuilder:
-        metadata.setdefault("uid", f"{kind.lower()}-{metadata.get('namespace', '')}-{metadata['name']}")
-        self.objects.append({"apiVersion": version, "kind": kind, "metadata": metadata, **rest})
-        return self
-
     def changes(self) -> list[Change]:
         """Everything as changes of a mirror, in order."""
-        return [Put(decode(item)) for item in self.objects]
+        return puts(*self.objects)
+
+
+def put(manifest: Mapping[str, Any]) -> Put:
+    """Return what an informer sends of an object of any kind: it is new, or it has changed."""
+    return Put(decode(manifest))
+
+
+def puts(*manifests: Mapping[str, Any]) -> list[Change]:
+    """Return what an informer sends of several objects."""
+    return [put(manifest) for manifest in manifests]
 
 
 def a_cluster() -> ClusterBuilder:

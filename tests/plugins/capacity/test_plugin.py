@@ -11,12 +11,10 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, par
 from tests.plugins.capacity.desk import a_world, tree_conf
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.loading import ConfigurationError
-from volsched.model.changes import Put
 from volsched.model.plan import Tell
 from volsched.model.series import Numbers
 from volsched.registry import load_configuration, load_profile
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Decision, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Decision, a_cluster, a_node, a_queue, a_rig, put
 
 # -- configuration ----------------------------------------------------------------------------------------------------
 
@@ -140,8 +138,8 @@ def test_what_is_wrong_with_a_hierarchy_is_told_on_queues_and_once() -> None:
     rig = a_rig(given, tree_conf("allocate", "capacity"))
 
     first, second = told(rig.cycle()), told(rig.cycle())
-    mended = told(rig.cycle(Put(decode(a_cluster().queue("nowhere").objects[0]))))
-    third = told(rig.cycle(Put(decode(a_cluster().queue("y", parent="x", capability={"cpu": "4"}).objects[0]))))
+    mended = told(rig.cycle(put(a_queue("nowhere"))))
+    third = told(rig.cycle(put(a_queue("y", parent="x", capability={"cpu": "4"}))))
 
     assert sorted(first) == [
         ("stray", 'its parent "nowhere" does not exist; it takes no work'),
@@ -179,7 +177,7 @@ def test_a_new_limit_counts_in_the_next_session() -> None:
     rig = a_rig(a_world(capability={"cpu": "2"}), conf("allocate", "gang", "predicates capacity"))
     first = rig.cycle()
 
-    second = rig.cycle(Put(decode(a_cluster().queue("q", capability={"cpu": "4"}).objects[0])))
+    second = rig.cycle(put(a_queue("q", capability={"cpu": "4"})))
 
     assert sorted(first.bindings) == [f"other-{number}" for number in range(4)]
     assert sorted(second.bindings) == [f"more-{number}" for number in range(4)]
@@ -189,7 +187,7 @@ def test_dues_are_made_anew_only_when_something_changed_that_they_are_made_from(
     rig = a_rig(a_world(), conf("allocate", "gang", "predicates capacity"))
     first, second = limits(rig.cycle()), limits(rig.cycle())
 
-    third = limits(rig.cycle(Put(decode(a_cluster().node("n2", cpu=1).objects[0]))))
+    third = limits(rig.cycle(put(a_node("n2", cpu=1))))
 
     assert first is second
     assert third["q", "cpu"] == first["q", "cpu"] + 1

@@ -20,6 +20,8 @@ from volsched.model.cluster import Cluster
 from volsched.model.queue import levels
 from volsched.testing.naive import NaiveEngine
 
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
+
 ACTIONS = "enqueue, allocate, preempt, reclaim, backfill"
 MAKE = {"side by side": conf, "in a tree": tree_conf}
 TIERS = ("priority conformance gang capacity", "predicates nodeorder")

@@ -9,10 +9,8 @@ import pytest
 from tests.actions.rigs import conf, decide, phases
 from tests.plugins.admission import ADMISSION, a_job_to_admit
 from tests.plugins.capacity.desk import Desk, a_world, tree_conf
-from volsched.model.changes import Put
 from volsched.model.verdict import Scope, Step
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, a_cluster
+from volsched.testing.builders import ClusterBuilder, a_cluster, a_queue, put
 
 # -- placing ----------------------------------------------------------------------------------------------------------
 
@@ -234,7 +232,7 @@ def test_a_new_due_counts_in_the_next_session() -> None:
     desk = Desk(given)
     first = desk.order("q", "s")
 
-    desk.stage.apply(Put(decode(a_cluster().queue("s", deserved={"cpu": "1"}).objects[0])))
+    desk.stage.apply(put(a_queue("s", deserved={"cpu": "1"})))
     desk.stage.reopen()
 
     assert (first, desk.order("q", "s")) == (["s", "q"], ["q", "s"])
@@ -245,7 +243,7 @@ def test_a_queue_that_is_put_below_another_one_takes_along_what_it_holds() -> No
     desk = Desk(given.pod("fill-0", "fill", on="n1", cpu=1), tree=True)
     first = desk.refusal("c", "more-c-0")
 
-    desk.stage.apply(Put(decode(a_cluster().queue("c", parent="department").objects[0])))
+    desk.stage.apply(put(a_queue("c", parent="department")))
     desk.stage.reopen()
     second = desk.refusal("c", "more-c-0")
 

@@ -37,10 +37,9 @@ class Cards(ClusterBuilder):
     def quota(self, name: str, cards: Any = None, cpu: Any = 1000, memory: Any = "4Ti", **spec: Any) -> Cards:
         """Add a queue; None leaves a limit out."""
         capability = {key: str(value) for key, value in {"cpu": cpu, "memory": memory}.items() if value is not None}
-        self.queue(name, capability=capability, **spec)
-        if cards is not None:
-            text = cards if isinstance(cards, str) else json.dumps(cards)
-            self.objects[-1]["metadata"]["annotations"] = {"volcano.sh/card.quota": text}
+        text = cards if cards is None or isinstance(cards, str) else json.dumps(cards)
+        notes = {"volcano.sh/card.quota": text} if text is not None else None
+        self.queue(name, notes, capability=capability, **spec)
         return self
 
     def gang(
@@ -63,10 +62,9 @@ class Cards(ClusterBuilder):
         """Add a PodGroup and its pods, on a node or waiting."""
         spec: dict[str, Any] = {"minResources": dict(least)} if least is not None else {}
         phase = phase or ("Running" if on else "Inqueue")
-        self.group(name, queue, minimum, phase, created=CREATED.format(created), **spec)
-        if request is not None:
-            text = request if isinstance(request, str) else json.dumps(request)
-            self.objects[-1]["metadata"]["annotations"] = {"volcano.sh/card.request": text}
+        text = request if request is None or isinstance(request, str) else json.dumps(request)
+        notes = {"volcano.sh/card.request": text} if text is not None else None
+        self.group(name, queue, minimum, phase, CREATED.format(created), notes, **spec)
         if card is not None:
             requests = {resource: each, **requests}
         named = {"volcano.sh/card.name": card} if card is not None else {}

@@ -16,13 +16,12 @@ from tests.plugins.capacity_card.test_properties import ledger_of
 from tests.plugins.capacity_card.worlds import card_stories
 from tests.properties.stories import Reader, Story, World
 from volsched.framework.holdings import Holdings
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Gone
 from volsched.model.plan import WriteQueueStatus
 from volsched.model.queue import levels
 from volsched.model.status import IS_ALLOCATED
 from volsched.registry import load_profile
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import Decision, Rig
+from volsched.testing.builders import Decision, Rig, put
 
 QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 """What Kubernetes takes as the name of an extended resource behind its domain."""
@@ -109,7 +108,7 @@ def test_a_node_that_becomes_another_model_changes_what_is_held() -> None:
 
     relabelled = cards().cards("n", H, 4).objects[0]
 
-    assert said(scheduling.cycle(Put(decode(relabelled))))["q"] == {**twice(**{H: 2}), GPU: "2"}
+    assert said(scheduling.cycle(put(relabelled)))["q"] == {**twice(**{H: 2}), GPU: "2"}
 
 
 def test_only_the_queues_that_something_changed_in_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +161,7 @@ def test_names_that_are_too_long_stay_apart() -> None:
     assert len({as_resource("A" * 60 + end) for end in ("", "AAAAA/mig-1g.10gb-mixed", "AAAAA/mig-2g.20gb-mixed")}) == 3
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(card_stories(evicting=True))
 def test_queues_say_what_their_placed_pods_are_charged_for(story: Story) -> None:
     reader, world = Reader(story.configuration), World(story)

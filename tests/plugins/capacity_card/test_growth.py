@@ -12,11 +12,10 @@ from plugins.capacity_card.rules import Rules
 from tests.actions.rigs import finished
 from tests.plugins.capacity_card.clusters import A, H, cards, rig
 from volsched.framework.engine import FastEngine
-from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Gone
 from volsched.model.plan import Bind
 from volsched.registry import load_profile
-from volsched.testing.builders import Rig
+from volsched.testing.builders import Rig, put, puts
 
 
 def cost(nodes: int, configuration: str) -> tuple[float, float]:
@@ -50,7 +49,7 @@ def test_a_queue_that_runs_dry_makes_no_other_queue_ask_again() -> None:
     def asked_for(name: str, queue: str) -> tuple[int, int]:
         sweeps, rows = engine.sweeps, engine.rows_scored
         pod = cards().gang(name, card=f"{A}|{H}", queue=queue).objects
-        assert scheduling.cycle(*(Put(api.decode_object(item)) for item in pod)).bindings
+        assert scheduling.cycle(*puts(*pod)).bindings
         return engine.sweeps - sweeps, engine.rows_scored - rows
 
     first = asked_for("one", "rich")
@@ -96,7 +95,7 @@ def test_a_thousand_gangs_that_wait_for_quota_are_not_asked_about_when_it_is_no_
     assert asked == []
 
     more = cards().quota("dry", {A: sum(quota.values()) + size, H: 0}).objects
-    bindings = scheduling.cycle(*(Put(api.decode_object(item)) for item in more)).bindings
+    bindings = scheduling.cycle(*puts(*more)).bindings
     assert len(bindings) == (sum(quota.values()) + size) // size * size
 
 
@@ -107,6 +106,7 @@ happenings = st.one_of(
 )
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=7), st.sampled_from([A, f"{A}|{H}"]), st.lists(happenings))
 def test_gangs_that_wait_for_the_same_quota_start_as_if_each_was_asked(
     sizes: list[int], card: str, story: list[tuple[str, int, int]]
@@ -129,4 +129,4 @@ def changes_of(event: tuple[str, int, int], on: Rig) -> list[Change]:
         placed = sorted(task.name for task in on.cluster.tasks.values() if task.node is not None)
         return [finished(on, placed[one % len(placed)])] if placed else []
     more = cards().quota("q", {A: one, H: two}) if what == "quota" else cards().cards(f"a{one}", A, 1 + one % 3)
-    return [Put(api.decode_object(item)) for item in more.objects if item["metadata"]["name"] != "default"]
+    return [put(item) for item in more.objects if item["metadata"]["name"] != "default"]

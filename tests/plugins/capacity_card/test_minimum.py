@@ -21,9 +21,8 @@ from plugins.capacity_card.requests import Wish
 from plugins.capacity_card.wants import Want
 from tests.plugins.capacity_card.clusters import GPU, A, Cards, H, T, cards, configuration, decided, refusal, rig
 from volsched.framework.engine import FastEngine
-from volsched.model.api import decode_object
-from volsched.model.changes import Gone, Put
-from volsched.testing.builders import Rig, a_rig
+from volsched.model.changes import Gone
+from volsched.testing.builders import Rig, a_rig, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 
@@ -43,10 +42,6 @@ def member(
     return cluster
 
 
-def told(*found: dict[str, Any]) -> list[Put]:
-    return [Put(decode_object(item)) for item in found]
-
-
 def phase(on: Rig, job: str) -> str:
     return on.cluster.jobs[f"default/{job}"].phase
 
@@ -62,7 +57,7 @@ def test_a_deployment_of_five_on_a_quota_of_four_gets_four(first: int, engine: A
     *before, pods = world.objects[: len(world.objects) - 5], world.objects[-5:]
     on = a_rig(Cards([*before[0], *pods[:first]]), configuration(), engine)
 
-    bound = {**on.cycle().bindings, **on.cycle(*told(*pods[first:])).bindings}
+    bound = {**on.cycle().bindings, **on.cycle(*puts(*pods[first:])).bindings}
 
     assert len(bound) == 4
     [waits] = [task for task in on.cluster.tasks.values() if task.name not in bound]
@@ -207,7 +202,7 @@ def test_who_waits_for_a_declared_total_is_looked_at_again_when_less_is_needed()
     on.cycle()
     assert phase(on, "late") == "Pending"
 
-    on.cycle(*told(*member(cards(), "j-0").objects))
+    on.cycle(*puts(*member(cards(), "j-0").objects))
 
     assert phase(on, "late") == "Inqueue"
 
@@ -261,6 +256,7 @@ def gangs(draw: st.DrawFn) -> tuple[Cards, list[dict[str, Any]], int]:
     return world, pods.objects, count
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(gangs())
 def test_how_many_pods_existed_when_a_podgroup_was_first_judged_decides_nothing(
     found: tuple[Cards, list[dict[str, Any]], int],
@@ -269,7 +265,7 @@ def test_how_many_pods_existed_when_a_podgroup_was_first_judged_decides_nothing(
     outcomes = []
     for first in range(count + 1):
         on = a_rig(Cards([*world.objects, *pods[:first]]), configuration())
-        bound = {**on.cycle().bindings, **on.cycle(*told(*pods[first:])).bindings, **on.cycle().bindings}
+        bound = {**on.cycle().bindings, **on.cycle(*puts(*pods[first:])).bindings, **on.cycle().bindings}
         outcomes.append(bound)
 
     assert all(outcome == outcomes[0] for outcome in outcomes), outcomes
@@ -312,6 +308,7 @@ def test_the_least_of_an_amount_is_that_of_the_best_choice(need: Need, found: li
         assert least(need, [(kind.role, kind.want.cpu, kind.count) for kind in found]) == min(sums)
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(needs, kinds, st.dictionaries(st.sampled_from([A, H, T]), st.integers(0, 6)))
 def test_no_gang_is_kept_out_that_could_start(need: Need, found: list[Kind], room: dict[str, int]) -> None:
     """If the cards of any choice of pods can all be had, what is weighed for the gang can."""

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 
+import pytest
 from hypothesis import given
 
 from plugins.capacity_card.ledger import Ledger
@@ -18,6 +19,8 @@ from volsched.model.status import IS_ALLOCATED
 from volsched.model.task import TaskInfo
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
+
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
 Held = Counter[tuple[str, str]]
 """Milli-cards by queue and card."""

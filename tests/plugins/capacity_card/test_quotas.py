@@ -22,10 +22,9 @@ from tests.plugins.capacity_card.clusters import (
     rig,
     some,
 )
-from volsched.model.api import decode_object
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Gone
 from volsched.registry import load_profile
-from volsched.testing.builders import a_rig
+from volsched.testing.builders import a_rig, put, puts
 
 OK = None
 
@@ -467,7 +466,7 @@ def test_a_relabelled_node_changes_what_its_pods_are_charged_for() -> None:
 
     assert scheduling.cycle().bindings == {"j-0": "h1"}
     again = rig(cluster)
-    decision = again.cycle(Put(decode_object(relabelled)))
+    decision = again.cycle(put(relabelled))
     assert refusal(decision, "j-0")[1].startswith(sentence(H, 1000, 2000, 1000))
 
 
@@ -478,7 +477,7 @@ def test_what_a_pod_holds_on_a_node_that_nobody_knows_still_counts(lost: str) ->
     cluster.gang("j", card=A).gang("k", cpu=1)
     scheduling = rig(cluster)
     other = cards().cards("a1", T).objects[0]
-    change = Put(decode_object(other)) if lost == "relabelled" else Gone("Node", "", "a1", "")
+    change = put(other) if lost == "relabelled" else Gone("Node", "", "a1", "")
 
     decision = scheduling.cycle(change)
 
@@ -490,7 +489,7 @@ def test_capacity_that_shrinks_lets_nothing_in_and_stops_nobody() -> None:
     scheduling = rig(farm().quota("q", {A: 4}).gang("r", 4, card=A, on="a1").gang("j", card=A))
     less = cards().quota("q", {A: 2}).cards("a1", A, 3).objects
 
-    decision = scheduling.cycle(*(Put(decode_object(item)) for item in less))
+    decision = scheduling.cycle(*puts(*less))
 
     assert refusal(decision, "j-0")[1].startswith(sentence(A, 1000, 5000, 2000))
     assert nodes_of(decision) == {"a1": 4}
@@ -499,7 +498,7 @@ def test_capacity_that_shrinks_lets_nothing_in_and_stops_nobody() -> None:
 def test_quota_comes_back_when_pods_go() -> None:
     """What an autoscaler does: scaled up it is stopped by the quota, scaled down it gives the quota back."""
     scheduling = rig(farm().quota("q", {A: 2}).gang("up", 3, card=A))
-    other = [Put(decode_object(item)) for item in cards().gang("other", card=A, created=1).objects]
+    other = [put(item) for item in cards().gang("other", card=A, created=1).objects]
 
     first, second = scheduling.cycle(), scheduling.cycle(*other)
     third = scheduling.cycle(*(Gone("Pod", "default", name, f"pod-default-{name}") for name in ("up-1", "up-2")))
@@ -553,8 +552,8 @@ def test_an_ancestor_without_quotas_limits_nothing_and_a_queue_that_moves_takes_
 
     capped = cards().quota("org", {A: 2}).quota("p", {A: 2}, parent="org").objects
     decision = scheduling.cycle(
-        *(Put(decode_object(item)) for item in capped),
-        *(Put(decode_object(item)) for item in cards().gang("late", card=A, queue="p").objects),
+        *(put(item) for item in capped),
+        *(put(item) for item in cards().gang("late", card=A, queue="p").objects),
     )
 
     assert refusal(decision, "late-0")[1].startswith(sentence(A, 1000, 3000, 2000, queue="org"))
@@ -600,7 +599,7 @@ def test_another_mistake_is_told_again() -> None:
     scheduling = rig(farm().quota("q", "{"))
     scheduling.cycle()
 
-    decision = scheduling.cycle(Put(decode_object(cards().quota("q", '{"A": 1.5}').objects[0])))
+    decision = scheduling.cycle(put(cards().quota("q", '{"A": 1.5}').objects[0]))
 
     ((_, _, reason, message),) = events(decision, "Queue")
     assert (reason, "must be a whole number of cards, not 1.5" in message) == ("InvalidCardQuota", True)

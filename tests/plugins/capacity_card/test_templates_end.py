@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.plugins.capacity_card.clusters import A, cards, rig
-from volsched.model import api
 from volsched.model.changes import Gone, Put
+from volsched.testing.builders import put
 
 ODD = 300
 
@@ -16,7 +16,7 @@ def odd(number: int) -> Put:
     spec = {"schedulerName": "volsched", "containers": [container], "nodeSelector": {f"key-{number}": "x"}}
     annotations = {"scheduling.volcano.sh/queue-name": "q"}
     meta = {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1", "annotations": annotations}
-    return Put(api.decode_object({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}))
+    return put({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
 
 
 def test_a_burst_of_odd_pods_leaves_nothing_by_template() -> None:

@@ -14,12 +14,10 @@ from tests.plugins.capacity_dra.test_capacity_dra import HIERARCHY, a_world, con
 from volsched.framework.validation import Surroundings
 from volsched.model import api
 from volsched.model.announced import ANNOTATION, announced_by, announcement
-from volsched.model.changes import Put
 from volsched.model.job import INQUEUE
 from volsched.model.plan import Tell
 from volsched.model.task import ResourceClaimUse
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Rig, a_rig
+from volsched.testing.builders import ClusterBuilder, Rig, a_rig, put
 
 GPU = {"name": "gpu", "template": "one"}
 SHARED = {"name": "nic", "claim": "shared"}
@@ -47,10 +45,9 @@ def telling(
     **spec: Any,
 ) -> ClusterBuilder:
     """A PodGroup without pods whose annotation says this."""
-    cluster.group(name, queue, minimum, phase, **({"minTaskMember": least} if least else {}), **spec)
-    text = roles if isinstance(roles, str) else json.dumps(roles)
-    cluster.objects[-1]["metadata"]["annotations"] = {ANNOTATION: text}
-    return cluster
+    notes = {ANNOTATION: roles if isinstance(roles, str) else json.dumps(roles)}
+    told = {"minTaskMember": least} if least else {}
+    return cluster.group(name, queue, minimum, phase, annotations=notes, **told, **spec)
 
 
 def phases(rig: Rig) -> dict[str, str]:
@@ -146,7 +143,7 @@ def test_a_template_that_asks_for_less_lets_the_group_in() -> None:
     rig.cycle()
     assert phases(rig)["g"] == "Pending"
 
-    rig.cycle(Put(decode(template("one", exactly(count=1)))))
+    rig.cycle(put(template("one", exactly(count=1))))
 
     assert phases(rig)["g"] == INQUEUE
 

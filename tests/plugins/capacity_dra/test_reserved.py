@@ -18,14 +18,13 @@ from tests.plugins.capacity_dra.test_capacity_dra import EXTENDED, HIERARCHY, a_
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.model.announced import ANNOTATION
-from volsched.model.changes import BindFailed, Change, Gone, Put
+from volsched.model.changes import BindFailed, Change, Gone
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.queue import QueueInfo, levels
 from volsched.model.status import TaskStatus
 from volsched.model.task import UNGATED
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_group, a_node, a_pod, a_queue, a_rig, put, puts
 
 JOBS, CLAIMS = 5, 3
 LET_IN = 3
@@ -74,7 +73,7 @@ def check_ungated(rig: Rig) -> None:
             assert [followed.charge(key) for key in keys] == [anew.charge(key) for key in keys], task.uid
 
 
-def a_pod(job: int, number: int, kind: int, named: bool) -> dict[str, Any]:
+def a_member(job: int, number: int, kind: int, named: bool) -> dict[str, Any]:
     """A pod with shared claims, with one made from a template (whose name may be known), or with an extended resource.
 
     The role is said by an annotation, which may change. Of the last kind are those whose gate was lifted.
@@ -86,7 +85,7 @@ def a_pod(job: int, number: int, kind: int, named: bool) -> dict[str, Any]:
         spec = using(f"c{number % CLAIMS}", f"c{job % CLAIMS}")
     if kind == 1:
         spec = {"resourceClaims": [{"name": "made", "resourceClaimTemplateName": f"t{job % 2}"}]}
-    pod = a_cluster().pod(name, f"j{job}", cpu="1", spec=spec, **requests).objects[0]
+    pod = a_pod(name, f"j{job}", cpu="1", spec=spec, **requests)
     pod["metadata"]["annotations"]["volcano.sh/task-spec"] = "w" if named else "ps"
     if kind == LET_IN:
         pod["status"]["conditions"] = [{"type": UNGATED, "status": "True"}]
@@ -95,10 +94,10 @@ def a_pod(job: int, number: int, kind: int, named: bool) -> dict[str, Any]:
     return pod
 
 
-def a_group(job: int, queue: str, minimum: int, phase: str) -> dict[str, Any]:
+def a_gang(job: int, queue: str, minimum: int, phase: str) -> dict[str, Any]:
     told = {} if job % 2 else {"minTaskMember": {"w": 1, "ps": 1}}
     extended = {"minResources": {EXTENDED: 2}} if job == 4 else {}
-    group = a_cluster().group(f"j{job}", queue, minimum, phase, **told, **extended).objects[0]
+    group = a_group(f"j{job}", queue, minimum, phase, **told, **extended)
     if job == 3:
         shared, made = '{"name": "x", "claim": "c1"}', '{"name": "y", "template": "t0"}'
         group["metadata"]["annotations"] = {ANNOTATION: f'{{"": [{shared}, {made}]}}'}
@@ -111,12 +110,12 @@ def steps(draw: st.DrawFn) -> list[Change]:
     job, number, count = draw(st.integers(0, JOBS - 1)), draw(st.integers(0, 2)), draw(st.integers(1, 3))
     kind, yes = draw(st.integers(0, LET_IN)), draw(st.booleans())
     queue, phase = draw(st.sampled_from(("a", "b", "nowhere"))), draw(st.sampled_from((INQUEUE, INQUEUE, "Pending")))
-    pod, uid = a_pod(job, number, kind, yes), f"pod-default-j{job}-{number}"
+    pod, uid = a_member(job, number, kind, yes), f"pod-default-j{job}-{number}"
     made = claim(f"j{job}-{number}-made", exactly(count=count))
     for_extended = extended_claim(job, number, count)
     choices: list[list[Any]] = [
-        [a_group(job, queue, count, phase)],
-        [a_group(job, queue, count, phase), pod],
+        [a_gang(job, queue, count, phase)],
+        [a_gang(job, queue, count, phase), pod],
         [pod],
         [Gone("Pod", "default", f"j{job}-{number}", uid)],
         [Gone("PodGroup", "default", f"j{job}", f"podgroup-default-j{job}")],
@@ -130,12 +129,13 @@ def steps(draw: st.DrawFn) -> list[Change]:
         [template(f"t{job % 2}", exactly(count=count))],
         [Gone("ResourceClaimTemplate", "default", f"t{job % 2}", "")],
         [an_extended_class(yes)],
-        [a_cluster().node("n2", **({EXTENDED: 3} if yes else {})).objects[0]],
-        [a_cluster().queue("b", **({"parent": "dept"} if yes else {})).objects[0]],
+        [a_node("n2", **({EXTENDED: 3} if yes else {}))],
+        [a_queue("b", **({"parent": "dept"} if yes else {}))],
     ]
-    return [found if not isinstance(found, dict) else Put(decode(found)) for found in draw(st.sampled_from(choices))]
+    return [found if not isinstance(found, dict) else put(found) for found in draw(st.sampled_from(choices))]
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(steps(), st.booleans()), max_size=25))
 def test_sums_are_those_that_are_counted_anew(history: list[tuple[list[Change], bool]]) -> None:
@@ -144,7 +144,7 @@ def test_sums_are_those_that_are_counted_anew(history: list[tuple[list[Change], 
     for number in range(CLAIMS):
         cluster.add(claim(f"c{number}", exactly(count=number + 1)))
     for job in range(JOBS):
-        cluster.add(a_group(job, "ab"[job % 2], 2, INQUEUE)).add(a_pod(job, 0, job % 3, named=False))
+        cluster.add(a_gang(job, "ab"[job % 2], 2, INQUEUE)).add(a_member(job, 0, job % 3, named=False))
     rig = a_rig(cluster, HIERARCHY)
     rig.cycle()
     check(rig)
@@ -179,33 +179,31 @@ def on_node(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 SHARED_BY_TWO = (
-    *(a_group(0, "a", 2, INQUEUE), a_pod(0, 0, 0, True), a_pod(0, 1, 0, True)),
-    *(a_group(2, "a", 1, "Running"), a_pod(2, 0, 0, True)),
+    *(a_gang(0, "a", 2, INQUEUE), a_member(0, 0, 0, True), a_member(0, 1, 0, True)),
+    *(a_gang(2, "a", 1, "Running"), a_member(2, 0, 0, True)),
 )
-WITH_EXTENDED = (an_extended_class(), a_group(1, "a", 1, INQUEUE), a_pod(1, 0, 2, True))
-WITHOUT_PODS = (an_extended_class(), a_group(4, "a", 1, INQUEUE))
-OF_ROLES = (a_group(0, "a", 2, INQUEUE), a_pod(0, 0, 0, True), a_pod(0, 1, 0, True), a_pod(0, 2, 0, False))
+WITH_EXTENDED = (an_extended_class(), a_gang(1, "a", 1, INQUEUE), a_member(1, 0, 2, True))
+WITHOUT_PODS = (an_extended_class(), a_gang(4, "a", 1, INQUEUE))
+OF_ROLES = (a_gang(0, "a", 2, INQUEUE), a_member(0, 0, 0, True), a_member(0, 1, 0, True), a_member(0, 2, 0, False))
 
 
 @pytest.mark.parametrize(
     ("before", "change"),
     [
-        pytest.param(SHARED_BY_TWO, on_node(a_pod(2, 0, 0, True)), id="another job's pod uses a claim of it"),
+        pytest.param(SHARED_BY_TWO, on_node(a_member(2, 0, 0, True)), id="another job's pod uses a claim of it"),
         pytest.param(
-            (*SHARED_BY_TWO[:4], on_node(a_pod(2, 0, 0, True))),
+            (*SHARED_BY_TWO[:4], on_node(a_member(2, 0, 0, True))),
             Gone("Pod", "default", "j2-0", "pod-default-j2-0"),
             id="another job's pod lets go of a claim of it",
         ),
         pytest.param(
             WITH_EXTENDED,
-            a_cluster().node("n2", **{EXTENDED: 3}).objects[0],
+            a_node("n2", **{EXTENDED: 3}),
             id="a node offers what pods have claims for",
         ),
+        pytest.param(WITHOUT_PODS, a_node("n2", **{EXTENDED: 3}), id="a node offers what is announced"),
         pytest.param(
-            WITHOUT_PODS, a_cluster().node("n2", **{EXTENDED: 3}).objects[0], id="a node offers what is announced"
-        ),
-        pytest.param(
-            (*WITHOUT_PODS, a_cluster().node("n2", **{EXTENDED: 3}).objects[0]),
+            (*WITHOUT_PODS, a_node("n2", **{EXTENDED: 3})),
             Gone("Node", "", "n2", ""),
             id="the last node that offers it goes",
         ),
@@ -217,18 +215,20 @@ OF_ROLES = (a_group(0, "a", 2, INQUEUE), a_pod(0, 0, 0, True), a_pod(0, 1, 0, Tr
         ),
         pytest.param(WITH_EXTENDED, an_extended_class(named=False), id="a class no longer stands for a resource"),
         pytest.param(
-            (a_group(0, "a", 1, INQUEUE), a_pod(0, 0, 1, False), claim("j0-0-made", exactly(count=3))),
-            a_pod(0, 0, 1, True),
+            (a_gang(0, "a", 1, INQUEUE), a_member(0, 0, 1, False), claim("j0-0-made", exactly(count=3))),
+            a_member(0, 0, 1, True),
             id="a pod says the name of the claim that was made for it",
         ),
-        pytest.param(OF_ROLES, a_pod(0, 2, 0, True), id="a pod says another role"),
+        pytest.param(OF_ROLES, a_member(0, 2, 0, True), id="a pod says another role"),
         pytest.param(SHARED_BY_TWO, claim("c0", exactly(count=3)), id="a claim asks for more"),
         pytest.param(
-            (a_group(0, "a", 1, INQUEUE), a_pod(0, 0, 1, False)), template("t0", exactly(count=3)), id="a template does"
+            (a_gang(0, "a", 1, INQUEUE), a_member(0, 0, 1, False)),
+            template("t0", exactly(count=3)),
+            id="a template does",
         ),
-        pytest.param(SHARED_BY_TWO, a_cluster().queue("a").objects[0], id="the queue is below no other any more"),
-        pytest.param(SHARED_BY_TWO, a_group(0, "b", 2, INQUEUE), id="the job is in another queue"),
-        pytest.param(SHARED_BY_TWO, a_group(0, "a", 2, "Pending"), id="the job is no longer admitted"),
+        pytest.param(SHARED_BY_TWO, a_queue("a"), id="the queue is below no other any more"),
+        pytest.param(SHARED_BY_TWO, a_gang(0, "b", 2, INQUEUE), id="the job is in another queue"),
+        pytest.param(SHARED_BY_TWO, a_gang(0, "a", 2, "Pending"), id="the job is no longer admitted"),
         pytest.param(SHARED_BY_TWO, Gone("PodGroup", "default", "j0", ""), id="the PodGroup goes"),
     ],
 )
@@ -239,11 +239,11 @@ def test_what_is_reserved_changes_with_what_it_is_made_from(before: tuple[Any, .
         cluster.add(claim(f"c{number}", exactly(count=number + 1)))
     rig = a_rig(cluster, HIERARCHY)
     rig.cycle()
-    rig.mirror.apply([Put(decode(found)) for found in before])
+    rig.mirror.apply(puts(*before))
     check(rig)
     earlier = figures(rig)
 
-    rig.mirror.apply([change if isinstance(change, Gone) else Put(decode(change))])
+    rig.mirror.apply([change if isinstance(change, Gone) else put(change)])
 
     check(rig)
     assert figures(rig) != earlier

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +15,10 @@ from plugins.crossquota.budget import NodeBudgets
 from plugins.crossquota.plugin import CrossQuotaPlugin
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, RESOURCES, STRATEGY, node
 from volsched.framework.engine import FastEngine
-from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster
 from volsched.model.status import ON_NODE
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig, put
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
@@ -108,7 +108,7 @@ class World:
         if kind == "node":
             where, cpu, annotations = rest
             number = where % len(self.nodes)
-            return [Put(api.decode_object(self.node(number, cpu, self.nodes[number][1], annotations)))]
+            return [put(self.node(number, cpu, self.nodes[number][1], annotations))]
         if kind == "job":
             tasks, requests, notes = rest
             return a_cluster().job(f"later{step}", tasks, 1, annotations=notes, **requests).changes()
@@ -160,6 +160,7 @@ def excess(cluster: Cluster, budgets: NodeBudgets) -> dict[tuple[str, str], int]
     }
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(Worlds, Later)
 def test_no_gpu_node_gets_above_its_quota_that_was_not_above_it(world: World, later: Any) -> None:
     found = world.rig(FastEngine)
@@ -175,6 +176,7 @@ def test_no_gpu_node_gets_above_its_quota_that_was_not_above_it(world: World, la
         assert (faults(found.cluster), leftovers(found.cluster)) == ([], [])
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(Worlds, Later)
 def test_three_engines_decide_alike(world: World, later: Any) -> None:
     rigs = [world.rig(engine) for engine in (FastEngine, NaiveEngine, CheckedEngine)]

@@ -9,11 +9,10 @@ import pytest
 from plugins.crossquota.budget import NodeBudgets
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, STRATEGY, configuration, gpu_node, node, rig
 from volsched.framework.engine import FastEngine
-from volsched.model import api
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Gone
 from volsched.model.plan import Tell
 from volsched.registry import load_profile
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster
+from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, put
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
@@ -27,10 +26,6 @@ def gpu_nodes(*names: str, **amounts: Any) -> ClusterBuilder:
     for name in names:
         cluster.add(gpu_node(name, **amounts))
     return cluster
-
-
-def put(manifest: dict[str, Any]) -> Put:
-    return Put(api.decode_object(manifest))
 
 
 @ENGINES

@@ -9,7 +9,7 @@ import yaml
 
 from volsched.framework.engine import Engine, FastEngine
 from volsched.model.cluster import Cluster
-from volsched.testing.builders import ClusterBuilder, Rig, a_rig
+from volsched.testing.builders import ClusterBuilder, Rig, a_node, a_rig
 
 GPU = "nvidia.com/gpu"
 ANN, PART = "volcano.sh/crossquota-", "volcano.sh/crossquota-percentage-"
@@ -36,14 +36,9 @@ def node(
     name: str, annotations: Mapping[str, str] | None = None, capacity: Mapping[str, Any] | None = None, **amounts: Any
 ) -> dict[str, Any]:
     """A Node manifest; the same name again is the same node."""
-    allocatable = {key: str(value) for key, value in {"cpu": 64, "memory": "256Gi", "pods": 110, **amounts}.items()}
-    built_in = {key: str(value) for key, value in (capacity or {}).items()}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "uid": f"node--{name}", "annotations": dict(annotations or {})},
-        "status": {"allocatable": allocatable, "capacity": {**allocatable, **built_in}},
-    }
+    found = a_node(name, annotations=annotations, **amounts)
+    found["status"]["capacity"] = {**found["status"]["allocatable"], **{k: str(v) for k, v in (capacity or {}).items()}}
+    return found
 
 
 def gpu_node(name: str, annotations: Mapping[str, str] | None = None, **amounts: Any) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from plugins.mgpu.devices import CARD_IDS, CORE, MEMORY, POLICY
 from plugins.mgpu.requests import MULTIPLE
 from plugins.mgpu.results import ASSUMED, INDEX
 from tests.plugins.mgpu.cards import M, asks
-from volsched.model import api
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Gone
 from volsched.model.plan import Bind
-from volsched.testing.builders import Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import Decision, Rig, a_cluster, a_group, a_rig
 
 NATIVE, GUARANTEED = "native-burst-share", "guaranteed-burst-share"
 Manifest = dict[str, Any]
@@ -114,20 +113,9 @@ def pod(
     }
 
 
-def group(name: str, minimum: int = 1, **spec: Any) -> Manifest:
-    """An admitted PodGroup."""
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "default", "uid": f"group-{name}"},
-        "spec": {"minMember": minimum, "queue": "default", **spec},
-        "status": {"phase": "Inqueue"},
-    }
-
-
 def solo(found: Manifest) -> list[Manifest]:
     """A pod with a PodGroup of its own."""
-    return [group(found["metadata"]["name"]), found]
+    return [a_group(found["metadata"]["name"]), found]
 
 
 def rig_of(*objects: Manifest, text: str = "", engine: Any = None) -> Rig:
@@ -136,11 +124,6 @@ def rig_of(*objects: Manifest, text: str = "", engine: Any = None) -> Rig:
     for found in objects:
         cluster.add(found)
     return a_rig(cluster, text or configuration(), **({"engine": engine} if engine else {}))
-
-
-def put(*objects: Manifest) -> list[Put]:
-    """Objects as changes."""
-    return [Put(api.decode_object(found)) for found in objects]
 
 
 def gone(name: str) -> Gone:

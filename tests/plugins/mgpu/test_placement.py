@@ -128,6 +128,7 @@ some_cards = st.one_of(
 strategies = st.builds(Strategy, st.booleans(), st.sampled_from([0, 20, 50, 100]), st.sampled_from([2, 3, 16]))
 
 
+@pytest.mark.slow(reason="a thousand random choices, each gone through in full")
 @settings(max_examples=1000)
 @given(st.lists(some_cards, min_size=1, max_size=5), st.lists(some_asks, min_size=1, max_size=4), strategies)
 def test_the_search_finds_what_going_through_all_choices_finds(

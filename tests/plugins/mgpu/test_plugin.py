@@ -18,11 +18,9 @@ from tests.plugins.mgpu.clusters import (
     configuration,
     container,
     gone,
-    group,
     lists,
     node,
     pod,
-    put,
     rig_of,
     solo,
     states,
@@ -32,7 +30,7 @@ from volsched.framework.loading import ConfigurationError
 from volsched.model.changes import BindFailed, Bound
 from volsched.model.plan import Bind, Tell
 from volsched.registry import load_profile
-from volsched.testing.builders import Decision, Rig
+from volsched.testing.builders import Decision, Rig, a_group, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
@@ -154,7 +152,7 @@ def test_a_node_that_tells_of_cards_that_can_be_gets_pods_again() -> None:
     rig = rig_of(made, *solo(pod("p", "full2")))
     rig.cycle()
 
-    rig.mirror.apply(put(node()))
+    rig.mirror.apply(puts(node()))
 
     assert lists(rig.cycle(), "p") == "0,1"
 
@@ -192,13 +190,13 @@ def rig_after(rig: Rig) -> Rig:
 def test_cards_are_told_by_their_ids_where_the_node_tells_them() -> None:
     text = configuration(ScheduleMode="ID", Policy="spread")
     rig = rig_of(node(cards=2, ids="GPU-a,GPU-b"), node("n2", cards=2), *solo(pod("p", "30/1024 30/1024")), text=text)
-    rig.mirror.apply(put(pod("q", "full2", on="n2", cards="0,1", group="p")))
+    rig.mirror.apply(puts(pod("q", "full2", on="n2", cards="0,1", group="p")))
 
     assert lists(rig.cycle(), "p") == "GPU-a ; GPU-b"
 
 
 def test_ids_are_read_back() -> None:
-    rig = rig_of(node(ids="GPU-a,GPU-b"), group("g"), pod("p", "30/1024", on="n1", cards="GPU-b", group="g"))
+    rig = rig_of(node(ids="GPU-a,GPU-b"), a_group("g"), pod("p", "30/1024", on="n1", cards="GPU-b", group="g"))
 
     assert states(rig_after(rig)) == "100/16384/0 ; 70/15360/1"
 
@@ -229,7 +227,7 @@ def test_a_node_that_begins_to_tell_ids_is_not_told_again() -> None:
     decision = rig.cycle()
     assert (lists(decision, "p"), "OddCards" in told(decision)) == ("0", True)
 
-    rig.mirror.apply(put(node(ids="GPU-a,GPU-b")))
+    rig.mirror.apply(puts(node(ids="GPU-a,GPU-b")))
 
     assert "OddCards" not in told(rig.cycle())
     assert "OddCards" not in told(rig.cycle())
@@ -246,7 +244,7 @@ def test_pods_one_after_the_other(policy: str, expected: list[str | None], again
     """Q01 and Q02: 30, 50, 30 and a whole card; then the third pod goes."""
     rig = rig_of(node(memory=T4), text=configuration(Policy=policy))
     wants = {"p1": "30/4096", "p2": "50/4096", "p3": "30/4096", "p4": "full1"}
-    got = [lists(rig.cycle(*put(*solo(pod(name, text)))), name) for name, text in wants.items()]
+    got = [lists(rig.cycle(*puts(*solo(pod(name, text)))), name) for name, text in wants.items()]
 
     assert got == expected
     assert lists(rig.cycle(gone("p3")), "p4") == again
@@ -261,7 +259,7 @@ def test_two_pods_of_one_session_see_each_other() -> None:
 
 def test_a_gang_that_does_not_fit_leaves_the_cards_as_they_were() -> None:
     members = [pod(f"g-{i}", "60/1024", group="g") for i in range(3)]
-    rig = rig_of(node(), group("g", 3), *members)
+    rig = rig_of(node(), a_group("g", minimum=3), *members)
 
     decision = rig.cycle()
 
@@ -270,7 +268,7 @@ def test_a_gang_that_does_not_fit_leaves_the_cards_as_they_were() -> None:
     assert states(rig) == "100/16384/0 ; 100/16384/0"
     assert all(task.bind_annotations is None for task in rig.cluster.tasks.values())
     assert leftovers(rig.cluster) == []
-    assert lists(rig.cycle(*put(*solo(pod("z", "full2")))), "z") == "0,1"
+    assert lists(rig.cycle(*puts(*solo(pod("z", "full2")))), "z") == "0,1"
 
 
 def test_a_binding_that_fails_gives_the_cards_back() -> None:
@@ -278,7 +276,7 @@ def test_a_binding_that_fails_gives_the_cards_back() -> None:
     rig.cycle()
     assert states(rig) == "0/0/1 ; 0/0/1"
 
-    decision = rig.cycle(BindFailed("uid-p", "n1", "refused", None), *put(*solo(pod("q", "full2"))))
+    decision = rig.cycle(BindFailed("uid-p", "n1", "refused", None), *puts(*solo(pod("q", "full2"))))
 
     assert lists(decision, "q") == "0,1"
 
@@ -299,7 +297,7 @@ def test_a_pod_that_is_made_anew_is_another_one() -> None:
     again = pod("p", "60/1024")
     again["metadata"]["uid"] = "uid-again"
 
-    assert lists(rig.cycle(*put(again)), "p") == "1"
+    assert lists(rig.cycle(*puts(again)), "p") == "1"
 
 
 def test_what_the_api_server_shows_is_charged_once() -> None:
@@ -307,7 +305,7 @@ def test_what_the_api_server_shows_is_charged_once() -> None:
     rig.cycle()
     bound = pod("p", "30/1024", on="n1", cards="0", resourceVersion="5")
 
-    rig.cycle(Bound("uid-p", "n1"), *put(bound), *put({**bound, "status": {"phase": "Pending"}}))
+    rig.cycle(Bound("uid-p", "n1"), *puts(bound), *puts({**bound, "status": {"phase": "Pending"}}))
 
     assert states(rig) == "70/15360/1 ; 100/16384/0"
     assert rig.cluster.tasks["uid-p"].bind_annotations is None
@@ -317,7 +315,7 @@ def test_a_binding_that_arrives_without_its_annotations_is_not_taken_for_granted
     rig = rig_of(node(), *solo(pod("p", "30/1024")))
     rig.cycle()
 
-    decision = rig.cycle(*put(pod("p", "30/1024", on="n1"), *solo(pod("q", "30/1024"))))
+    decision = rig.cycle(*puts(pod("p", "30/1024", on="n1"), *solo(pod("q", "30/1024"))))
 
     assert UNCLEAR in decision.waiting["q"]
     assert "is missing" in told(decision)["CardStateUnknown"]
@@ -328,7 +326,7 @@ def test_a_pod_that_changes_while_it_is_bound_keeps_its_cards() -> None:
     rig = rig_of(node(), *solo(pod("p", "60/1024")))
     rig.cycle()
 
-    rig.cycle(*put(pod("p", "60/1024", spec={"tolerations": [{"key": "x"}]}, resourceVersion="2")))
+    rig.cycle(*puts(pod("p", "60/1024", spec={"tolerations": [{"key": "x"}]}, resourceVersion="2")))
     assert states(rig) == "40/15360/1 ; 100/16384/0"
 
     rig.cycle(BindFailed("uid-p", "n1", "refused", None))
@@ -337,8 +335,8 @@ def test_a_pod_that_changes_while_it_is_bound_keeps_its_cards() -> None:
 
 def test_an_evicted_pod_makes_room_on_its_very_cards() -> None:
     low = [pod(f"low-{i}", "60/4096", on="n1", cards=str(i), group="low", spec={"priority": 1}) for i in range(2)]
-    high = [group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
-    rig = rig_of(HIGH, node(), group("low"), *low, *high, text=configuration("enqueue, allocate, preempt"))
+    high = [a_group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
+    rig = rig_of(HIGH, node(), a_group("low"), *low, *high, text=configuration("enqueue, allocate, preempt"))
 
     decision = rig.cycle()
     assert len(decision.evictions) == 1
@@ -351,14 +349,14 @@ def test_an_evicted_pod_makes_room_on_its_very_cards() -> None:
 
 def test_cards_that_were_promised_are_not_given_to_others_while_the_victim_is_leaving() -> None:
     low = [pod(f"low-{i}", "60/4096", on="n1", cards=str(i), group="low", spec={"priority": 1}) for i in range(2)]
-    high = [group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
-    rig = rig_of(HIGH, node(), group("low"), *low, *high, text=configuration("enqueue, allocate, preempt"))
+    high = [a_group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
+    rig = rig_of(HIGH, node(), a_group("low"), *low, *high, text=configuration("enqueue, allocate, preempt"))
     (victim,) = rig.cycle().evictions
     number = int(victim.removeprefix("low-"))
     left = {"deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "2"}
     leaving = pod(victim, "60/4096", on="n1", cards=str(number), group="low", spec={"priority": 1}, **left)
 
-    decision = rig.cycle(*put(leaving, *solo(pod("small", "40/1024")), *solo(pod("late", "40/1024"))))
+    decision = rig.cycle(*puts(leaving, *solo(pod("small", "40/1024")), *solo(pod("late", "40/1024"))))
 
     assert sorted(decision.bindings) == ["late"] or sorted(decision.bindings) == ["small"]
     (bound,) = decision.bindings
@@ -371,9 +369,9 @@ def test_cards_that_were_promised_are_not_given_to_others_while_the_victim_is_le
 def of_halves(*more: Manifest, engine: Any = None) -> tuple[Rig, str]:
     """Two cards, half of each in use: a whole one was just promised, for which the sums suffice; and who is leaving."""
     low = [pod(f"low-{i}", "50/8192", on="n1", cards=str(i), group="low", spec={"priority": 1}) for i in range(2)]
-    high = [group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
+    high = [a_group("high", priorityClassName="high"), pod("high", "full1", spec={"priority": 100})]
     text = configuration("enqueue, allocate, preempt")
-    rig = rig_of(HIGH, *more, node(), group("low"), *low, *high, text=text, engine=engine)
+    rig = rig_of(HIGH, *more, node(), a_group("low"), *low, *high, text=text, engine=engine)
     (victim,) = rig.cycle().evictions
     return rig, victim
 
@@ -383,7 +381,7 @@ def test_half_of_a_promised_card_is_not_given_away_where_the_sums_suffice(engine
     rig, victim = of_halves(engine=engine)
     number = int(victim.removeprefix("low-"))
 
-    waits = rig.cycle(*put(*solo(pod("small", "40/1024")), *solo(pod("late", "40/1024"))))
+    waits = rig.cycle(*puts(*solo(pod("small", "40/1024")), *solo(pod("late", "40/1024"))))
     (bound,) = waits.bindings
     assert lists(waits, bound) == str(1 - number)
     assert waits.evictions == []
@@ -398,7 +396,7 @@ def test_a_stronger_pod_takes_the_promised_card() -> None:
     rig, victim = of_halves(top)
 
     boss = pod("boss", "full1", spec={"priority": 1000})
-    taken = rig.cycle(*put(group("boss", priorityClassName="top"), boss))
+    taken = rig.cycle(*puts(a_group("boss", priorityClassName="top"), boss))
     assert taken.evictions == []
     assert {task.name: task.nominated for task in rig.cluster.tasks.values() if task.nominated} == {"boss": "n1"}
 
@@ -418,11 +416,11 @@ def test_a_stronger_pod_does_not_go_first_where_the_weaker_one_could_then_not_go
         pod("large", "60/1024", on="n1", cards="1", group="low", spec={"priority": 2}),
     ]
     text = configuration("enqueue, allocate, preempt")
-    rig = rig_of(HIGH, mid, node(), group("fixed"), *fixed, group("low", 0), *parts, text=text)
+    rig = rig_of(HIGH, mid, node(), a_group("fixed"), *fixed, a_group("low", minimum=0), *parts, text=text)
     strong = pod("strong", "40/1024", spec={"priority": 100})
-    assert rig.cycle(*put(group("strong", priorityClassName="high"), strong)).evictions == ["small"]
+    assert rig.cycle(*puts(a_group("strong", priorityClassName="high"), strong)).evictions == ["small"]
     weak = pod("weak", "60/1024", spec={"priority": 50})
-    assert rig.cycle(*put(group("weak", priorityClassName="mid"), weak)).evictions == ["large"]
+    assert rig.cycle(*puts(a_group("weak", priorityClassName="mid"), weak)).evictions == ["large"]
 
     assert rig.cycle(gone("large")).bindings == {"weak": "n1"}
     assert (faults(rig.cluster), leftovers(rig.cluster)) == ([], [])
@@ -432,7 +430,7 @@ def test_a_stronger_pod_does_not_go_first_where_the_weaker_one_could_then_not_go
 def test_a_promised_card_is_free_for_others_when_the_pod_is_deleted() -> None:
     rig, victim = of_halves()
 
-    others = rig.cycle(gone("high"), gone(victim), *put(*solo(pod("other", "full1"))))
+    others = rig.cycle(gone("high"), gone(victim), *puts(*solo(pod("other", "full1"))))
 
     assert (others.bindings, lists(others, "other")) == ({"other": "n1"}, victim.removeprefix("low-"))
 
@@ -443,9 +441,9 @@ def test_an_eviction_that_is_only_tried_leaves_pods_on_their_cards() -> None:
         pod("large", "60/4096", on="n1", cards="0", group="low", spec={"priority": 1}),
         pod("small", "20/1024", on="n1", cards="1", group="low", spec={"priority": 1}),
     ]
-    gang = [group("high", 3, priorityClassName="high")]
+    gang = [a_group("high", minimum=3, priorityClassName="high")]
     gang += [pod(f"high-{i}", "full1", group="high", spec={"priority": 100}) for i in range(3)]
-    rig = rig_of(HIGH, node(), group("low"), *low, *gang, text=configuration("enqueue, allocate, preempt"))
+    rig = rig_of(HIGH, node(), a_group("low"), *low, *gang, text=configuration("enqueue, allocate, preempt"))
 
     decision = rig.cycle()
 
@@ -487,11 +485,11 @@ def running(name: str, wants: str, cards: str | None, **more: Any) -> Manifest:
     ],
 )
 def test_books_are_made_from_the_annotations_of_pods_with_a_node(pods: list[Manifest], expected: str) -> None:
-    rig = rig_of(node(memory=T4), group("g"), *pods)
+    rig = rig_of(node(memory=T4), a_group("g"), *pods)
 
     rig.cycle()
     assert states(rig) == expected
-    rig.cycle(*put(*pods))
+    rig.cycle(*puts(*pods))
     assert states(rig) == expected
 
 
@@ -501,14 +499,14 @@ def test_the_name_of_a_container_wins_over_its_place() -> None:
     found["spec"]["containers"] = [container("1", 30, 4096), container("0", 50, 2048)]
     found["metadata"]["annotations"] |= {f"{INDEX}1": "0", f"{INDEX}0": "1"}
 
-    assert states(rig_after(rig_of(node(memory=T4), group("g"), found))) == "70/11013/1 ; 50/13061/1"
+    assert states(rig_after(rig_of(node(memory=T4), a_group("g"), found))) == "70/11013/1 ; 50/13061/1"
 
 
 def test_the_place_of_a_container_is_read_where_no_container_has_that_name() -> None:
     found = running("p", "30/4096 20/1024", None)
     found["metadata"]["annotations"] |= {f"{INDEX}0": "0", f"{INDEX}1": "1"}
 
-    assert states(rig_after(rig_of(node(memory=T4), group("g"), found))) == "70/11013/1 ; 80/14085/1"
+    assert states(rig_after(rig_of(node(memory=T4), a_group("g"), found))) == "70/11013/1 ; 80/14085/1"
 
 
 def test_the_place_of_a_container_is_not_read_where_another_has_it_for_a_name() -> None:
@@ -516,7 +514,7 @@ def test_the_place_of_a_container_is_not_read_where_another_has_it_for_a_name() 
     found["spec"]["containers"] = [container("x", 30, 4096), container("0", 50, 2048)]
     found["metadata"]["annotations"] |= {f"{INDEX}0": "1"}
 
-    rig = rig_after(rig_of(node(), group("g"), found))
+    rig = rig_after(rig_of(node(), a_group("g"), found))
 
     assert f"{INDEX}x]: is missing" in books_of(rig).nodes["n1"].unclear["uid-p"]
 
@@ -530,10 +528,10 @@ def test_other_schedulers_pods_count() -> None:
 
 
 def test_pods_that_come_before_their_node_count_as_soon_as_it_is_there() -> None:
-    rig = rig_of(group("g"), running("p", "full1", "0"))
+    rig = rig_of(a_group("g"), running("p", "full1", "0"))
     rig.cycle()
 
-    rig.cycle(*put(node()))
+    rig.cycle(*puts(node()))
 
     assert states(rig) == "0/0/1 ; 100/16384/0"
 
@@ -543,12 +541,12 @@ def test_stopping_and_starting_again_changes_nothing() -> None:
     later = {"d": "1x40/2048", "e": "2x20/1024"}
     text = configuration(MaxContainersPerCard=3)
     whole = rig_of(node(cards=4, policy=NATIVE), text=text)
-    decided = {n: lists(whole.cycle(*put(*solo(pod(n, w, policy=NATIVE)))), n) for n, w in {**first, **later}.items()}
+    decided = {n: lists(whole.cycle(*puts(*solo(pod(n, w, policy=NATIVE)))), n) for n, w in {**first, **later}.items()}
     kept = [pod(n, w, on="n1", cards=decided[n], policy=NATIVE, group="g") for n, w in first.items()]
-    again = rig_of(node(cards=4, policy=NATIVE), group("g"), *kept, text=text)
+    again = rig_of(node(cards=4, policy=NATIVE), a_group("g"), *kept, text=text)
 
     for name, wants in later.items():
-        assert lists(again.cycle(*put(*solo(pod(name, wants, policy=NATIVE)))), name) == decided[name]
+        assert lists(again.cycle(*puts(*solo(pod(name, wants, policy=NATIVE)))), name) == decided[name]
     assert states(again) == states(whole)
 
 
@@ -575,7 +573,7 @@ def test_a_node_of_whose_cards_too_little_is_known_takes_no_more_until_it_is(
     found = running("p", wants, cards)
     if wants == "120/4096":
         found["spec"]["containers"] = [container("c1", 120, 4096)]
-    rig = rig_of(node(), group("g"), found, *solo(pod("q", "10/256")), *solo(pod("none", "-")))
+    rig = rig_of(node(), a_group("g"), found, *solo(pod("q", "10/256")), *solo(pod("none", "-")))
 
     decision = rig.cycle()
 
@@ -589,10 +587,10 @@ def test_a_node_of_whose_cards_too_little_is_known_takes_no_more_until_it_is(
 
 
 def test_annotations_that_are_put_right_lift_that() -> None:
-    rig = rig_of(node(), group("g"), running("p", "30/4096", "7"), *solo(pod("q", "full1")))
+    rig = rig_of(node(), a_group("g"), running("p", "30/4096", "7"), *solo(pod("q", "full1")))
     assert UNCLEAR in rig.cycle().waiting["q"]
 
-    decision = rig.cycle(*put(running("p", "30/4096", "0", resourceVersion="2")))
+    decision = rig.cycle(*puts(running("p", "30/4096", "0", resourceVersion="2")))
 
     assert lists(decision, "q") == "1"
     assert states(rig) == "70/12288/1 ; 0/0/1"
@@ -604,22 +602,22 @@ def test_what_a_pod_was_bound_to_counts_whatever_is_written_over_it(cards: str |
     """Whoever may edit a pod may do so; a label or another policy makes the pod another one, for others to count."""
     rig = rig_of(node(policy=NATIVE), *solo(pod("p", "60/4096", policy=NATIVE)))
     assert lists(rig.cycle(), "p") == "0"
-    rig.cycle(*put(pod("p", "60/4096", on="n1", cards="0", policy=NATIVE)))
+    rig.cycle(*puts(pod("p", "60/4096", on="n1", cards="0", policy=NATIVE)))
     assert states(rig) == "40/12288/1 ; 100/16384/0"
 
     labels = {"labels": {"team": "b"}} if change == "with a label" else {}
     policy = GUARANTEED if change == "with a policy" else NATIVE
     forged = pod("p", "60/4096", on="n1", cards=cards, policy=policy, resourceVersion="2", **labels)
-    decision = rig.cycle(*put(forged))
+    decision = rig.cycle(*puts(forged))
 
     assert states(rig) == "40/12288/1 ; 100/16384/0"
     assert list(told(decision, "p")) == ["CardResultChanged"]
     assert told(decision) == {}
     assert numbers(decision)["volsched_mgpu_changed_results"] == {("n1",): 1.0}
     assert told(rig.cycle(), "p") == {}
-    assert lists(rig.cycle(*put(*solo(pod("q", "60/4096", policy=NATIVE)))), "q") == "1"
+    assert lists(rig.cycle(*puts(*solo(pod("q", "60/4096", policy=NATIVE)))), "q") == "1"
 
-    decision = rig.cycle(*put(pod("p", "60/4096", on="n1", cards="0", policy=NATIVE, resourceVersion="3")))
+    decision = rig.cycle(*puts(pod("p", "60/4096", on="n1", cards="0", policy=NATIVE, resourceVersion="3")))
     assert numbers(decision)["volsched_mgpu_changed_results"] == {}
     rig.cycle(gone("p"), gone("q"))
     assert states(rig) == "100/16384/0 ; 100/16384/0"
@@ -627,12 +625,12 @@ def test_what_a_pod_was_bound_to_counts_whatever_is_written_over_it(cards: str |
 
 
 def test_what_was_bound_is_forgotten_with_a_pod_whose_node_has_lost_its_cards() -> None:
-    rig = rig_of(node(), group("g"), running("p", "30/4096", "1"))
+    rig = rig_of(node(), a_group("g"), running("p", "30/4096", "1"))
     rig.cycle()
     books = books_of(rig)
     assert list(books._allocations) == ["uid-p"]
 
-    rig.cycle(*put(node(cards=0)))
+    rig.cycle(*puts(node(cards=0)))
     rig.cycle(gone("p"))
 
     assert books._allocations == {}
@@ -640,38 +638,38 @@ def test_what_was_bound_is_forgotten_with_a_pod_whose_node_has_lost_its_cards() 
 
 def test_what_was_bound_is_forgotten_with_the_cards_that_it_named() -> None:
     """A node that has other cards by now: what the pod shows counts, as nothing else says anything."""
-    rig = rig_of(node(cards=2), group("g"), running("p", "30/4096", "1"))
+    rig = rig_of(node(cards=2), a_group("g"), running("p", "30/4096", "1"))
     rig.cycle()
-    rig.cycle(*put(running("p", "30/4096", "0", resourceVersion="2")))
+    rig.cycle(*puts(running("p", "30/4096", "0", resourceVersion="2")))
 
-    decision = rig.cycle(*put(node(cards=1)))
+    decision = rig.cycle(*puts(node(cards=1)))
 
     assert states(rig) == "70/12288/1"
     assert numbers(decision)["volsched_mgpu_changed_results"] == {}
 
 
 def test_a_node_that_shrinks_under_its_pods_is_told_and_takes_no_more() -> None:
-    rig = rig_of(node(memory=M), group("g"), running("p", "30/8192", "0"), running("q", "30/8192", "0"))
+    rig = rig_of(node(memory=M), a_group("g"), running("p", "30/8192", "0"), running("q", "30/8192", "0"))
     rig.cycle()
 
-    decision = rig.cycle(*put(node(memory=4096), *solo(pod("r", "10/256"))))
+    decision = rig.cycle(*puts(node(memory=4096), *solo(pod("r", "10/256"))))
 
     assert states(rig) == "40/0/2 ; 100/4096/0"
     assert f"Insufficient {MEMORY}" in decision.waiting["r"]
     assert "more than there is of card 0" in told(decision)["CardsOverdrawn"]
-    assert lists(rig.cycle(*put(node(memory=M))), "r") == "1"
+    assert lists(rig.cycle(*puts(node(memory=M))), "r") == "1"
     assert states(rig) == "40/0/2 ; 90/16128/1"
 
 
 def test_a_node_that_loses_its_cards_for_a_while() -> None:
-    rig = rig_of(node(), group("g"), running("p", "full1", "1"))
+    rig = rig_of(node(), a_group("g"), running("p", "full1", "1"))
     rig.cycle()
 
-    decision = rig.cycle(*put(node(cards=0), *solo(pod("q", "10/256"))))
+    decision = rig.cycle(*puts(node(cards=0), *solo(pod("q", "10/256"))))
     assert "mgpu: node has no mgpu cards" in decision.waiting["q"]
     assert told(decision) == {}
 
-    assert lists(rig.cycle(*put(node())), "q") == "0"
+    assert lists(rig.cycle(*puts(node())), "q") == "0"
     assert states(rig) == "90/16128/1 ; 0/0/1"
 
 
@@ -681,7 +679,7 @@ def test_a_node_that_loses_its_cards_for_a_while() -> None:
 @pytest.mark.parametrize(("policy", "expected"), [("binpack", "n2"), ("spread", "n1")])
 def test_nodes_are_filled_or_used_alike_as_cards_are(policy: str, expected: str) -> None:
     rig = rig_of(
-        node("n1"), node("n2"), group("g"), pod("p", "30/4096", on="n2", cards="0", group="g"),
+        node("n1"), node("n2"), a_group("g"), pod("p", "30/4096", on="n2", cards="0", group="g"),
         *solo(pod("q", "30/4096")), text=configuration(Policy=policy),
     )  # fmt: skip
 
@@ -696,7 +694,7 @@ def test_a_node_scores_ten_times_what_the_best_placement_there_does(
     arguments: dict[str, int], expected: dict[str, float]
 ) -> None:
     rig = rig_of(
-        node("n1", memory=T4), node("n2", memory=T4), group("g"), pod("p", "30/4096", on="n2", cards="0", group="g"),
+        node("n1", memory=T4), node("n2", memory=T4), a_group("g"), pod("p", "30/4096", on="n2", cards="0", group="g"),
         *solo(pod("q", "30/4096")), text=configuration("enqueue", **arguments),
     )  # fmt: skip
     rig.cycle()
@@ -720,7 +718,7 @@ def callbacks_asked(nodes: int) -> int:
     )
     rig.cycle()
     before = rig.scheduler.engine.callbacks_asked  # type: ignore[attr-defined]
-    decision = rig.cycle(*put(*[m for i in range(20) for m in solo(pod(f"b{i}", "30/1024"))]))
+    decision = rig.cycle(*puts(*[m for i in range(20) for m in solo(pod(f"b{i}", "30/1024"))]))
     assert len(decision.bindings) == 20
     return int(rig.scheduler.engine.callbacks_asked - before)  # type: ignore[attr-defined]
 
@@ -807,11 +805,11 @@ tiers:
 def test_a_new_configuration_takes_over_what_is_there() -> None:
     rig = rig_of(node(), *solo(pod("a", "30/1024")))
     rig.cycle()
-    rig.cycle(Bound("uid-a", "n1"), *put(pod("a", "30/1024", on="n1", cards="0", resourceVersion="2")))
+    rig.cycle(Bound("uid-a", "n1"), *puts(pod("a", "30/1024", on="n1", cards="0", resourceVersion="2")))
 
     rig.scheduler.reconfigure(load_profile(configuration(Policy="spread"))[0])
 
-    assert lists(rig.cycle(*put(*solo(pod("b", "30/1024")))), "b") == "1"
+    assert lists(rig.cycle(*puts(*solo(pod("b", "30/1024")))), "b") == "1"
 
 
 def test_a_binding_under_way_counts_under_a_new_configuration() -> None:
@@ -820,7 +818,7 @@ def test_a_binding_under_way_counts_under_a_new_configuration() -> None:
 
     rig.scheduler.reconfigure(load_profile(configuration(Policy="spread"))[0])
 
-    assert lists(rig.cycle(*put(*solo(pod("b", "30/1024")))), "b") == "1"
+    assert lists(rig.cycle(*puts(*solo(pod("b", "30/1024")))), "b") == "1"
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
@@ -831,7 +829,7 @@ def numbers(decision: Decision) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 def test_numbers_of_each_card_and_of_each_node() -> None:
-    rig = rig_of(node(memory=1024), group("g"), running("p", "30/512", "0"))
+    rig = rig_of(node(memory=1024), a_group("g"), running("p", "30/512", "0"))
     shown = numbers(rig.cycle())
 
     assert shown[series.CORE_USED.name] == {("n1", "0"): 0.3, ("n1", "1"): 0.0}
@@ -843,21 +841,21 @@ def test_numbers_of_each_card_and_of_each_node() -> None:
 
 
 def test_numbers_follow_what_a_session_decides_and_end_with_the_node() -> None:
-    rig = rig_of(node(), *solo(pod("p", "full1")), group("g"), pod("x", "30/512", on="n2", group="g"))
+    rig = rig_of(node(), *solo(pod("p", "full1")), a_group("g"), pod("x", "30/512", on="n2", group="g"))
     shown = numbers(rig.cycle())
     assert shown[series.CORE_USED.name] == {("n1", "0"): 1.0, ("n1", "1"): 0.0}
     assert shown[series.FRAGMENTATION.name] == {("n1",): 0.0}
 
     rig.cycle()
-    shown = numbers(rig.cycle(*put(*solo(pod("q", "30/1024")))))
+    shown = numbers(rig.cycle(*puts(*solo(pod("q", "30/1024")))))
     assert shown[series.INSTANCES.name] == {("n1", "0"): 1.0, ("n1", "1"): 1.0}
 
-    shown = numbers(rig.cycle(*put(node("n2"))))
+    shown = numbers(rig.cycle(*puts(node("n2"))))
     assert shown[series.UNKNOWN.name] == {("n2",): 1.0}
 
     before = rig.cycle().report.series
     assert all(one is other for (_, one), (_, other) in list(zip(before, rig.cycle().report.series, strict=True))[:6])
-    shown = numbers(rig.cycle(*put(node(cards=0)), *put(node("n2", cards=0))))
+    shown = numbers(rig.cycle(*puts(node(cards=0)), *puts(node("n2", cards=0))))
     assert shown[series.CORE_USED.name] == {}
 
 

@@ -20,19 +20,19 @@ from tests.plugins.mgpu.clusters import (
     books_of,
     configuration,
     gone,
-    group,
     node,
     pod,
-    put,
     rig_of,
 )
 from volsched.framework.engine import FastEngine
 from volsched.model.changes import BindFailed, Change
 from volsched.model.plan import Bind
-from volsched.testing.builders import Rig
+from volsched.testing.builders import Rig, a_group, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
+
+pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
 CARDS = 3
 NODES = ("n1", "n2")
@@ -74,12 +74,12 @@ class World:
 
     def arrive(self, name: str, wants: str, members: int) -> list[Change]:
         """A gang of so many pods."""
-        self.groups[name] = group(name, members)
+        self.groups[name] = a_group(name, minimum=members)
         made = [pod(f"{name}-{i}", wants, policy=NATIVE, group=name) for i in range(members)]
         for found in made:
             self.pods[found["metadata"]["name"]] = found
             self.wants[found["metadata"]["name"]] = wants
-        return put(self.groups[name], *made)
+        return puts(self.groups[name], *made)
 
     def leave(self, name: str) -> list[Change]:
         del self.pods[name]
@@ -91,7 +91,7 @@ class World:
         if "nodeName" not in found["spec"]:
             return self.leave(name)
         found["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "3"}
-        return put(found)
+        return puts(found)
 
     def cycle(self, changes: list[Change], shown: bool = True, refused: bool = False) -> None:
         """A session; then what it bound is shown, or not yet, or the API server refuses it."""
@@ -113,7 +113,7 @@ class World:
             self.pods[step.name] = found
             self.decided.append((step.name, f"{step.node} {sorted(step.annotations.items())}"))
             if shown:
-                self.rig.mirror.apply(put(found))
+                self.rig.mirror.apply(puts(found))
         self.check()
 
     def restart(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -183,6 +184,7 @@ class History:
             check(self.world, task)
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @settings(max_examples=150, deadline=None)
 @given(nodes=nodes, pods=pods, moves=moves)
 def test_counters_agree_with_a_recount(nodes: list[Any], pods: list[Any], moves: list[Any]) -> None:

@@ -10,10 +10,9 @@ import pytest
 from plugins.predicates.plugin import build
 from tests.framework.dra.worlds import DRIVER, claim, device, exactly, part
 from tests.plugins.predicates.test_devices import CONFIGURATION, ENGINES, a_world, chosen, using
-from volsched.model.changes import BindFailed, Put
+from volsched.model.changes import BindFailed
 from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import Decision, Rig, SteadyClock, a_rig
+from volsched.testing.builders import Decision, Rig, SteadyClock, a_rig, put
 
 Json = dict[str, Any]
 WITHIN = 600.0
@@ -131,17 +130,17 @@ def test_devices_that_somebody_else_uses_are_not_taken_away() -> None:
 def test_a_pod_comes_back_when_its_wait_is_over_and_gets_other_devices(engine: Any) -> None:
     rig = a_pod_with(claim("c", exactly()), engine=engine)
     assert rig.cycle().bindings == {"a-0": "n1"}
-    assert rig.cycle(Put(decode(given(POD, now=NOW)))).bindings == {}
+    assert rig.cycle(put(given(POD, now=NOW))).bindings == {}
 
     rig.clock.time += 700
     failed = BindFailed(POD, "n1", "resourceclaim default/c: not true within 600s", rig.clock.now())
-    back = rig.cycle(failed, Put(decode(given(now=NOW, ago=0))))
+    back = rig.cycle(failed, put(given(now=NOW, ago=0)))
     assert (back.bindings, released(back)) == ({}, ["c"])
 
     broken = part(
         "s-n1", [device("d1", more={**FABRIC, "taints": [{"key": "lost", "effect": "NoExecute"}]})], pool="n1"
     )
-    again = rig.cycle(Put(decode(claim("c", exactly()))), Put(decode(broken)))
+    again = rig.cycle(put(claim("c", exactly())), put(broken))
     assert again.bindings == {"a-0": "n2"}
     assert chosen(again) == {"a-0": ["n2/d1"]}
 
@@ -172,6 +171,6 @@ def test_the_word_of_the_driver_alone_ends_it_too(engine: Any) -> None:
     assert rig.cycle().bindings == {"a-0": "n1"}
 
     failed = BindFailed(POD, "n1", "device has failed", rig.clock.now())
-    back = rig.cycle(Put(decode(given(POD, now=NOW, Broken="True"))), failed)
+    back = rig.cycle(put(given(POD, now=NOW, Broken="True")), failed)
 
     assert (back.bindings, released(back)) == ({}, ["c"])

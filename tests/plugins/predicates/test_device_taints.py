@@ -8,9 +8,8 @@ import pytest
 
 from tests.framework.dra.worlds import claim, exactly, taint_rule
 from tests.plugins.predicates.test_devices import CONFIGURATION, ENGINES, a_world, cards, chosen, using
-from volsched.model.changes import Gone, Put
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import a_rig
+from volsched.model.changes import Gone
+from volsched.testing.builders import a_rig, put
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -22,7 +21,7 @@ def test_a_pod_waits_for_as_long_as_a_rule_taints_what_it_could_have(engine: Any
     first = rig.cycle()
     assert first.bindings == {}
     assert "2 cannot allocate all claims, leaving out devices with untolerated taint" in first.waiting["a-0"]
-    assert rig.cycle(Put(decode(taint_rule("r", pool="n1")))).bindings == {"a-0": "n2"}
+    assert rig.cycle(put(taint_rule("r", pool="n1"))).bindings == {"a-0": "n2"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -45,7 +44,7 @@ def test_a_rule_that_comes_between_two_sessions_counts_in_the_second(engine: Any
     assert chosen(rig.cycle()) == {"a-0": ["n1/d1"]}
 
     pod = a_world().job("b", cpu="1", spec=using("d"))
-    second = rig.cycle(Put(decode(taint_rule("r", pool="n1", device="d2"))), *pod.changes())
+    second = rig.cycle(put(taint_rule("r", pool="n1", device="d2")), *pod.changes())
 
     assert second.bindings == {}
     assert "leaving out devices with untolerated taint" in second.waiting["b-0"]

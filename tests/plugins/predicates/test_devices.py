@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, held, part
 from volsched.framework.dra.search import MOST_STEPS, _Search
 from volsched.framework.engine import FastEngine
-from volsched.model.changes import BindFailed, Bound, Gone, Put
+from volsched.model.changes import BindFailed, Bound, Gone
 from volsched.model.owners import as_pod
 from volsched.model.plan import Bind, ReleaseClaim
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults
@@ -90,7 +89,7 @@ def test_the_other_pod_follows_once_the_allocation_is_seen() -> None:
     status = {**held("c", "d1", pool="n1")["status"], "reservedFor": [{"resource": "pods", "name": "x", "uid": "x"}]}
     status["allocation"]["nodeSelector"] = selector
 
-    second = rig.cycle(Put(decode({**claim("c", exactly()), "status": status})))
+    second = rig.cycle(put({**claim("c", exactly()), "status": status}))
 
     assert second.bindings == {"other-0": "n1"}
     assert [w.allocation for s in second.steps if isinstance(s, Bind) for w in s.claims] == [None]
@@ -166,7 +165,7 @@ def test_claims_from_templates_are_waited_for_and_may_be_none() -> None:
 
     waiting = rig.cycle().waiting
     statuses = [{"name": "gpu"}]
-    second = rig.cycle(Put(decode({**pod, "status": {"phase": "Pending", "resourceClaimStatuses": statuses}})))
+    second = rig.cycle(put({**pod, "status": {"phase": "Pending", "resourceClaimStatuses": statuses}}))
 
     assert waiting == {"a-0": 'waiting for the claim of entry "gpu" to be made from template "t"'}
     assert list(second.bindings) == ["a-0"]
@@ -241,7 +240,7 @@ def test_a_selector_that_fails_on_one_node_keeps_the_pod_off_all(engine: Any) ->
     rig = a_rig(cluster, CONFIGURATION, engine)
 
     waiting = rig.cycle().waiting
-    second = rig.cycle(Put(decode(part("s-n2", [device("d1", model="y")], node="n2", pool="n2"))))
+    second = rig.cycle(put(part("s-n2", [device("d1", model="y")], node="n2", pool="n2")))
 
     assert "CEL runtime error" in waiting["a-0"]
     assert second.bindings == {"a-0": "n1"}
@@ -264,7 +263,7 @@ def test_a_class_that_is_made_later_is_tried() -> None:
     rig = a_rig(cluster, CONFIGURATION)
 
     assert rig.cycle().waiting == {"a-0": 'resourceclaim "c": device class late does not exist'}
-    assert rig.cycle(Put(decode(device_class("late")))).bindings == {"a-0": "n1"}
+    assert rig.cycle(put(device_class("late"))).bindings == {"a-0": "n1"}
 
 
 def test_a_claim_that_is_not_understood_is_named() -> None:
@@ -383,6 +382,7 @@ def test_devices_are_given_once_and_both_engines_agree(
         assert faults(rig.cluster) == []
 
 
+@pytest.mark.slow(reason="a search of half a million combinations")
 def test_a_search_without_end_is_given_up_for_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirty devices of which no fifteen will do are half a million combinations, on each of twenty nodes."""
     steps = 0

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.framework.dra.extended import claim_name
 from volsched.framework.engine import FastEngine
-from volsched.model.changes import BindFailed, Gone, Put
+from volsched.model.changes import BindFailed, Gone
 from volsched.model.owners import as_pod
 from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults
@@ -127,7 +126,7 @@ def test_a_class_that_comes_or_goes_changes_the_answer(engine: Any) -> None:
     rig = a_rig(two_nodes().job("a", cpu="1", **{GPU: 1}).job("b", cpu="1", **{GPU: 2}), CONFIGURATION, engine)
     assert set(rig.cycle().waiting) == {"a-0", "b-0"}
 
-    assert set(rig.cycle(Put(decode(mapped()))).bindings) == {"a-0", "b-0"}
+    assert set(rig.cycle(put(mapped())).bindings) == {"a-0", "b-0"}
 
     again = a_rig(two_nodes(mapped()).job("a", cpu="1", **{GPU: 4}), CONFIGURATION, engine)
     assert "cannot allocate all claims" in again.cycle().waiting["a-0"]
@@ -256,9 +255,9 @@ def test_devices_count_once_when_the_claim_is_there() -> None:
     rig = a_rig(one(4), CONFIGURATION)
     [step] = [s for s in rig.cycle().steps if isinstance(s, Bind)]
 
-    rig.mirror.apply([Put(decode(made_claim(step, allocated=False)))])
+    rig.mirror.apply([put(made_claim(step, allocated=False))])
     assert sorted(rig.cluster.devices.ledger.taken.values()) == [1, 1]
-    rig.mirror.apply([Put(decode(made_claim(step)))])
+    rig.mirror.apply([put(made_claim(step))])
 
     assert sorted(rig.cluster.devices.ledger.taken.values()) == [1, 1]
     assert rig.cluster.devices.in_flight == {}
@@ -302,7 +301,7 @@ def test_what_is_in_flight_for_a_pod_is_not_let_go_for_a_claim_of_another_namesp
     forged["metadata"] |= {"namespace": "elsewhere", "uid": "forged"}
     del forged["status"]["allocation"]["devices"]["results"][:]
 
-    rig.mirror.apply([Put(decode(forged))])
+    rig.mirror.apply([put(forged)])
 
     assert sorted(rig.cluster.devices.ledger.taken.values()) == [1, 1]
 

@@ -17,8 +17,7 @@ from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards,
 from volsched.model.changes import Bound, Change, Gone, Put
 from volsched.model.job import NOT_PARKED
 from volsched.model.plan import Bind
-from volsched.simulation.manifests import decode
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
 from volsched.testing.naive import NaiveEngine
 
 NODES = ("n1", "n2", "n3")
@@ -30,10 +29,10 @@ def said(needs: Needs) -> tuple[Any, ...]:
     return needs.fault, given, [one.key for one in needs.open], needs.key
 
 
-def put(name: str, version: int, count: int = 1, **metadata: Any) -> Put:
+def shown(name: str, version: int, count: int = 1, **metadata: Any) -> Put:
     manifest = claim(name, exactly(count=count))
     manifest["metadata"] |= {"resourceVersion": str(version), **metadata}
-    return Put(decode(manifest))
+    return put(manifest)
 
 
 def taken(name: str, version: int, node: str, *devices: str) -> Put:
@@ -42,7 +41,7 @@ def taken(name: str, version: int, node: str, *devices: str) -> Put:
     manifest["metadata"]["resourceVersion"] = str(version)
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
     manifest["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": terms}
-    return Put(decode(manifest))
+    return put(manifest)
 
 
 # -- what changes it --------------------------------------------------------------------------------------------------
@@ -53,7 +52,7 @@ def test_a_claim_of_another_pod_changes_nothing() -> None:
     known, task = KnownNeeds(on.cluster.devices), on.cluster.tasks["pod-default-p"]
     before = known.of(task)
 
-    on.mirror.apply([taken("b", 2, "n1", "d1"), put("c", 3)])
+    on.mirror.apply([taken("b", 2, "n1", "d1"), shown("c", 3)])
 
     assert known.of(task) is before
 
@@ -63,7 +62,7 @@ def test_a_claim_that_says_nothing_new_is_no_relief_and_keeps_what_is_known() ->
     known, task, devices = KnownNeeds(on.cluster.devices), on.cluster.tasks["pod-default-p"], on.cluster.devices
     before, state = known.of(task), (on.cluster.relief, devices.log_end, devices.claims_version)
 
-    on.mirror.apply([put("a", 7, finalizers=["resource.kubernetes.io/delete-protection"])])
+    on.mirror.apply([shown("a", 7, finalizers=["resource.kubernetes.io/delete-protection"])])
 
     assert known.of(task) is before
     assert state == (on.cluster.relief, devices.log_end, devices.claims_version)
@@ -73,12 +72,12 @@ def test_a_claim_that_says_nothing_new_is_no_relief_and_keeps_what_is_known() ->
 
 
 CHANGES: dict[str, Change] = {
-    "it comes": put("late", 2),
+    "it comes": shown("late", 2),
     "it is given devices": taken("a", 2, "n1", "d1"),
-    "it is made again": put("a", 2, uid="another"),
-    "it is being deleted": put("a", 2, deletionTimestamp="2026-01-01T00:00:00Z"),
+    "it is made again": shown("a", 2, uid="another"),
+    "it is being deleted": shown("a", 2, deletionTimestamp="2026-01-01T00:00:00Z"),
     "it goes": Gone("ResourceClaim", "default", "a", "uid-a"),
-    "its class changes": Put(decode(device_class("gpu", "false"))),
+    "its class changes": put(device_class("gpu", "false")),
     "its class goes": Gone("DeviceClass", "", "gpu", ""),
 }
 
@@ -126,8 +125,8 @@ def waiting_rig(tries: Tries) -> Rig:
 
 
 FUTILE: dict[str, list[Change]] = {
-    "a claim of nobody's comes": [put("z", 5)],
-    "a claim is shown again": [put("a", 5)],
+    "a claim of nobody's comes": [shown("z", 5)],
+    "a claim is shown again": [shown("a", 5)],
     "somebody else's claim is used by one more": [taken("x", 5, "n1", "d1")],
 }
 
@@ -146,7 +145,7 @@ def test_the_pod_alone_whose_claim_changed_is_tried_again() -> None:
     tries = Tries()
     on = waiting_rig(tries)
 
-    decision = cycle(on, put("b", 5, count=3))
+    decision = cycle(on, shown("b", 5, count=3))
 
     assert tries.take() == ["b-0"]
     assert decision.bindings == {}
@@ -168,7 +167,7 @@ def test_a_shared_claim_goes_where_those_have_room_that_came_later_too(is_late: 
     assert on.cycle().bindings == {}
 
     late = a_cluster().pod("g-1", "g", cpu=1, spec=using("c")).changes() if is_late else []
-    slices = [Put(decode(cards(node, "d1"))) for node in ("n1", "n2")]
+    slices = [put(cards(node, "d1")) for node in ("n1", "n2")]
 
     assert set(on.cycle(*late, *slices).bindings.values()) == {"n2" if is_late else "n1"}
 
@@ -189,14 +188,14 @@ def world(jobs: list[list[int]]) -> ClusterBuilder:
 
 
 HAPPENINGS: list[Callable[[int, int], Change]] = [
-    lambda number, version: put(f"c{number}", version, 1 + number % 2),
-    lambda number, version: put(f"c{number}", version, 2),
+    lambda number, version: shown(f"c{number}", version, 1 + number % 2),
+    lambda number, version: shown(f"c{number}", version, 2),
     lambda number, version: taken(f"c{number}", version, NODES[number % 3], "d1"),
     lambda number, version: taken(f"foreign-{number}", version, NODES[number % 3], "d2"),
     lambda number, version: Gone("ResourceClaim", "default", f"foreign-{number}", ""),
     lambda number, version: Gone("ResourceClaim", "default", f"c{number}", ""),
-    lambda number, version: Put(decode(part(f"s-{NODES[number % 3]}", [device("d1")], node=NODES[number % 3],
-                                            pool=NODES[number % 3]))),
+    lambda number, version: put(part(f"s-{NODES[number % 3]}", [device("d1")], node=NODES[number % 3],
+                                            pool=NODES[number % 3])),
 ]  # fmt: skip
 
 
@@ -212,6 +211,7 @@ def echoes(decision: Decision, version: int) -> Iterable[Change]:
                     yield taken(name, version, step.node, *results)
 
 
+@pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @settings(max_examples=60, deadline=None)
 @given(
     jobs=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=1, max_size=6),

@@ -403,10 +403,6 @@ def _index(found: Sequence[Any], wanted: Any) -> int:
     return next((place for place, item in enumerate(found) if item == wanted), -1)
 
 
-def _last_index(found: Sequence[Any], wanted: Any) -> int:
-    return len(found) - 1 - place if (place := _index(list(found)[::-1], wanted)) >= 0 else -1
-
-
 def _is_sorted(found: Sequence[Any]) -> bool:
     return all(one <= other for one, other in pairwise(found))
 

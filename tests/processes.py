@@ -1,0 +1,78 @@
+"""Which tests need other processes is told by the mark `process`, and a test without it can start none.
+
+So what `make unit` leaves out cannot be too little: a test that comes to need a process, or a control plane, fails
+until it is marked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+TESTS: Final = Path(__file__).parent
+FOLDERS: Final = frozenset({"cluster", "manifests", "oracle", "realnode"})
+"""Folders of `tests` of which everything is marked."""
+
+_STARTING: Final = frozenset(
+    {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"}
+)
+
+
+class Guard:
+    """Refuses to start processes while a test runs that is not marked, and notes what was refused."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+        self._is_on = False
+
+    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
+        """Look at an event of the interpreter (`sys.addaudithook`)."""
+        if event in _STARTING and self._is_on:
+            self.refused.append(f"{event}{args[:2]}")
+            self.fail()
+
+    def fail(self) -> None:
+        """Fail the test that runs, with what was refused."""
+        pytest.fail(f"it starts a process and has no @pytest.mark.process: {self.refused[-1]}", pytrace=False)
+
+    def watch(self, item: pytest.Item) -> Iterator[None]:
+        """While this generator is suspended the test may do what its marks say."""
+        self.refused.clear()
+        self._is_on = item.get_closest_marker("process") is None
+        try:
+            yield
+        finally:
+            self._is_on = False
+        if self.refused:  # where the test has caught the failure, or another thread has had it
+            self.fail()
+
+
+GUARD: Final = Guard()
+sys.addaudithook(GUARD)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in the folders that need processes; refuse a test that is called slow without a reason."""
+    for item in items:
+        if item.path.relative_to(TESTS).parts[0] in FOLDERS:
+            item.add_marker(pytest.mark.process)
+        for mark in item.iter_markers("slow"):
+            if not mark.kwargs.get("reason"):
+                raise pytest.UsageError(f"{item.nodeid}: say why it is slow: @pytest.mark.slow(reason=...)")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Watch the fixtures being made; when they end, those of other tests may end with them."""
+    yield from GUARD.watch(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Watch the test."""
+    yield from GUARD.watch(item)
