@@ -16,6 +16,7 @@ from volsched import registry
 from volsched.cli import volsched
 from volsched.framework.arguments import Argument
 from volsched.framework.loading import DEFAULT_CONFIGURATION, ConfigurationError
+from volsched.framework.session import Session
 from volsched.framework.validation import Faults, Surroundings, warning
 from volsched.model import api
 from volsched.model.errors import ConfigError
@@ -94,6 +95,24 @@ class Stubborn:
         raise RuntimeError("not today")
 
 
+class Unaskable:
+    """Registers a predicate that cannot be asked, as it takes three arguments."""
+
+    name = "unaskable"
+
+    def on_session_open(self, session: Session) -> None:
+        session.add_predicate_fn(self.name, lambda task, node, more: None)  # type: ignore[arg-type,misc]  # wanted
+
+
+class Failing:
+    """Fails in every session."""
+
+    name = "failing"
+
+    def on_session_open(self, session: Session) -> None:
+        raise RuntimeError("not today")
+
+
 def no_plugin() -> object:
     return object()
 
@@ -139,6 +158,17 @@ def test_an_installed_distribution_adds_a_plugin_with_its_own_arguments(monkeypa
 def test_a_fault_of_another_distribution_names_it(monkeypatch: pytest.MonkeyPatch, value: str, fault: str) -> None:
     added(monkeypatch, odd=value)
     assert fault in said(text("odd"))
+
+
+def test_a_callback_that_cannot_be_asked_refuses_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    added(monkeypatch, unaskable=f"{__name__}:Unaskable")
+    assert "plugin unaskable: Unaskable.on_session_open.<locals>.<lambda> takes 3 arguments" in said(text("unaskable"))
+
+
+def test_what_a_plugin_fails_with_is_told_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    added(monkeypatch, failing=f"{__name__}:Failing")
+    profile, _ = registry.load_profile(text("failing"))
+    assert isinstance(profile.plugins[0][0][1], Failing)
 
 
 def test_a_broken_distribution_disturbs_nobody_who_does_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None:

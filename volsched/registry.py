@@ -23,6 +23,7 @@ from volsched.framework.loading import ConfigProblem, ConfigurationError, Loaded
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.validation import Fault, Validator
 from volsched.model.errors import ConfigError, VolschedError
+from volsched.rehearsal import rehearse
 from volsched.scheduler import Profile
 
 T = TypeVar("T")
@@ -210,7 +211,15 @@ def _silences(configuration: Configuration) -> Iterator[ConfigProblem]:
 
 
 def build(configuration: Configuration) -> Profile:
-    """Make the plugins of every tier and the actions, in order; ConfigError when one of another distribution fails."""
+    """Make the plugins of every tier and the actions, in order.
+
+    Raises ConfigError when one of another distribution fails, or registers a callback that cannot be asked.
+    """
+    rehearse(_made(configuration))
+    return _made(configuration)
+
+
+def _made(configuration: Configuration) -> Profile:
     given = configuration.action_arguments
     return Profile(
         configuration,

@@ -1,0 +1,37 @@
+"""Lets the plugins of a configuration register once before it is used, over a cluster that is empty.
+
+A callback that cannot be asked refuses the configuration. Otherwise every session would fail over it. What else a
+plugin fails with is about its cluster or its session, and is told there (``plugin_errors``).
+"""
+
+from __future__ import annotations
+
+from volsched.framework.engine import FastEngine
+from volsched.framework.plugin import Plugin
+from volsched.framework.session import Accounts, Session
+from volsched.framework.signature import SignatureError
+from volsched.model.cluster import Cluster
+from volsched.model.errors import ConfigError
+from volsched.scheduler import Profile
+
+
+def rehearse(profile: Profile) -> None:
+    """Let every plugin register; ConfigError over a wrong signature. The profile is not to be used afterwards."""
+    cluster = Cluster()
+    session = Session(cluster, profile.configuration, FastEngine(cluster), Accounts(cluster), lambda _: None)
+    for number, tier in enumerate(profile.plugins):
+        for option, plugin in tier:
+            session.opening(number, option)
+            error = _wrong_signature(plugin, session)
+            if error is not None:
+                raise ConfigError("", str(error)) from error
+
+
+def _wrong_signature(plugin: Plugin, session: Session) -> SignatureError | None:
+    try:
+        plugin.on_session_open(session)
+    except SignatureError as error:
+        return error
+    except Exception:  # noqa: BLE001 - a plugin may fail with anything; that is told when a session fails with it
+        return None
+    return None
