@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -54,6 +54,13 @@ class Pace:
         self._tokens.pop(key, None)
 
 
+class _Timer(NamedTuple):
+    """When a key is due, on the loop's clock; the handle does not always say so: uvloop calls soon what is due now."""
+
+    due: float
+    handle: asyncio.Handle
+
+
 class WorkQueue:
     """Keys by kind, in the order in which they came, and workers that take them while `is_active`.
 
@@ -74,7 +81,7 @@ class WorkQueue:
         self._waiting: dict[str, OrderedDict[Key, None]] = {kind: OrderedDict() for kind in _FIRST}
         self._under_way: set[Key] = set()
         self._again: set[Key] = set()
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._timers: dict[Key, _Timer] = {}
         self._backoffs: dict[Key, Backoff] = {}
         self._bell = asyncio.Event()
         self.errors: Counter[str] = Counter()
@@ -104,11 +111,11 @@ class WorkQueue:
         loop = asyncio.get_running_loop()
         wait = min(max(0.0, seconds), LONGEST_WAIT_SECONDS)
         due = loop.time() + wait
-        if known is not None and known.when() <= due:
+        if known is not None and known.due <= due:
             return
         if known is not None:
-            known.cancel()
-        self._timers[key] = loop.call_later(wait, self._due, key)
+            known.handle.cancel()
+        self._timers[key] = _Timer(due, loop.call_later(wait, self._due, key))
 
     def forget(self, key: Key) -> None:
         """Forget a key that is no more."""
@@ -117,7 +124,7 @@ class WorkQueue:
         self._backoffs.pop(key, None)
         timer = self._timers.pop(key, None)
         if timer is not None:
-            timer.cancel()
+            timer.handle.cancel()
 
     def clear(self) -> None:
         """Forget everything that waits."""
@@ -125,7 +132,7 @@ class WorkQueue:
             waiting.clear()
         self._again.clear()
         for timer in self._timers.values():
-            timer.cancel()
+            timer.handle.cancel()
         self._timers.clear()
         self._backoffs.clear()
 
