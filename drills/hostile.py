@@ -45,6 +45,9 @@ _CONTROLLERS_LEASE: Final = LEASE.replace("/leases/volsched", "/leases/volsched-
 _KEPT_SECONDS: Final = 5.0
 """How long an honest pod stays once it has a node."""
 
+_SLOWEST: Final = 3
+"""Honest pods of a wave of which it is told how long they waited, and for what."""
+
 _LARGEST: Final = 8
 """Tables of which it is told how much they grew."""
 _PAGE: Final = 200
@@ -72,14 +75,23 @@ class Settings:
 
 @dataclass(slots=True)
 class Waited:
-    """One honest pod: when it was first seen, and when with a node (seconds, monotonic)."""
+    """One honest pod: when it was first seen, in a PodGroup, and with a node (seconds, monotonic)."""
 
     name: str
     seen: float
+    grouped: float = math.inf
     bound: float = math.inf
     is_deleted: bool = False
     why: str = ""
     """What was said last of why it waits."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it waited for a node."""
+        return self.bound - self.seen
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.seconds:.1f} s, {self.grouped - self.seen:.1f} s of them for its PodGroup"
 
 
 @dataclass(slots=True)
@@ -104,8 +116,8 @@ class HonestTeam:
         self._watching.start()
         self.lost: list[str] = []
 
-    def work(self, seconds: float, until: Callable[[], bool] = lambda: True) -> list[float]:
-        """Work for so long, and on until something is true; return how long each pod of this time waited."""
+    def work(self, seconds: float, until: Callable[[], bool] = lambda: True) -> list[Waited]:
+        """Work for so long, and on until something is true; return the pods of this time."""
         began = time.monotonic()
         turn = began
         while time.monotonic() < began + seconds or not until():
@@ -115,7 +127,7 @@ class HonestTeam:
             time.sleep(max(0.0, turn - time.monotonic()))
         mine = [waited for waited in list(self._waited.values()) if waited.seen >= began]
         self._wait_for(mine)
-        return [waited.bound - waited.seen for waited in mine]
+        return mine
 
     def _wait_for(self, mine: Sequence[Waited], patience: float = 60.0) -> None:
         deadline = time.monotonic() + patience
@@ -205,8 +217,10 @@ class HonestTeam:
     def _see(self, pod: Json) -> None:
         now = time.monotonic()
         waited = self._waited.setdefault(pod["metadata"]["uid"], Waited(pod["metadata"]["name"], now))
-        if pod["spec"].get("nodeName") and waited.bound == math.inf:
-            waited.bound = now
+        if GROUP_NAME in pod["metadata"].get("annotations", {}):
+            waited.grouped = min(waited.grouped, now)
+        if pod["spec"].get("nodeName"):
+            waited.bound = min(waited.bound, now)
         said = [found.get("message", "") for found in pod["status"].get("conditions", ()) if found["status"] == "False"]
         waited.why = " ".join(said) or waited.why
 
@@ -506,7 +520,7 @@ _FLAGS: Final = ()
 def _drill(report: Report, settings: Settings, there: World, team: HonestTeam, target: Target) -> None:
     team.crowd(settings.replicas)  # a process keeps room for its busiest time: that is no part of what is measured
     team.work(min(10.0, settings.seconds / 4))  # nor is what is loaded at first use
-    alone = team.work(settings.seconds)
+    alone = [waited.seconds for waited in team.work(settings.seconds)]
     report.progress(f"alone: p99 {percentile(alone, 0.99):.2f} s of {len(alone)} pods, {len(team.lost)} without a node")
     memory = [_memory_at_rest(settings, there, team)]
     leaders = _transitions(there)
@@ -521,7 +535,7 @@ def _drill(report: Report, settings: Settings, there: World, team: HonestTeam, t
         attack.unnamed = _unsettled(report, settings, there, attack)
         team.rest()
         clean_up(there, attack, settings.patience)
-        beside += team.work(min(20.0, settings.seconds / 2))
+        beside += [waited.seconds for waited in team.work(min(20.0, settings.seconds / 2))]
         memory.append(_memory_at_rest(settings, there, team))
     _judge(report, alone, beside, team.lost)
     _judge_objects(report, waves)
@@ -548,8 +562,11 @@ def _attack(
     report.progress(f"{len(attack.taken)} hostile objects taken, {attack.refused.total()} refused by the API server")
     spoil_results(there, attack)
     waited += team.work(settings.seconds / 2)
-    report.progress(f"beside them: p99 {percentile(waited, 0.99):.2f} s of {len(waited)} pods")
-    return waited
+    seconds = [pod.seconds for pod in waited]
+    report.progress(f"beside them: p99 {percentile(seconds, 0.99):.2f} s of {len(waited)} pods")
+    slowest = sorted(waited, key=lambda pod: pod.seconds)[-_SLOWEST:]
+    report.progress(f"slowest: {'; '.join(map(str, reversed(slowest)))}")
+    return seconds
 
 
 def _objects(attacker: Attacker, settings: Settings) -> Iterator[Hostile]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import GROUPS, LEASE, QUICK_LEASE, Installed, eventually, moment, still
+from tests.cluster.scheduling import GROUPS, LEASE, QUICK_LEASE, Installed, Json, eventually, moment, still
 from volsched.kube.statuses import MENDING_INTERVAL_SECONDS
 from volsched.testing.controlplane import a_node
 from volsched.testing.controlplane.faults import (
@@ -327,7 +327,9 @@ def test_five_thousand_pods_cost_hardly_more_than_their_bindings_and_an_idle_clu
     assert not overcommitted(installed, namespace, 16)
     writes = writes_of(fault_proxy)
     assert sum(writes.values()) <= 5500, writes
-    still(lambda: writes_of(fault_proxy) == writes, 5.0, lambda: f"{writes} became {writes_of(fault_proxy)}")
+    fault_proxy.counts.keep_journal()
+    statuses = [group["status"] for group in installed.api.items(groups)]
+    still(lambda: writes_of(fault_proxy) == writes, 5.0, lambda: what_was_written(installed, fault_proxy, statuses))
 
 
 def test_no_session_is_held_before_everything_is_listed(
@@ -349,6 +351,15 @@ def test_no_session_is_held_before_everything_is_listed(
 
     installed.wait_event(namespace, "new", "FailedScheduling")
     assert "nodeName" not in installed.pods(namespace)["new"]["spec"]
+
+
+def what_was_written(installed: Installed, proxy: FaultProxy, before: list[Json]) -> str:
+    """Say which objects were written that should not be, with the PodGroups among them as they were and are."""
+    said = []
+    for write in proxy.counts.take_journal():
+        now = installed.api.get(write.path.removesuffix("/status").removesuffix("/binding")).get("status")
+        said.append(f"{write.verb} {write.path}: {write.status}, status now {now}")
+    return "\n".join([*said, "statuses of PodGroups before:", *map(str, before)])
 
 
 def quiet_for(proxy: FaultProxy, seconds: float) -> None:

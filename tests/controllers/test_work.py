@@ -14,7 +14,8 @@ from volsched.kube.errors import ApiError, FenceError
 from volsched.operator import work
 from volsched.operator.work import Pace, WorkQueue
 
-A, B, POD = Key("PodGroup", "ns/a"), Key("PodGroup", "ns/b"), Key("Pod", "uid")
+A, B, POD = Key("PodGroup", "ns/a"), Key("PodGroup", "ns/b"), Key("Pod", "ns/uid")
+THEIRS = Key("PodGroup", "theirs/c")
 
 
 class Rig:
@@ -28,7 +29,12 @@ class Rig:
         self.failures: list[Exception] = []
         self.at_once = self.most_at_once = 0
         self.faults: list[tuple[Key, Exception]] = []
-        self.queue = WorkQueue(self._work, lambda: self.active, lambda key, error: self.faults.append((key, error)))
+        self.queue = WorkQueue(
+            self._work,
+            lambda: self.active,
+            lambda key, error: self.faults.append((key, error)),
+            lambda key: key.name.partition("/")[0],
+        )
 
     async def _work(self, key: Key) -> None:
         self.seen.append(key)
@@ -95,6 +101,39 @@ async def test_what_was_begun_is_finished_before_more_is_begun() -> None:
     assert rig.seen == [POD, A, B]
 
 
+async def test_namespaces_take_turns_whatever_kinds_wait() -> None:
+    rig = Rig()
+    pods = [Key("Pod", f"ns/{number}") for number in range(5)]
+    for key in (*pods, THEIRS):
+        rig.queue.add(key)
+
+    async with rig.workers():
+        await rig.until(6)
+
+    assert rig.seen == [pods[0], THEIRS, *pods[1:]]
+
+
+async def test_one_namespace_does_not_have_all_workers() -> None:
+    rig = Rig()
+    rig.gate.clear()
+    for number in range(20):
+        rig.queue.add(Key("Pod", f"ns/{number}"))
+    async with rig.workers(8):
+        while rig.at_once < 6:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert rig.at_once == 6
+        rig.queue.add(THEIRS)
+        while THEIRS not in rig.seen:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+        assert len(rig.seen) == 7
+        rig.gate.set()
+        await rig.until(21)
+
+    assert (rig.queue.size, rig.most_at_once) == (0, 7)
+
+
 async def test_a_failure_is_counted_and_comes_back_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "FIRST_PAUSE_SECONDS", 0.01)
     rig = Rig()
@@ -147,6 +186,21 @@ async def test_the_earlier_of_two_times_counts_and_clearing_forgets_both() -> No
     assert rig.seen == [A]
 
 
+def test_on_uvloop_what_is_due_now_may_be_asked_for_again() -> None:
+    rig = Rig()
+
+    async def twice() -> None:
+        rig.queue.add_later(A, 0.0001)
+        rig.queue.add_later(A, 0.0001)
+        async with rig.workers():
+            await rig.until(1)
+
+    with asyncio.Runner(loop_factory=pytest.importorskip("uvloop").new_event_loop) as runner:
+        runner.run(twice())
+
+    assert rig.seen == [A]
+
+
 def test_a_pace_lets_some_go_at_once_and_the_rest_at_a_rate_each_key_for_itself() -> None:
     now = [0.0]
     pace = Pace(2, 4.0, lambda: now[0])
@@ -195,7 +249,7 @@ async def test_nothing_waits_for_longer_than_a_day(seconds: float) -> None:
 
     rig.queue.add_later(A, seconds)
 
-    assert rig.queue._timers[A].when() <= asyncio.get_running_loop().time() + 24 * 3600
+    assert rig.queue._timers[A].due <= asyncio.get_running_loop().time() + 24 * 3600
     rig.queue.clear()
 
 

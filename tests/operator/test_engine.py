@@ -109,7 +109,7 @@ def test_what_is_known_is_looked_at_some_at_a_time_so_that_others_have_their_tur
         watching = asyncio.create_task(watch())
         await engine.begin()
         watching.cancel()
-        return [*seen, engine.queue.depth().total()], {key.name for key in engine.queue._waiting["Pod"]}
+        return [*seen, engine.queue.depth().total()], {key.name for key in engine.queue._waiting._namespaces}
 
     depths, known = asyncio.run(story())
 

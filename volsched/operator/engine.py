@@ -77,7 +77,7 @@ class Engine:
         self._at_once = asyncio.Semaphore(options.workers)
         self._pace = Pace(*JOB_LOOKS, time.monotonic)
         self.quarantine = Quarantine()
-        self.queue = WorkQueue(self._work, lambda: self._is_active, self._work_failed)
+        self.queue = WorkQueue(self._work, lambda: self._is_active, self._work_failed, self._namespace_of)
         self.store = Store(
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
         )
@@ -181,6 +181,9 @@ class Engine:
             return
         whose = (key.kind, KINDS[key.kind].group_version, namespace, name, uid)
         self._set_aside(SetAside(*whose, RECONCILING, said_of(error), error=error))
+
+    def _namespace_of(self, key: Key) -> str:
+        return self._identity(key)[0]
 
     def _identity(self, key: Key) -> tuple[str, str, str]:
         """Return namespace, name and uid of the object that a key stands for."""

@@ -1,11 +1,14 @@
-"""Which objects wait to be looked at: each once, by one worker at a time, again after growing pauses when it failed."""
+"""Which objects wait to be looked at: each once, by one worker at a time, again after growing pauses when it failed.
+
+Namespaces take turns, and none has all workers: thousands of objects of one team are no queue before those of another.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -21,7 +24,10 @@ LONGEST_WAIT_SECONDS: Final = 24 * 3600.0
 """A key that is to wait longer, as users may ask for, is looked at in between."""
 
 _FIRST: Final = (POD.name, QUEUE.name, COMMAND.name, JOB.name, GROUP.name)
-"""Which kinds are looked at first: what was begun is finished before more is begun, and a burst delays no Queue."""
+"""Which kinds of a namespace are looked at first: what was begun is finished before more is begun."""
+
+_KEPT_FREE: Final = 4
+"""One worker in so many is kept free of a namespace that has all the others: its writes may be slow ones."""
 
 _log = structlog.get_logger(__name__)
 
@@ -54,8 +60,63 @@ class Pace:
         self._tokens.pop(key, None)
 
 
+class _Timer(NamedTuple):
+    """When a key is due, on the loop's clock; the handle does not always say so: uvloop calls soon what is due now."""
+
+    due: float
+    handle: asyncio.Handle
+
+
+class _Turns:
+    """Keys that wait. Namespaces take turns; in each, kinds go in their order, and the keys of one as they came."""
+
+    def __init__(self) -> None:
+        self._by_namespace: OrderedDict[str, dict[str, OrderedDict[Key, None]]] = OrderedDict()
+        self._namespaces: dict[Key, str] = {}
+        self.depth: Counter[str] = Counter(dict.fromkeys(_FIRST, 0))
+
+    def __len__(self) -> int:
+        return len(self._namespaces)
+
+    def add(self, key: Key, namespace: str) -> None:
+        """Let a key wait; one that waits already keeps its place."""
+        if key in self._namespaces:
+            return
+        self._namespaces[key] = namespace
+        self.depth[key.kind] += 1
+        kinds = self._by_namespace.setdefault(namespace, {kind: OrderedDict() for kind in _FIRST})
+        kinds[key.kind][key] = None
+
+    def pop(self, may_have: Callable[[str], bool]) -> Key | None:
+        """Take the next key of a namespace that may have a worker; None when there is none."""
+        namespace = next(filter(may_have, self._by_namespace), None)
+        if namespace is None:
+            return None
+        keys = next(filter(None, self._by_namespace[namespace].values()))
+        key = next(iter(keys))
+        self._by_namespace.move_to_end(namespace)
+        self.drop(key)
+        return key
+
+    def drop(self, key: Key) -> None:
+        """Let a key wait no longer."""
+        namespace = self._namespaces.pop(key, None)
+        if namespace is None:
+            return
+        self.depth[key.kind] -= 1
+        kinds = self._by_namespace[namespace]
+        del kinds[key.kind][key]
+        if not any(kinds.values()):
+            del self._by_namespace[namespace]
+
+    def clear(self) -> None:
+        """Let nothing wait."""
+        for key in list(self._namespaces):
+            self.drop(key)
+
+
 class WorkQueue:
-    """Keys by kind, in the order in which they came, and workers that take them while `is_active`.
+    """Keys that wait, and workers that take them while `is_active`. `namespace_of` tells whose turn a key has.
 
     `work` looks at one key. When it raises ApiError the key comes back after a pause of its own; when it raises
     anything else, which is a fault of ours, `on_fault` is told, and the key comes back when its object changes. A key
@@ -67,14 +128,18 @@ class WorkQueue:
         work: Callable[[Key], Awaitable[None]],
         is_active: Callable[[], bool],
         on_fault: Callable[[Key, Exception], None],
+        namespace_of: Callable[[Key], str],
     ) -> None:
         self._work = work
+        self._namespace_of = namespace_of
         self._on_fault = on_fault
         self._is_active = is_active
-        self._waiting: dict[str, OrderedDict[Key, None]] = {kind: OrderedDict() for kind in _FIRST}
-        self._under_way: set[Key] = set()
+        self._waiting = _Turns()
+        self._workers = 0
+        self._under_way: dict[Key, str] = {}
+        self._busy: Counter[str] = Counter()
         self._again: set[Key] = set()
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._timers: dict[Key, _Timer] = {}
         self._backoffs: dict[Key, Backoff] = {}
         self._bell = asyncio.Event()
         self.errors: Counter[str] = Counter()
@@ -82,20 +147,19 @@ class WorkQueue:
 
     def depth(self) -> Counter[str]:
         """Return how many keys of each kind wait."""
-        return Counter({kind: len(waiting) for kind, waiting in self._waiting.items()})
+        return self._waiting.depth.copy()
 
     @property
     def size(self) -> int:
         """How many keys are kept: those that wait, for a worker or for their time, and those that failed."""
-        waiting = sum(map(len, self._waiting.values()))
-        return waiting + len(self._under_way) + len(self._timers) + len(self._backoffs)
+        return len(self._waiting) + len(self._under_way) + len(self._timers) + len(self._backoffs)
 
     def add(self, key: Key) -> None:
         """Have a key looked at as soon as a worker is free."""
         if key in self._under_way:
             self._again.add(key)
             return
-        self._waiting[key.kind][key] = None
+        self._waiting.add(key, self._namespace_of(key))
         self._bell.set()
 
     def add_later(self, key: Key, seconds: float) -> None:
@@ -104,28 +168,27 @@ class WorkQueue:
         loop = asyncio.get_running_loop()
         wait = min(max(0.0, seconds), LONGEST_WAIT_SECONDS)
         due = loop.time() + wait
-        if known is not None and known.when() <= due:
+        if known is not None and known.due <= due:
             return
         if known is not None:
-            known.cancel()
-        self._timers[key] = loop.call_later(wait, self._due, key)
+            known.handle.cancel()
+        self._timers[key] = _Timer(due, loop.call_later(wait, self._due, key))
 
     def forget(self, key: Key) -> None:
         """Forget a key that is no more."""
-        self._waiting[key.kind].pop(key, None)
+        self._waiting.drop(key)
         self._again.discard(key)
         self._backoffs.pop(key, None)
         timer = self._timers.pop(key, None)
         if timer is not None:
-            timer.cancel()
+            timer.handle.cancel()
 
     def clear(self) -> None:
         """Forget everything that waits."""
-        for waiting in self._waiting.values():
-            waiting.clear()
+        self._waiting.clear()
         self._again.clear()
         for timer in self._timers.values():
-            timer.cancel()
+            timer.handle.cancel()
         self._timers.clear()
         self._backoffs.clear()
 
@@ -139,29 +202,43 @@ class WorkQueue:
 
     async def worker(self) -> None:
         """Work for ever; several may do so. Others have their turn between two keys, also if nothing is waited for."""
-        while True:
-            key = self._next()
-            if key is None:
-                self._bell.clear()
-                await self._bell.wait()
-                continue
-            self._under_way.add(key)
-            try:
-                await self._look_at(key)
-            finally:
-                self._under_way.discard(key)
-                if key in self._again:
-                    self._again.discard(key)
-                    self.add(key)
-            await asyncio.sleep(0)
+        self._workers += 1
+        try:
+            while True:
+                key = self._next()
+                if key is None:
+                    self._bell.clear()
+                    await self._bell.wait()
+                    continue
+                await self._take(key)
+                await asyncio.sleep(0)
+        finally:
+            self._workers -= 1
+
+    async def _take(self, key: Key) -> None:
+        namespace = self._namespace_of(key)
+        self._under_way[key] = namespace
+        self._busy[namespace] += 1
+        try:
+            await self._look_at(key)
+        finally:
+            self._release(key)
+            if key in self._again:
+                self._again.discard(key)
+                self.add(key)
 
     def _next(self) -> Key | None:
-        if not self._is_active():
-            return None
-        for waiting in self._waiting.values():
-            if waiting:
-                return waiting.popitem(last=False)[0]
-        return None
+        return self._waiting.pop(self._may_have_a_worker) if self._is_active() else None
+
+    def _may_have_a_worker(self, namespace: str) -> bool:
+        return self._busy[namespace] < max(1, self._workers - self._workers // _KEPT_FREE)
+
+    def _release(self, key: Key) -> None:
+        namespace = self._under_way.pop(key)
+        self._busy[namespace] -= 1
+        if not self._busy[namespace]:
+            del self._busy[namespace]
+        self._bell.set()
 
     async def _look_at(self, key: Key) -> None:
         try:
