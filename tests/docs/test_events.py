@@ -57,7 +57,7 @@ def test_words_about_taints_and_resources_are_those_of_the_code() -> None:
     template = PodTemplate(0)
     node = SimpleNamespace(taints=(Taint("<key>", "<value>", "NoSchedule"),))
 
-    verdict = tolerates_taints(SimpleNamespace(template=template), node)  # type: ignore[arg-type]
+    verdict = tolerates_taints(template, node)  # type: ignore[arg-type]  # of a node only its taints are asked
 
     assert verdict is not None
     assert (verdict.message, verdict.resolvable) == (UNTOLERATED, False)
