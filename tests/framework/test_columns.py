@@ -151,6 +151,17 @@ def test_classes_follow_what_nodes_say_of_themselves() -> None:
     assert classes(facts, ("label", "zone")) == [["b", "cc", "dd"], ["e"]]
 
 
+def test_facts_that_pods_ask_for_are_not_kept_without_end() -> None:
+    facts = facts_of(NodeSpec("n1", labels={"zone": "a"}), NodeSpec("n2", labels={"zone": "b"}))
+    for number in range(5_000):
+        facts.ids(("label", f"odd-{number}"))
+        facts.refresh()
+
+    assert len(facts._ids) == len(facts._names) < 2_100
+    assert classes(facts, ("label", "zone")) == [["n1"], ["n2"]]
+    assert facts.names(("label", "zone")) == {"a": 0, "b": 1}
+
+
 def test_an_absent_label_has_a_number_of_its_own() -> None:
     facts = facts_of(*FOUR)
 

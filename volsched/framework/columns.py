@@ -8,6 +8,7 @@ which agree in what a rule reads can be told apart from those which do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -138,6 +139,12 @@ _READERS: dict[str, Callable[[NodeInfo, str], Hashable]] = {
 }
 
 
+_MOST_FACTS: Final = 2_048
+_FACT_BYTES: Final = 32 << 20
+_BYTES_OF_A_FACT: Final = 8
+"""So many columns of facts are kept, and bytes of them, before all are made anew: pods may ask for any label."""
+
+
 class FactColumns:
     """Interned facts per row, made when first asked for, and the classes of nodes that agree in some of them."""
 
@@ -154,7 +161,7 @@ class FactColumns:
         """Catch up with nodes that say something new of themselves."""
         cluster = self.cluster
         changed = cluster.facts_log.since(self._position)
-        if changed is None or self._layout != cluster.layout:
+        if changed is None or self._layout != cluster.layout or self._has_too_many:
             self._ids.clear()
             self._names.clear()
             self._classes.clear()
@@ -167,6 +174,11 @@ class FactColumns:
             self._classes.clear()
             self.version += 1
         self._position = cluster.facts_log.end
+
+    @property
+    def _has_too_many(self) -> bool:
+        count = max(len(self._ids), len(self._classes))
+        return count > _MOST_FACTS or count * len(self.cluster.rows) * _BYTES_OF_A_FACT > _FACT_BYTES
 
     def _intern(self, path: Path, node: NodeInfo) -> int:
         names = self._names[path]
