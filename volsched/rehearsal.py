@@ -32,6 +32,6 @@ def _wrong_signature(plugin: Plugin, session: Session) -> SignatureError | None:
         plugin.on_session_open(session)
     except SignatureError as error:
         return error
-    except Exception:  # noqa: BLE001 - a plugin may fail with anything; that is told when a session fails with it
+    except Exception:  # a plugin may fail with anything; that is told when a session fails with it
         return None
     return None
