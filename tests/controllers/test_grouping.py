@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.controllers.cases import Cluster, a_group, a_pod, a_workload, reference
 from volsched.cache.reading import GROUP_NAME
-from volsched.controllers import grouping, store
+from volsched.controllers import grouping
 from volsched.controllers.group_controller import reconcile_group, reconcile_pod
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Create, Delete, Patch
@@ -254,9 +254,11 @@ def test_equal_pods_share_what_is_kept_of_them() -> None:
     assert len({id(pod.seed) for pod in cluster.store.pods.values()}) == 1
 
 
-def test_what_equal_pods_share_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MOST_SEEDS", 3)
-    cluster = Cluster().put(*(a_pod(f"p{number}", cpu=str(number + 1)) for number in range(10)))
+def test_what_equal_pods_share_ends_with_the_last_of_them() -> None:
+    cluster = Cluster().put(*(a_pod(f"p{number}", cpu=str(number // 2 + 1)) for number in range(10)))
+    assert len(cluster.store._seeds) == 5
 
-    assert len(cluster.store._seeds) <= 3
-    assert {pod.seed.request.amount("cpu") for pod in cluster.store.pods.values()} == {1000 * n for n in range(1, 11)}
+    for number in range(9):
+        cluster.store.gone(Gone("Pod", "ns", f"p{number}", f"uid-p{number}"))
+
+    assert [seed.request.amount("cpu") for seed in cluster.store._seeds.values()] == [5000]

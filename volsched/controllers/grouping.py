@@ -40,7 +40,7 @@ _LABELS_FROM_POD: Final[tuple[str, ...]] = (PREEMPTABLE, "volcano.sh/cooldown-ti
 Pairs = tuple[tuple[str, str], ...]
 
 
-class Seed(msgspec.Struct, frozen=True, gc=False):
+class Seed(msgspec.Struct, frozen=True, weakref=True):
     """What a PodGroup takes from a pod."""
 
     queue: str = ""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec.structs import astuple
 
 from volsched.cache.reading import GROUP_NAME
 from volsched.controllers import grouping
@@ -29,9 +31,6 @@ from volsched.model.changes import Gone
 from volsched.model.owners import Owner, controller_of, group_of, named_by
 
 FINISHED: Final = ("Succeeded", "Failed")
-
-MOST_SEEDS: Final = 10_000
-"""Seeds that equal pods share."""
 
 
 class Key(NamedTuple):
@@ -128,7 +127,7 @@ class Store:
     _rosters: dict[Owner, Roster] = field(default_factory=dict)
     _tree: Tree = field(default_factory=Tree)
     _namespaces: dict[str, str] = field(default_factory=dict)
-    _seeds: Bounded[Seed, Seed] = field(default_factory=lambda: Bounded(MOST_SEEDS))
+    _seeds: WeakValueDictionary[tuple[Any, ...], Seed] = field(default_factory=WeakValueDictionary)
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -234,11 +233,9 @@ class Store:
         )
 
     def _seed(self, pod: api.Pod) -> Seed:
+        """What a PodGroup takes from a pod: pods that are alike share it, and it ends with the last of them."""
         seed = grouping.seed_of(pod)
-        known = self._seeds.recall(seed)
-        if known is None:
-            known = self._seeds[seed] = seed
-        return known
+        return self._seeds.setdefault(astuple(seed), seed)
 
     def _tell_of_pod(self, view: PodView, known: PodView | None) -> None:
         if view.roster is not None:
