@@ -141,8 +141,10 @@ _READERS: dict[str, Callable[[NodeInfo, str], Hashable]] = {
 
 _MOST_FACTS: Final = 2_048
 _FACT_BYTES: Final = 32 << 20
-_BYTES_OF_A_FACT: Final = 8
 """So many columns of facts are kept, and bytes of them, before all are made anew: pods may ask for any label."""
+
+_BYTES_OF_A_FACT: Final = 8
+"""What one node takes in one column, or in the classes of one set of them."""
 
 
 class FactColumns:

@@ -183,7 +183,8 @@ class Engine:
         self._set_aside(SetAside(*whose, RECONCILING, said_of(error), error=error))
 
     def _namespace_of(self, key: Key) -> str:
-        return self._identity(key)[0]
+        pod = self.store.pods.get(key.name) if key.kind == POD.name else None
+        return pod.namespace if pod is not None else key.name.rpartition("/")[0]
 
     def _identity(self, key: Key) -> tuple[str, str, str]:
         """Return namespace, name and uid of the object that a key stands for."""

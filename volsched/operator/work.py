@@ -238,7 +238,8 @@ class WorkQueue:
         self._busy[namespace] -= 1
         if not self._busy[namespace]:
             del self._busy[namespace]
-        self._bell.set()
+        if self._waiting:  # maybe of a namespace that had as many workers as it may
+            self._bell.set()
 
     async def _look_at(self, key: Key) -> None:
         try:
