@@ -12,9 +12,9 @@ WORKDIR /src
 COPY requirements/run.lock requirements/build.lock requirements/
 # without pip, which nothing that runs needs
 RUN python -m venv --without-pip /opt/volsched \
- && python -m pip --python /opt/volsched/bin/python install --require-hashes -r requirements/run.lock
+ && python -m pip --python /opt/volsched/bin/python install --require-hashes --no-deps -r requirements/run.lock
 RUN python -m venv /opt/build \
- && /opt/build/bin/python -m pip install --require-hashes -r requirements/build.lock
+ && /opt/build/bin/python -m pip install --require-hashes --no-deps -r requirements/build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY volsched volsched
 COPY actions actions

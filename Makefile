@@ -27,7 +27,7 @@ SAVE_buildah = push $(SAVE_FLAGS) $(IMAGE):$(VERSION) docker-archive:$(ARCHIVE):
 SAVE_podman = save $(SAVE_FLAGS) --format docker-archive --output $(ARCHIVE) $(IMAGE):$(VERSION)
 SAVE_docker = save $(SAVE_FLAGS) --output $(ARCHIVE) $(IMAGE):$(VERSION)
 LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-	--strip-extras --allow-unsafe
+	--no-strip-extras --allow-unsafe
 
 .PHONY: help demo test unit test-plugin known-plugin check lint types contracts cluster-up cluster-down conformance image archive sbom release real-node real-node-up \
 	real-node-shell real-node-down monitoring schemas lock clean
@@ -38,14 +38,14 @@ help: ## list the commands
 $(VENV)/run.stamp: requirements/run.lock pyproject.toml
 	@echo "installing volsched into $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/run.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.lock pyproject.toml
 	@echo "installing volsched and its test tools into $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@ $(VENV)/run.stamp
 
