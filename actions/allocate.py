@@ -14,8 +14,8 @@ from actions.parking import Parking
 from actions.placement import Attempt, place
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Verdict
 
 

@@ -12,7 +12,7 @@ from actions.job_order import Turns, considered
 from actions.promises import choose, take
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
 
 

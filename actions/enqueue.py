@@ -12,7 +12,7 @@ from typing import ClassVar
 from actions.job_order import Turns, closed_queue
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Step
 
 

@@ -13,8 +13,8 @@ import msgspec
 
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import ConditionReason, Scope, Step
 
 

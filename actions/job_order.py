@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session
 from volsched.model.job import PENDING, JobInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 

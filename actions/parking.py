@@ -17,8 +17,8 @@ from volsched.framework.callbacks import Leeway
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Scope
 
 

@@ -15,10 +15,10 @@ from actions.promises import choose, take
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import IS_READY, TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 

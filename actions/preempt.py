@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from actions.eviction import (
+from actions.victims.candidate_nodes import Grounds, can_go, nodes_of
+from actions.victims.search import (
     ARGUMENTS,
     KEEP_BUDGETS,
     LEAST_HARM,
@@ -19,14 +20,13 @@ from actions.eviction import (
     starving,
     takes_on,
 )
-from actions.grounds import Grounds, can_go, nodes_of
-from volsched.framework.arguments import Argument
+from volsched.framework.config.arguments import Argument
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 
 _ALL_NODES = "Taken from Volcano; every node is looked at."
 OF_VOLCANO = (

@@ -13,7 +13,7 @@ from volsched.framework.session import Session, by_importance, waits_for_room
 from volsched.framework.statement import Statement
 from volsched.model.columns import PODS
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 
 

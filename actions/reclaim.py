@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from actions.eviction import (
+from actions.job_order import Turns
+from actions.victims.candidate_nodes import Grounds, can_go
+from actions.victims.search import (
     ARGUMENTS,
     KEEP_BUDGETS,
     LEAST_HARM,
@@ -15,15 +17,13 @@ from actions.eviction import (
     starving,
     takes_on,
 )
-from actions.grounds import Grounds, can_go
-from actions.job_order import Turns
-from volsched.framework.arguments import Argument
+from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 
 
 class ReclaimAction:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from volsched.loop import GC_THRESHOLDS
+from volsched.run.loop import GC_THRESHOLDS
 
 RESULTS = Path(__file__).parent / "results"
 QUIET_SECONDS = 0.0041

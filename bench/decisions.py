@@ -26,15 +26,15 @@ from bench import cards, worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from bench.plain import PlainPlugin
 from volsched.framework.callbacks import NodeCallbacks, NodeOrder, Predicate
-from volsched.framework.configuration import PluginOption
-from volsched.framework.engine import Engine, FastEngine
-from volsched.framework.loading import DEFAULT_CONFIGURATION
+from volsched.framework.columns.views import shown
+from volsched.framework.config.configuration import PluginOption
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
+from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.signature import Signature
-from volsched.framework.views import shown
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Bind
-from volsched.model.template import PodTemplate
+from volsched.model.pods.template import PodTemplate
 from volsched.registry import load_profile
 from volsched.scheduler import Profile
 from volsched.testing.naive import NaiveEngine

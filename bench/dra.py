@@ -24,9 +24,9 @@ from typing import Any
 
 from bench import live, worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, parser
-from volsched.cache.mirror import MirrorSettings
-from volsched.framework.engine import FastEngine
-from volsched.framework.loading import DEFAULT_CONFIGURATION
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
+from volsched.framework.engine.engine import FastEngine
+from volsched.mirror.mirror import MirrorSettings
 from volsched.testing.builders import ClusterBuilder, a_rig
 from volsched.testing.controlplane import ControlPlane, a_pod
 

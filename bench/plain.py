@@ -11,7 +11,7 @@ from typing import ClassVar
 from bench.worlds import CARD, CARDS, MODELS
 from volsched.framework.session import Session
 from volsched.model.node import NodeInfo
-from volsched.model.template import PodTemplate
+from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 
 

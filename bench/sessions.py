@@ -29,14 +29,14 @@ import msgspec
 
 from bench import cards, worlds
 from bench.common import Report, Stopwatch, memory_mib, parser, quantile
-from volsched.cache.mirror import Mirror
-from volsched.framework.engine import FastEngine
-from volsched.framework.loading import DEFAULT_CONFIGURATION
-from volsched.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
+from volsched.framework.engine.engine import FastEngine
+from volsched.mirror.mirror import Mirror
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import Bind
 from volsched.registry import load_profile
+from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
 from volsched.scheduler import Scheduler
 from volsched.testing.builders import Recorder, SteadyClock
 

@@ -9,8 +9,8 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from volsched.cache.mirror import Mirror, MirrorSettings
-from volsched.framework.engine import Engine, FastEngine
+from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.mirror.mirror import Mirror, MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster

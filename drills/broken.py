@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from volsched.framework.loading import LONGEST_TEXT
+from volsched.framework.config.loading import LONGEST_TEXT
 
 KEY: Final = "volcano-scheduler.conf"
 

@@ -23,9 +23,9 @@ from drills.broken import KEY, WAYS, Data
 from drills.report import Report
 from drills.world import PATIENT_LEASE, World, wait_until, world
 from tests.cluster.scheduling import CONFIG, PATIENCE, SYSTEM, SchedulerProcess
-from volsched.kube.config_source import text_hash
-from volsched.kube.config_state import LOADED, MISSING, REFUSED
-from volsched.kube.events import LONGEST_INTERVAL_SECONDS
+from volsched.kube.watch.config_source import text_hash
+from volsched.kube.watch.config_state import LOADED, MISSING, REFUSED
+from volsched.kube.write.events import LONGEST_INTERVAL_SECONDS
 from volsched.model.verdict import truncated
 from volsched.testing.controlplane import a_node
 from volsched.testing.controlplane.stages import RUN_FOR

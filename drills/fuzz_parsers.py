@@ -26,8 +26,9 @@ from drills.fuzz_words import (
     RESOURCES,
     TEXTS,
 )
-from plugins.capacity_card import amounts, cards, quota
-from plugins.capacity_card import requests as card_requests
+from plugins.capacity_card.cards import amounts, cards
+from plugins.capacity_card.quotas import quota
+from plugins.capacity_card.requests import requests as card_requests
 from plugins.capacity_dra import quota as device_quota
 from plugins.crossquota import quota as node_quota
 from plugins.crossquota.devices import DeviceNames
@@ -35,8 +36,6 @@ from plugins.mgpu import devices as shared_cards
 from plugins.mgpu import requests as shared_requests
 from plugins.mgpu import results as shared_results
 from volsched import registry
-from volsched.cache import reading
-from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.controllers import commands, grouping, job_plugins, policies
 from volsched.controllers.job_controller import Surroundings as JobSurroundings
 from volsched.controllers.job_controller import reconcile
@@ -45,32 +44,27 @@ from volsched.controllers.lifecycle import Member
 from volsched.controllers.objects import Command, RawJob
 from volsched.controllers.roster import Roster
 from volsched.controllers.store import Store
-from volsched.framework import arguments, loading
+from volsched.framework.config import arguments, loading
 from volsched.framework.dra import reads, selectors
 from volsched.framework.validation import Surroundings
-from volsched.kube.decoding import Reader, Unread
 from volsched.kube.errors import ApiError
-from volsched.kube.resources import VOLCANO, Resource, watched
-from volsched.model import (
-    allowed_namespaces,
-    announced,
-    api,
-    device_binding,
-    device_reading,
-    dra,
-    duration,
-    json_text,
-    owners,
-    pod_limits,
-    quantity,
-    requests,
-    template,
-    workload,
-)
+from volsched.kube.watch.decoding import Reader, Unread
+from volsched.kube.watch.resources import VOLCANO, Resource, watched
+from volsched.mirror import reading
+from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.model import api
 from volsched.model.changes import Put
-from volsched.model.device import Device, DeviceId
+from volsched.model.dra import announced
+from volsched.model.dra import api as dra
+from volsched.model.dra import binding as device_binding
+from volsched.model.dra import reading as device_reading
+from volsched.model.dra.device import Device, DeviceId
 from volsched.model.errors import ConfigError, FieldError, ObjectError, QuantityError, VolschedError
+from volsched.model.pods import limits as pod_limits
+from volsched.model.pods import owners, requests, template, workload
+from volsched.model.queues import allowed_namespaces
 from volsched.model.selectors import LabelSelector, NodeSelector
+from volsched.model.values import duration, json_text, quantity
 from volsched.operator.reading import job_view
 from volsched.operator.webhook_server import read_review
 from volsched.simulation import at_max

@@ -31,7 +31,7 @@ from drills.tables import keeps_what_is_gone
 from drills.world import World, wait_until, world
 from tests.cluster.controlling import JOBS, VOLCANO
 from tests.cluster.scheduling import GROUPS, LEASE, Json
-from volsched.model import json_text
+from volsched.model.values import json_text
 from volsched.testing.controlplane.errors import ApiError
 
 HONEST_SECONDS: Final = 5.0

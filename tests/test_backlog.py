@@ -12,9 +12,9 @@ from volsched.framework.reporter import refusal_of
 from volsched.model.changes import Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.resources import Resources
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.values.resources import Resources
 from volsched.model.verdict import Scope, Step, Verdict
 from volsched.ports import Waiting
 from volsched.testing.builders import Rig, a_cluster, a_rig

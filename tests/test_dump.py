@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.cache.objects import Believer, node, pod
-from volsched.loop import write_dump
+from volsched.run.loop import write_dump
 
 
 def test_the_mirror_is_written_as_json(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import asyncio, resource
-from volsched import memory
+from volsched.run import memory
 
 def resident():
     with open("/proc/self/statm") as figures:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from volsched.plugin_errors import PluginErrors
 from volsched.ports import CycleReport
+from volsched.run.plugin_errors import PluginErrors
 
 
 def report(*plugins: str) -> CycleReport:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog.testing
 
-from volsched.process import FAILED, STOPPED, Process, run_process
+from volsched.run.process import FAILED, STOPPED, Process, run_process
 
 
 async def dies() -> None:

@@ -14,8 +14,8 @@ import actions
 import plugins
 from volsched import registry
 from volsched.cli import volsched
-from volsched.framework.arguments import Argument
-from volsched.framework.loading import DEFAULT_CONFIGURATION, ConfigurationError
+from volsched.framework.config.arguments import Argument
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION, ConfigurationError
 from volsched.framework.session import Session
 from volsched.framework.validation import Faults, Surroundings, warning
 from volsched.model import api

@@ -16,8 +16,8 @@ from typing import Final
 from volsched.framework.reporter import refusal_of
 from volsched.model.cluster import Observer
 from volsched.model.job import JobInfo
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Step
 from volsched.ports import Labels, Waiting
 

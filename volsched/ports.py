@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from volsched.model.series import Numbers, Series
+from volsched.model.values.series import Numbers, Series
 
 Labels: TypeAlias = tuple[str, ...]
 
@@ -29,7 +29,7 @@ class Waiting:
     """What waits for a node, for metrics.
 
     Pods and jobs are counted by (queue, step, reason code); ``requests`` is what the pods ask for by (queue, resource),
-    in the resource's unit (see ``volsched.model.quantity``); ``oldest`` is when the oldest pod of each queue was
+    in the resource's unit (see ``volsched.model.values.quantity``); ``oldest`` is when the oldest pod of each queue was
     created, in seconds since the epoch.
     """
 

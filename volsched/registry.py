@@ -15,11 +15,12 @@ from typing import Any, Final, Generic, TypeVar
 
 import actions
 import plugins
-from volsched.framework import entries, guests
-from volsched.framework.arguments import Argument, CheckFn, Schema, describe
-from volsched.framework.configuration import Configuration, PluginOption
-from volsched.framework.entries import Entry
-from volsched.framework.loading import ConfigProblem, ConfigurationError, Loaded, load
+from volsched.framework.config import entries
+from volsched.framework.config import nested_arguments as guests
+from volsched.framework.config.arguments import Argument, CheckFn, Schema, describe
+from volsched.framework.config.configuration import Configuration, PluginOption
+from volsched.framework.config.entries import Entry
+from volsched.framework.config.loading import ConfigProblem, ConfigurationError, Loaded, load
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.validation import Fault, Validator
 from volsched.model.errors import ConfigError, VolschedError

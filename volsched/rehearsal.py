@@ -6,7 +6,7 @@ plugin fails with is about its cluster or its session, and is told there (``plug
 
 from __future__ import annotations
 
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Accounts, Session
 from volsched.framework.signature import SignatureError

@@ -10,23 +10,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from volsched.backlog import Backlog
-from volsched.cache.mirror import Mirror, Problem
 from volsched.framework import groups, reporter
-from volsched.framework.admissions import admission_expired
+from volsched.framework.accounts.admissions import admission_expired
+from volsched.framework.accounts.queue_status import Holdings
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
-from volsched.framework.configuration import Configuration, PluginOption
-from volsched.framework.engine import Engine, FastEngine
-from volsched.framework.holdings import Holdings
+from volsched.framework.config.configuration import Configuration, PluginOption
+from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
-from volsched.model import api, dra
-from volsched.model.bounded import entries_of
+from volsched.mirror.mirror import Mirror, Problem
+from volsched.model import api
 from volsched.model.cluster import Cluster
+from volsched.model.dra import api as dra
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.plan import Bind, Evict, Executor, Step, Tell, WritePodCondition
-from volsched.model.series import Numbers, Series
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.values.bounded import entries_of
+from volsched.model.values.series import Numbers, Series
 from volsched.model.verdict import Scope, Verdict
 from volsched.model.verdict import Step as VerdictStep
 from volsched.ports import Clock, CycleReport

@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from plugins.binpack.arguments import BinpackArguments
-from volsched.framework.arrays import Floats
-from volsched.framework.templates import MOST_KEPT
-from volsched.framework.views import NodeTable
-from volsched.model.bounded import Bounded
+from volsched.framework.accounts.templates import MOST_KEPT
+from volsched.framework.columns.arrays import Floats
+from volsched.framework.columns.views import NodeTable
 from volsched.model.columns import ResourceColumns
 from volsched.model.node import NodeAmounts
-from volsched.model.resources import Resources
-from volsched.model.template import PodTemplate
+from volsched.model.pods.template import PodTemplate
+from volsched.model.values.bounded import Bounded
+from volsched.model.values.resources import Resources
 
 Part = tuple[int, int, float]
 """Column, requested amount and weight of one resource."""

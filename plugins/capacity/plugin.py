@@ -15,13 +15,13 @@ from plugins.capacity.reclaim import Reclaim
 from plugins.capacity.refusals import NAME, NO_PLACE
 from plugins.capacity.rules import Rules
 from plugins.capacity.standing import Standing
-from volsched.framework.arguments import Argument
-from volsched.framework.demand import ACCOUNT, ACCOUNT_ABOVE, Demand
-from volsched.framework.held import Held
+from volsched.framework.accounts.queue_demand import ACCOUNT, ACCOUNT_ABOVE, Demand
+from volsched.framework.accounts.queue_usage import Held
+from volsched.framework.accounts.quota_report import usage_by_resource
+from volsched.framework.config.arguments import Argument
 from volsched.framework.reporter import about_queue
 from volsched.framework.session import Session
-from volsched.framework.usage import usage_by_resource
-from volsched.model.series import Series
+from volsched.model.values.series import Series
 
 ANCESTORS: Final = "ancestorReclaimLevel"
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from plugins.capacity.standing import Standing
-from volsched.model.queue import QueueInfo
-from volsched.model.resources import CPU, MEMORY, PODS, Resources
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.resources import CPU, MEMORY, PODS, Resources
 
 Amounts = Mapping[str, int]
 InOrder = Callable[[TaskInfo, Iterable[TaskInfo]], list[TaskInfo]]

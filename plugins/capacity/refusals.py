@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from volsched.framework.quotas import figures, not_admitted
+from volsched.framework.accounts.quotas import figures, not_admitted
 from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
 
 NAME: Final = "capacity"

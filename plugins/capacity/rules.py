@@ -11,15 +11,15 @@ from fractions import Fraction
 
 from plugins.capacity.refusals import At, Short, exceeds, no_place, not_a_leaf, not_let_in
 from plugins.capacity.standing import NO_DEMAND, Standing
+from volsched.framework.accounts.queue_demand import Demand
+from volsched.framework.accounts.quota_report import Dimension, left
+from volsched.framework.accounts.quotas import capability_of
 from volsched.framework.callbacks import ABSTAIN, ANY_RUN, PERMIT, Ballot, Leeway, Vote
-from volsched.framework.demand import Demand
-from volsched.framework.quotas import capability_of
-from volsched.framework.usage import Dimension, left
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.resources import MAX_AMOUNT, PODS, UNLIMITED
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.resources import MAX_AMOUNT, PODS, UNLIMITED
 from volsched.model.verdict import Shortfall, Step, Verdict
 
 Amounts = Mapping[str, int]

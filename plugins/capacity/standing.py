@@ -10,14 +10,14 @@ from fractions import Fraction
 from typing import Final
 
 from plugins.capacity.dues import Due, children, doubts, in_a_tree, lost, side_by_side
-from volsched.framework.demand import QueueDemand
-from volsched.framework.held import Held
-from volsched.framework.quotas import share, there
+from volsched.framework.accounts.queue_demand import QueueDemand
+from volsched.framework.accounts.queue_usage import Held
+from volsched.framework.accounts.quotas import share, there
 from volsched.model.cluster import Cluster, Observer
-from volsched.model.quantity import in_base_units
-from volsched.model.queue import ROOT, QueueInfo
-from volsched.model.resources import MAX_AMOUNT, UNLIMITED
-from volsched.model.series import Numbers
+from volsched.model.queues.queue import ROOT, QueueInfo
+from volsched.model.values.quantity import in_base_units
+from volsched.model.values.resources import MAX_AMOUNT, UNLIMITED
+from volsched.model.values.series import Numbers
 
 NO_DUE: Final = Due({}, {}, {}, {})
 NO_DEMAND: Final = QueueDemand()

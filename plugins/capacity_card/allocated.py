@@ -19,8 +19,8 @@ from typing import Final
 
 from plugins.capacity_card.ledger import Ledger
 from volsched.framework.dra.amounts import FLAT
-from volsched.model.quantity import Unit, unit_of
-from volsched.model.resources import CPU
+from volsched.model.values.quantity import Unit, unit_of
+from volsched.model.values.resources import CPU
 
 PREFIX: Final = "volsched.io/"
 

@@ -24,15 +24,15 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from plugins.capacity_card.ledger import Ledger
-from plugins.capacity_card.minimum import NOTHING, Kind, Wanted, cheapest, need_of
-from plugins.capacity_card.requests import JobRequest, Names, job_request_of
+from plugins.capacity_card.requests.minimum import NOTHING, Kind, Wanted, cheapest, need_of
+from plugins.capacity_card.requests.requests import JobRequest, Names, job_request_of
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
-from volsched.model.resources import CPU, MEMORY, Resources
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.status import IS_ALLOCATED, IS_CHOSEN, IS_READY, TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.values.resources import CPU, MEMORY, Resources
 
 
 @dataclass(slots=True)

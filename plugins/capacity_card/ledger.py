@@ -12,19 +12,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
-from plugins.capacity_card.catalogue import NO_KIND, Catalogue
-from plugins.capacity_card.limits import Limit, Limits
-from plugins.capacity_card.requests import Wish
-from plugins.capacity_card.wants import Seat, Want, Wants
-from volsched.framework.views import NodeFacts
+from plugins.capacity_card.cards.catalogue import NO_KIND, Catalogue
+from plugins.capacity_card.quotas.limits import Limit, Limits
+from plugins.capacity_card.requests.charges import Seat, Want, Wants
+from plugins.capacity_card.requests.requests import Wish
+from volsched.framework.columns.views import NodeFacts
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo, NodeSpec
-from volsched.model.queue import QueueInfo
-from volsched.model.resources import accumulate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, IS_CHOSEN, TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.values.resources import accumulate
 
 K = TypeVar("K")
 Placed: TypeAlias = tuple[str, str]

@@ -21,16 +21,16 @@ from typing import TypeAlias
 import numpy as np
 
 from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.quota import Cards
-from plugins.capacity_card.wants import Seat
-from volsched.framework.arrays import Floats
-from volsched.framework.views import NodeFacts, NodeTable
+from plugins.capacity_card.quotas.quota import Cards
+from plugins.capacity_card.requests.charges import Seat
+from volsched.framework.columns.arrays import Floats
+from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.cluster import Cluster
 from volsched.model.columns import CPU as CPU_COLUMN
 from volsched.model.columns import MEMORY as MEMORY_COLUMN
-from volsched.model.queue import QueueInfo
-from volsched.model.resources import CPU, MEMORY
-from volsched.model.template import PodTemplate
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.resources import CPU, MEMORY
 
 BEST_SCORE = 100.0
 

@@ -11,20 +11,20 @@ from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.ordering import NodeOrder, QueueOrder
 from plugins.capacity_card.refusals import NAME
-from plugins.capacity_card.requests import CARD_NAME
+from plugins.capacity_card.requests.requests import CARD_NAME
 from plugins.capacity_card.rules import Rules
 from plugins.capacity_card.series import CardSeries, by_list
 from plugins.capacity_card.stakes import CpuStakes
 from plugins.capacity_card.usage import usage_of
-from volsched.framework.arguments import Argument, ArgumentProblem
+from volsched.framework.accounts.elastic import Elastic
+from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.callbacks import QueueAmounts
-from volsched.framework.elastic import Elastic
+from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.reporter import about_group, about_node, about_queue
 from volsched.framework.session import Session
-from volsched.framework.usage import Usage
 from volsched.model.cluster import Cluster
-from volsched.model.queue import QueueInfo
-from volsched.model.resources import CPU, MEMORY
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.resources import CPU, MEMORY
 
 SPARES_CPU: Final = "cardUnlimitedCpuMemory"
 WEIGHT: Final = "nodeOrderWeight"

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
-from plugins.capacity_card.limits import Limit
-from plugins.capacity_card.requests import Names, NoSuchCardError
+from plugins.capacity_card.quotas.limits import Limit
+from plugins.capacity_card.requests.requests import Names, NoSuchCardError
 from volsched.model.errors import FieldError
-from volsched.model.quantity import UNLIMITED, format_amount
-from volsched.model.resources import CPU, MEMORY
+from volsched.model.values.quantity import UNLIMITED, format_amount
+from volsched.model.values.resources import CPU, MEMORY
 from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
 
 NAME: Final = "capacity-card"

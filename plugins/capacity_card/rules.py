@@ -19,26 +19,26 @@ from typing import Final, cast
 import numpy as np
 
 from plugins.capacity_card import refusals
+from plugins.capacity_card.cards.matching import Unmet, first_unmet
 from plugins.capacity_card.demands import Demands, Sums
 from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.limits import Limit
-from plugins.capacity_card.matching import Unmet, first_unmet
-from plugins.capacity_card.minimum import Wanted
+from plugins.capacity_card.quotas.limits import Limit
 from plugins.capacity_card.refusals import NAME, Short
-from plugins.capacity_card.requests import Names, Wish
-from plugins.capacity_card.wants import Seat, Want
-from volsched.framework.arrays import Mask
+from plugins.capacity_card.requests.charges import Seat, Want
+from plugins.capacity_card.requests.minimum import Wanted
+from plugins.capacity_card.requests.requests import Names, Wish
+from volsched.framework.accounts.queue_tree import QueueTree
 from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Vote
-from volsched.framework.queuetree import QueueTree
-from volsched.framework.views import NodeFacts, NodeTable
+from volsched.framework.columns.arrays import Mask
+from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.resources import CPU, MEMORY
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.values.resources import CPU, MEMORY
 from volsched.model.verdict import Scope, Step, Verdict
 
 _MOST_KNOWN: Final = 10_000

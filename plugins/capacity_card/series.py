@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
-from plugins.capacity_card.amounts import MILLI, joined
-from plugins.capacity_card.cards import Card
+from plugins.capacity_card.cards.amounts import MILLI, joined
+from plugins.capacity_card.cards.cards import Card
 from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Ledger, Placed
 from plugins.capacity_card.ordering import QueueOrder
-from plugins.capacity_card.requests import Names
+from plugins.capacity_card.requests.requests import Names
 from plugins.capacity_card.rules import Rules
 from plugins.capacity_card.stakes import CardStakes
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
-from volsched.model.series import Numbers, Series
-from volsched.model.workload import WORKLOADS
+from volsched.model.pods.workload import WORKLOADS
+from volsched.model.values.series import Numbers, Series
 
 _QUEUE: Final = ("queue_name", "card")
 

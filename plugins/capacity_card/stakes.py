@@ -1,4 +1,4 @@
-"""What queues deserve of cards, and of cpu and memory, as the rule of elastic quotas asks it (``framework.elastic``).
+"""What queues deserve of cards, and of cpu and memory, as the rule of elastic quotas asks it (``framework.accounts.elastic``).
 
 For a pod with cards cards alone are minded, the one that it holds, or those of its list any of which would do. For any
 other pod cpu and memory are, by ``spec.deserved`` and the guarantee, and it takes nothing from pods that hold cards.
@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.requests import Wish
-from plugins.capacity_card.wants import Want
-from volsched.framework.elastic import reclaimable_of
+from plugins.capacity_card.requests.charges import Want
+from plugins.capacity_card.requests.requests import Wish
+from volsched.framework.accounts.elastic import reclaimable_of
 from volsched.model.cluster import Cluster
-from volsched.model.resources import CPU, MEMORY
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.values.resources import CPU, MEMORY
 
 Amounts = Mapping[str, int]
 NOTHING: Amounts = {}

@@ -19,23 +19,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from plugins.capacity_card.catalogue import Catalogue
+from plugins.capacity_card.cards.catalogue import Catalogue
+from plugins.capacity_card.cards.matching import Matching
 from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.limits import Limit
-from plugins.capacity_card.matching import Matching
-from plugins.capacity_card.minimum import Wanted
+from plugins.capacity_card.quotas.limits import Limit
+from plugins.capacity_card.requests.minimum import Wanted
 from plugins.capacity_card.series import by_list, idle_of
 from plugins.capacity_card.stakes import CardStakes
-from volsched.framework.usage import CardUse, Dimension, JobUse, PodUse, QueueUse, Usage, node_name, pods_of
+from volsched.framework.accounts.quota_report import (
+    CardUse,
+    Dimension,
+    JobUse,
+    PodUse,
+    QueueUse,
+    Usage,
+    node_name,
+    pods_of,
+)
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.quantity import UNLIMITED
-from volsched.model.queue import QueueInfo
-from volsched.model.resources import CPU, MEMORY
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import IS_CHOSEN
-from volsched.model.task import TaskInfo
+from volsched.model.values.quantity import UNLIMITED
+from volsched.model.values.resources import CPU, MEMORY
 
 
 def usage_of(cluster: Cluster, ledger: Ledger, demands: Demands, stakes: CardStakes) -> Usage:

@@ -11,11 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from plugins.capacity_card.amounts import at, is_plain, joined, whole
-from plugins.capacity_card.cards import resource_by_name
-from plugins.capacity_card.dues import due_faults
-from plugins.capacity_card.quota import CARD_QUOTA, OF_QUEUES, amounts_of, path_of, quota_of
-from plugins.capacity_card.requests import (
+from plugins.capacity_card.cards.amounts import at, is_plain, joined, whole
+from plugins.capacity_card.cards.cards import resource_by_name
+from plugins.capacity_card.cards.stock import Stock, stock_of
+from plugins.capacity_card.quotas.dues import due_faults
+from plugins.capacity_card.quotas.quota import CARD_QUOTA, OF_QUEUES, amounts_of, path_of, quota_of
+from plugins.capacity_card.requests.requests import (
     CARD_NAME,
     CARD_REQUEST,
     NAME_PATH,
@@ -24,8 +25,7 @@ from plugins.capacity_card.requests import (
     card_names_of,
     job_request_of,
 )
-from plugins.capacity_card.stock import Stock, stock_of
-from volsched.framework.arguments import hint
+from volsched.framework.config.arguments import hint
 from volsched.framework.validation import (
     FORBIDDEN,
     INVALID,
@@ -41,7 +41,7 @@ from volsched.framework.validation import (
 )
 from volsched.model import api
 from volsched.model.errors import FieldError, shortened
-from volsched.model.requests import of_pod
+from volsched.model.pods.requests import of_pod
 
 QUOTA_PATH: Final = path_of(CARD_QUOTA)
 _PREFIXES: Final = ("volcano.sh/card.", "volsched.io/card.")

@@ -11,11 +11,11 @@ from plugins.capacity_dra.ledger import Ledger
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import of_spec
 from volsched.framework.dra.extended import from_devices
-from volsched.model.announced import Uses, announced_by
 from volsched.model.cluster import Cluster
-from volsched.model.devices import unmade_uid
+from volsched.model.dra.announced import Uses, announced_by
+from volsched.model.dra.devices import unmade_uid
 from volsched.model.job import JobInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 
 Wanted = dict[str, Amounts]
 """What claims count for, by key; one that is to be made from a template has a key of its own for each pod."""

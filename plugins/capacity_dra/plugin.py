@@ -17,23 +17,23 @@ from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.quota import DROPPED, Quota, as_named, read_quota, total
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.stakes import DeviceStakes
-from volsched.framework.arguments import Argument
+from volsched.framework.accounts.elastic import Elastic, reclaimable_of
+from volsched.framework.accounts.queue_tree import QueueTree
+from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.callbacks import ABSTAIN, ANY_RUN, Ballot, QueueAmounts, Vote
+from volsched.framework.config.arguments import Argument
 from volsched.framework.dra.amounts import COUNT, Amount, Amounts, in_words, milli
 from volsched.framework.dra.charges import named_as
-from volsched.framework.elastic import Elastic, reclaimable_of
-from volsched.framework.queuetree import QueueTree
 from volsched.framework.reporter import about_group, about_queue
 from volsched.framework.session import Session
-from volsched.framework.usage import QuotaRow, QuotaTable, Value
-from volsched.model.announced import PATH, announced_by
 from volsched.model.cluster import Cluster
+from volsched.model.dra.announced import PATH, announced_by
 from volsched.model.job import JobInfo
-from volsched.model.quantity import as_float
-from volsched.model.queue import ROOT, QueueInfo
-from volsched.model.series import Numbers, Series
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
+from volsched.model.values.quantity import as_float
+from volsched.model.values.series import Numbers, Series
 from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
 
 NAME: Final = "capacity-dra"

@@ -18,8 +18,8 @@ from typing import Any, Final
 from volsched.framework.dra.amounts import COUNT, FLAT, Amount, Amounts, in_words
 from volsched.framework.dra.charges import named_as
 from volsched.model.errors import QuantityError
-from volsched.model.quantity import parse
-from volsched.model.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.quantity import parse
 
 SMALLER: Final = "the smaller counts"
 UNKNOWN: Final = "is not understood; it has no effect"

@@ -18,10 +18,10 @@ from volsched.framework.dra.extended import made_for
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.resources import accumulate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.values.resources import accumulate
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What queues hold and deserve of devices, as the rule of elastic quotas asks it (``framework.elastic``).
+"""What queues hold and deserve of devices, as the rule of elastic quotas asks it (``framework.accounts.elastic``).
 
 A claim that several pods use is given back by the last of them only, in a queue and for all.
 """
@@ -12,10 +12,10 @@ from fractions import Fraction
 from plugins.capacity_dra.demands import Demands
 from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.quota import Quota, as_named, total
+from volsched.framework.accounts.gangs import departing
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import named_as
-from volsched.framework.gangs import departing
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 
 
 class DeviceStakes:

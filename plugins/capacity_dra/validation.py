@@ -8,10 +8,10 @@ from plugins.capacity_dra.quota import SMALLER, UNKNOWN, Quota, read_quota, tota
 from volsched.framework.dra.amounts import Amounts
 from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
 from volsched.model import api
-from volsched.model.announced import PATH, announced_by
+from volsched.model.dra.announced import PATH, announced_by
 from volsched.model.errors import QuantityError
-from volsched.model.quantity import QuantityText, amount_of
-from volsched.model.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.quantity import QuantityText, amount_of
 
 
 def validate(found: api.ApiObject, beside: Surroundings) -> Faults:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from volsched.framework.session import Session
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 
 CRITICAL = ("system-cluster-critical", "system-node-critical")
 

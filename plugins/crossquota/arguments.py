@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from plugins.crossquota.devices import DeviceNames
 from plugins.crossquota.quota import HUGE_PAGES, PERCENTAGE, QUOTA, Limits, doubt_about
-from volsched.framework.arguments import Argument, ArgumentProblem, describe, hint
-from volsched.model.quantity import amount_of
+from volsched.framework.config.arguments import Argument, ArgumentProblem, describe, hint
 from volsched.model.selectors import EVERYTHING, LabelSelector
+from volsched.model.values.quantity import amount_of
 
 DEVICES: Final = "gpu-resource-names"
 RESOURCES: Final = "quota-resources"

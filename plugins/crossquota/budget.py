@@ -19,14 +19,14 @@ from plugins.crossquota.arguments import CrossQuotaArguments
 from plugins.crossquota.devices import DeviceNames
 from plugins.crossquota.pods import Amounts, CpuPods
 from plugins.crossquota.quota import NodeQuota, quota_of
-from volsched.framework.arrays import Mask, Rows
-from volsched.framework.views import NodeTable
+from volsched.framework.columns.arrays import Mask, Rows
+from volsched.framework.columns.views import NodeTable
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeInfo, NodeSpec
-from volsched.model.resources import MAX_AMOUNT
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.status import ON_NODE, TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.values.resources import MAX_AMOUNT
 from volsched.model.verdict import Scope, Shortfall, Step, Verdict
 
 NAME = "crossquota"

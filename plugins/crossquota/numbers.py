@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from plugins.crossquota.budget import NodeBudgets
-from volsched.framework.usage import QuotaRow, QuotaTable, left
-from volsched.model.quantity import format_amount, in_base_units
-from volsched.model.series import Numbers, Series
+from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, left
+from volsched.model.values.quantity import format_amount, in_base_units
+from volsched.model.values.series import Numbers, Series
 
 _OF_NODES = ("node", "resource")
 

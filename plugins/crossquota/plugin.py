@@ -13,7 +13,7 @@ from plugins.crossquota.selected import SelectedPods
 from volsched.framework.callbacks import AppliesFn
 from volsched.framework.reporter import about_node
 from volsched.framework.session import Session
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 
 __all__ = ["ARGUMENTS", "CrossQuotaPlugin", "build", "check_arguments"]
 

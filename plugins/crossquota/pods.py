@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from plugins.crossquota.arguments import CrossQuotaArguments
-from volsched.framework.templates import keep
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.framework.accounts.templates import keep
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 
 Amounts: TypeAlias = tuple[int, ...]
 """One for each resource that has a quota, in their order, in the resource's unit."""

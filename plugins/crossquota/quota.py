@@ -20,10 +20,10 @@ from fractions import Fraction
 from functools import partial
 from typing import Final, TypeVar
 
-from volsched.framework.arguments import Argument
+from volsched.framework.config.arguments import Argument
 from volsched.model.errors import QuantityError
 from volsched.model.node import NodeInfo
-from volsched.model.quantity import Unit, amount_of, format_amount, unit_of
+from volsched.model.values.quantity import Unit, amount_of, format_amount, unit_of
 
 ANNOTATION: Final = "volcano.sh/crossquota-"
 PERCENTAGE_ANNOTATION: Final = "volcano.sh/crossquota-percentage-"

@@ -18,11 +18,11 @@ import numpy as np
 
 from plugins.crossquota.arguments import CrossQuotaArguments
 from plugins.crossquota.budget import NodeBudgets
-from volsched.framework.arrays import Floats
-from volsched.framework.templates import keep
-from volsched.framework.views import NodeTable
+from volsched.framework.accounts.templates import keep
+from volsched.framework.columns.arrays import Floats
+from volsched.framework.columns.views import NodeTable
 from volsched.model.node import NodeInfo
-from volsched.model.template import PodTemplate
+from volsched.model.pods.template import PodTemplate
 
 STRATEGY = "volcano.sh/crossquota-scoring-strategy"
 MOST_ALLOCATED = "most-allocated"

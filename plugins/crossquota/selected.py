@@ -6,10 +6,10 @@ import numpy as np
 
 from plugins.crossquota.budget import NodeBudgets
 from plugins.crossquota.scoring import QuotaScore
-from volsched.framework.arrays import Floats, Mask, Rows
-from volsched.framework.views import NodeTable
+from volsched.framework.columns.arrays import Floats, Mask, Rows
+from volsched.framework.columns.views import NodeTable
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 
 

@@ -16,7 +16,7 @@ from plugins.crossquota.quota import (
     read_part,
 )
 from plugins.crossquota.scoring import MOST_ALLOCATED, STRATEGIES, STRATEGY
-from volsched.framework.arguments import describe, hint
+from volsched.framework.config.arguments import describe, hint
 from volsched.framework.validation import INVALID, Faults, Surroundings, pods_in, warning
 from volsched.model import api
 

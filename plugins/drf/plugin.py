@@ -14,9 +14,9 @@ from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.resources import PODS
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
+from volsched.model.values.resources import PODS
 
 DELTA = Fraction(1, 1_000_000)
 """Shares that differ by no more count as equal when victims are chosen (Volcano's shareDelta)."""

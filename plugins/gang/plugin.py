@@ -10,9 +10,9 @@ from volsched.framework.groups import is_kept_out
 from volsched.framework.reporter import about_group, gang_message
 from volsched.framework.session import Session
 from volsched.model.job import Condition, JobInfo
-from volsched.model.queue import QueueInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"

@@ -26,13 +26,13 @@ from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Card, Cards, State,
 from plugins.mgpu.placement import Ask, Lists, alike
 from plugins.mgpu.requests import MIN_MEMORY, PodRequest, read, wants_cards
 from plugins.mgpu.results import lists_of, only_results
-from volsched.framework.templates import keep
+from volsched.framework.accounts.templates import keep
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.errors import FieldError, shortened
 from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.status import ON_NODE, TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
 
 
 class Holding(NamedTuple):

@@ -17,8 +17,8 @@ from plugins.mgpu.rules import NAME, Rules
 from plugins.mgpu.scoring import Strategy
 from plugins.mgpu.series import CardSeries
 from plugins.mgpu.telling import Herald
-from volsched.framework.arguments import Argument
 from volsched.framework.callbacks import ANY_RUN
+from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 
 ENABLE: Final = "predicate.MGPUEnable"

@@ -14,11 +14,11 @@ from plugins.mgpu.devices import CORE, NATIVE_BURST_SHARE, State, count_of, poli
 from plugins.mgpu.placement import Best, Search, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
-from volsched.framework.views import NodeFacts
+from volsched.framework.columns.views import NodeFacts
 from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 
 NAME: Final = "mgpu"

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from plugins.mgpu.books import Books, NodeBook
 from plugins.mgpu.devices import CORE_OF_CARD
 from plugins.mgpu.placement import Search
+from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.session import Session
-from volsched.framework.usage import QuotaRow, QuotaTable, Value
-from volsched.model.quantity import format_amount
-from volsched.model.series import Numbers, Series
+from volsched.model.values.quantity import format_amount
+from volsched.model.values.series import Numbers, Series
 
 _MIB: Final = 1024 * 1024
 _CARD: Final = ("node", "card")

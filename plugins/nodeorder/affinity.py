@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from volsched.framework.arrays import Floats
-from volsched.framework.nodeterms import term_mask, term_selects
-from volsched.framework.views import NodeFacts, NodeTable
-from volsched.model.template import PodTemplate
+from volsched.framework.columns.arrays import Floats
+from volsched.framework.columns.node_terms import term_mask, term_selects
+from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.model.pods.template import PodTemplate
 
 
 class NodeAffinityScore:

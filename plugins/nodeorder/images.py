@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.arrays import Floats
-from volsched.framework.views import NodeFacts, NodeTable
+from volsched.framework.columns.arrays import Floats
+from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.cluster import Cluster
-from volsched.model.template import PodTemplate
+from volsched.model.pods.template import PodTemplate
 
 MIB = 1024 * 1024
 LEAST = 23 * MIB

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.arrays import Floats
-from volsched.framework.domains import Domains, Table
-from volsched.framework.views import NodeTable
+from volsched.framework.columns.arrays import Floats
+from volsched.framework.columns.views import NodeTable
+from volsched.framework.engine.domains import Domains, Table
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 
 Points = list[tuple[Table, int]]
 

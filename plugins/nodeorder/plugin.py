@@ -13,7 +13,7 @@ from plugins.nodeorder.spreading import SpreadingScore
 from plugins.nodeorder.taints import SoftTaints, TaintTolerationScore
 from plugins.nodeorder.usage import UsageScore
 from volsched.framework.callbacks import ANY_RUN
-from volsched.framework.domains import domains_of
+from volsched.framework.engine.domains import domains_of
 from volsched.framework.session import Session
 
 __all__ = ["ARGUMENTS", "NodeOrderPlugin", "build"]

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.arrays import Floats, Mask, Rows
-from volsched.framework.domains import Domains, Table, has_label
-from volsched.framework.views import NodeTable
+from volsched.framework.columns.arrays import Floats, Mask, Rows
+from volsched.framework.columns.views import NodeTable
+from volsched.framework.engine.domains import Domains, Table, has_label
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 
 HOST = "kubernetes.io/hostname"
 

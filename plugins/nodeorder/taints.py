@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.arrays import Floats
-from volsched.framework.views import NodeTable
+from volsched.framework.columns.arrays import Floats
+from volsched.framework.columns.views import NodeTable
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeInfo, NodeSpec
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate, Taint, Toleration
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate, Taint, Toleration
 
 SOFT = "PreferNoSchedule"
 Taints = tuple[Taint, ...]

@@ -21,14 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.nodeorder.arguments import NodeOrderWeights
-from volsched.framework.arrays import Floats, Mask
-from volsched.framework.templates import MOST_KEPT
-from volsched.framework.views import NodeTable
-from volsched.model.bounded import Bounded
+from volsched.framework.accounts.templates import MOST_KEPT
+from volsched.framework.columns.arrays import Floats, Mask
+from volsched.framework.columns.views import NodeTable
 from volsched.model.columns import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY, ResourceColumns
 from volsched.model.node import NodeAmounts
-from volsched.model.resources import Resources
-from volsched.model.template import PodTemplate
+from volsched.model.pods.template import PodTemplate
+from volsched.model.values.bounded import Bounded
+from volsched.model.values.resources import Resources
 
 GPU = "nvidia.com/gpu"
 """The one extended resource that Volcano counts in the balance."""

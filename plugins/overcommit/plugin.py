@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from volsched.framework.arguments import Argument
+from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
-from volsched.framework.demand import ACCOUNT, Demand
+from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugins.predicates.verdicts import invalid, pod_refusal
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 
 

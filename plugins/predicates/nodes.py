@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.arrays import Mask
-from volsched.framework.nodeterms import selector_mask, selects
-from volsched.framework.views import NodeFacts, NodeTable
-from volsched.model.template import PodTemplate, Taint
+from volsched.framework.columns.arrays import Mask
+from volsched.framework.columns.node_terms import selector_mask, selects
+from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.model.pods.template import PodTemplate, Taint
 from volsched.model.verdict import Verdict
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")

@@ -9,23 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from plugins.predicates import invalid, nodes, slots
-from plugins.predicates.binding import VolumeBinding
-from plugins.predicates.devices import DeviceRules
-from plugins.predicates.disks import LegacyDisks
-from plugins.predicates.limits import VolumeLimits
-from plugins.predicates.neighbours import Neighbours
-from plugins.predicates.ports import HostPorts
-from plugins.predicates.spreading import Spreading
-from plugins.predicates.storage import ClaimRules
-from plugins.predicates.uses import ClaimUses
-from volsched.framework.arguments import Argument
+from plugins.predicates import invalid, nodes
+from plugins.predicates.devices.devices import DeviceRules
+from plugins.predicates.pods import slots
+from plugins.predicates.pods.neighbours import Neighbours
+from plugins.predicates.pods.ports import HostPorts
+from plugins.predicates.pods.spreading import Spreading
+from plugins.predicates.volumes.binding import VolumeBinding
+from plugins.predicates.volumes.disks import LegacyDisks
+from plugins.predicates.volumes.limits import VolumeLimits
+from plugins.predicates.volumes.storage import ClaimRules
+from plugins.predicates.volumes.uses import ClaimUses
 from volsched.framework.callbacks import ANY_RUN
-from volsched.framework.domains import domains_of
+from volsched.framework.config.arguments import Argument
 from volsched.framework.dra.selectors import MOST_SECONDS
+from volsched.framework.engine.domains import domains_of
 from volsched.framework.session import Session
 from volsched.model.errors import ConfigError
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 
 NAME = "predicates"
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 
 
 class PriorityPlugin:

@@ -12,20 +12,20 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import Claim, share_out
-from volsched.framework.arguments import Argument
+from volsched.framework.accounts.queue_demand import ACCOUNT, Demand, QueueDemand
+from volsched.framework.accounts.quota_report import Dimension, left, usage_by_resource
+from volsched.framework.accounts.quotas import capability_of, figures, guaranteed, limits, not_admitted, share, there
 from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Vote
-from volsched.framework.demand import ACCOUNT, Demand, QueueDemand
-from volsched.framework.quotas import capability_of, figures, guaranteed, limits, not_admitted, share, there
+from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
-from volsched.framework.usage import Dimension, left, usage_by_resource
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.quantity import in_base_units
-from volsched.model.queue import QueueInfo
-from volsched.model.resources import MAX_AMOUNT, PODS, Resources
-from volsched.model.series import Numbers, Series
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
+from volsched.model.values.quantity import in_base_units
+from volsched.model.values.resources import MAX_AMOUNT, PODS, Resources
+from volsched.model.values.series import Numbers, Series
 from volsched.model.verdict import Scope, Shortfall, Step, Verdict
 
 FAIR_SHARE = Series(

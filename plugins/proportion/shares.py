@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from volsched.framework.quotas import of_nodes
-from volsched.model.queue import QueueInfo
+from volsched.framework.accounts.quotas import of_nodes
+from volsched.model.queues.queue import QueueInfo
 
 Amounts = Mapping[str, int]
 Parts = dict[str, Fraction]

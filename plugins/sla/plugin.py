@@ -11,12 +11,12 @@ import heapq
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from volsched.framework.arguments import Argument, ArgumentProblem
 from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot
+from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster, Observer
-from volsched.model.duration import seconds_of
 from volsched.model.job import JobInfo
+from volsched.model.values.duration import seconds_of
 
 WAITING_TIME: Final = "sla-waiting-time"
 """The argument, and the annotation of a PodGroup or Job; a duration as Go writes it (`1h30m`)."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from volsched.cache.mirror import MirrorSettings
-from volsched.framework.configuration import PluginOption
+from volsched.framework.config.configuration import PluginOption
 from volsched.framework.session import Session
+from volsched.mirror.mirror import MirrorSettings
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import Bind, Tell, WriteGroupStatus, WritePodCondition
-from volsched.model.queue import QueueInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_rig, put
 from volsched.testing.recount import faults, leftovers

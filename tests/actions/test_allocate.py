@@ -25,12 +25,12 @@ from tests.actions.rigs import (
     quota,
     rig,
 )
-from volsched.cache.mirror import MirrorSettings
 from volsched.framework.session import Session
+from volsched.mirror.mirror import MirrorSettings
 from volsched.model.job import JobInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 

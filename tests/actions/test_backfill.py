@@ -18,11 +18,11 @@ from tests.actions.rigs import (
     phases,
     rig,
 )
-from volsched.framework.loading import IN_KUBE_SCHEDULERS_PLACE
+from volsched.framework.config.loading import IN_KUBE_SCHEDULERS_PLACE
 from volsched.framework.session import Session
 from volsched.model.plan import Tell, WritePodCondition
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 

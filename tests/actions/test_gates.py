@@ -10,7 +10,7 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, par
 from tests.plugins.predicates.test_devices import using
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import LiftGate
-from volsched.model.task import ADMISSION_GATE, UNGATED
+from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_node, a_rig, put
 from volsched.testing.recount import faults
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from actions.harm import NONE, Plan, harm_of, least_harm_first, needed
+from actions.victims.cost import NONE, Plan, harm_of, least_harm_first, needed
 from tests.actions.evictions import PREEMPT, World, nominations
 from tests.actions.rigs import decide, rig
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 
 LEAST_HARM = f"{PREEMPT}\nconfigurations:\n- {{name: preempt, arguments: {{leastImportantVictims: true}}}}"
 

@@ -12,8 +12,8 @@ from tests.framework.typed import by_task
 from volsched.framework.callbacks import Leeway
 from volsched.framework.session import Session
 from volsched.model.changes import BindFailed, Change, Gone
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster
 
 ALLOCATE = conf("allocate")

@@ -10,7 +10,7 @@ import pytest
 from tests.actions.evictions import PREEMPT, World, nominations, nominations_in
 from tests.actions.rigs import conf, cycle, gone, leaving
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model import api
 from volsched.model.changes import Change, Gone
 from volsched.testing.builders import Rig, a_cluster, a_rig

@@ -9,17 +9,17 @@ import pytest
 
 from actions.parking import Parking
 from tests.actions.rigs import GANG, conf, cycle, events, rig
-from volsched.cache.mirror import MirrorSettings
+from volsched.framework.accounts.queue_demand import Demand, QueueDemand
 from volsched.framework.callbacks import PERMIT
-from volsched.framework.configuration import PluginOption
-from volsched.framework.demand import Demand, QueueDemand
-from volsched.framework.engine import Engine, FastEngine
+from volsched.framework.config.configuration import PluginOption
+from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.session import Session
-from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
+from volsched.mirror.mirror import MirrorSettings
 from volsched.model.changes import Bound, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition
-from volsched.model.task import ADMISSION_GATE, UNGATED
+from volsched.model.pods.task import ADMISSION_GATE, UNGATED
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_namespace, a_queue, a_rig, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from tests.actions.rigs import order_of, phases
-from volsched.framework.configuration import SWITCHES
-from volsched.framework.engine import FastEngine
+from volsched.framework.config.configuration import SWITCHES
+from volsched.framework.engine.engine import FastEngine
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_rig
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volsched.cache.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror, MirrorSettings
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.cluster import Cluster
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.testing.builders import a_group, a_node, a_pod, a_queue, put
 from volsched.testing.recount import faults
 

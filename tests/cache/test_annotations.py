@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.plugins.capacity_card.clusters import A, H, cards, configuration, rig
-from volsched.cache.mirror import Mirror
+from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Put
 from volsched.registry import load_profile
 from volsched.testing.builders import a_cluster

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cache.objects import Believer, group, node, pod, queue
-from volsched.model.workload import LABEL
+from volsched.model.pods.workload import LABEL
 from volsched.testing.builders import a_cluster, a_rig, put
 
 CONFIGURATION = """

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.cache.objects import Believer, gone, group, node, pod, queue
-from volsched.cache.mirror import MirrorSettings
+from volsched.mirror.mirror import MirrorSettings
 from volsched.model.changes import BindFailed, Bound, EvictFailed, Gone
+from volsched.model.pods.task import ResourceClaimUse
 from volsched.model.status import TaskStatus
-from volsched.model.task import ResourceClaimUse
 
 PLAIN = MirrorSettings(plain_pods=True)
 

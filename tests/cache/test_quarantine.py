@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cache.objects import Believer, gone, group, node, pod, queue
-from volsched.cache.mirror import MOST_PROBLEMS
-from volsched.cache.quarantine import DECODING, MIRROR
+from volsched.mirror.mirror import MOST_PROBLEMS
+from volsched.mirror.quarantine import DECODING, MIRROR
 from volsched.model import api
 from volsched.model.changes import Change, Put, Unreadable
 

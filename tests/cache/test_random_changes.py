@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.cache.objects import Believer, gone, group, node, pod, priority_class, queue
-from volsched.cache.mirror import ASSUMED, Mirror, MirrorSettings
+from volsched.mirror.mirror import ASSUMED, Mirror, MirrorSettings
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone, GroupWriteFailed
 from volsched.model.cluster import Cluster
-from volsched.model.resources import accumulate
+from volsched.model.pods.workload import LABEL, ONLINE
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
-from volsched.model.workload import LABEL, ONLINE
+from volsched.model.values.resources import accumulate
 from volsched.testing.recount import faults, leftovers
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cache.objects import Believer, group, node, pod, queue
-from volsched.cache.mirror import MOST_PROBLEMS
+from volsched.mirror.mirror import MOST_PROBLEMS
 from volsched.model.changes import Put
 from volsched.model.plan import Tell
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.cache.objects import Believer, gone, node, pod
 from volsched.framework.callbacks import NodeCallbacks
-from volsched.framework.plain import refusal_of
+from volsched.framework.engine.plain import refusal_of
 from volsched.model.columns import OFFERED_NOWHERE
 
 

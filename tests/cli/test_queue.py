@@ -17,7 +17,7 @@ from tests.plugins.capacity_card.test_usage import CARDS, asking, member, seen, 
 from tests.plugins.capacity_card.test_validation import TEXTS
 from tests.simulation.clusters import Manifest, group, workload
 from volsched.cli import queue_view
-from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 
 WORLD = (
     card_node("a1", "A"),

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 from structlog.testing import capture_logs
 
 from tests.cli import volcano_arguments as volcano
-from volsched import operator, runner
+from volsched import operator
 from volsched.cli import controllers, run
 from volsched.cli.volcano_flags import say_what_has_no_effect
+from volsched.run import runner
 
 VERBS = {"run": run, "controllers": controllers}
 FLAGS = {"run": volcano.SCHEDULER_FLAGS, "controllers": volcano.CONTROLLERS_FLAGS}

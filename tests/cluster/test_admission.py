@@ -25,7 +25,7 @@ from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, PATIENCE, SYSTEM, Json, eventually, wait_allowed
 from tests.validation.test_fields import SEED
-from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.testing.controlplane import ControlPlane, a_pod
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]

@@ -11,7 +11,7 @@ from volsched.testing.controlplane.faults import BlackHole, FaultProxy, StallWat
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 
 QUICK = """
-from volsched.kube import informer
+from volsched.kube.watch import informer
 informer.BLIND_SECONDS, informer.WATCH_SECONDS = 15.0, (3, 3)
 """
 """Watches end after three seconds, so that one that is well is heard from all the time."""

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.scheduling import PATIENCE
-from volsched.kube import client, credentials, exec_plugin
-from volsched.kube.certificates import Pair
-from volsched.kube.client import USER_AGENT, Api
-from volsched.kube.credentials import Source
+from volsched.kube.client import client, credentials, exec_plugin
+from volsched.kube.client.client import USER_AGENT, Api
+from volsched.kube.client.credentials import Source
 from volsched.kube.errors import ApiError, CredentialsError, FenceError
-from volsched.kube.fence import Fence
+from volsched.kube.lead.fence import Fence
+from volsched.kube.serve.certificates import Pair
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import (
     BlackHole,

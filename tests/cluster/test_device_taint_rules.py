@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.conftest import running_control_plane
 from tests.cluster.scheduling import MANIFESTS, Installed, eventually, still
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part, taint_rule
-from volsched.model.dra import RULES_VERSION
+from volsched.model.dra.api import RULES_VERSION
 from volsched.testing.controlplane import ControlPlane, a_node
 
 DEVICES = "/apis/resource.k8s.io/v1"

@@ -18,12 +18,12 @@ import structlog.testing
 
 from tests.cluster.clock import Clock
 from tests.cluster.scheduling import PATIENCE
-from volsched.kube import elector
-from volsched.kube.client import Api
-from volsched.kube.credentials import Source
-from volsched.kube.elector import Elector, LeaseSettings
+from volsched.kube.client.client import Api
+from volsched.kube.client.credentials import Source
 from volsched.kube.errors import FenceError
-from volsched.kube.fence import Fence
+from volsched.kube.lead import elector
+from volsched.kube.lead.elector import Elector, LeaseSettings
+from volsched.kube.lead.fence import Fence
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import (
     BlackHole,

@@ -10,7 +10,7 @@ import yaml
 
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import MANIFESTS, Installed, SchedulerProcess, eventually
-from volsched.process import END_SECONDS
+from volsched.run.process import END_SECONDS
 from volsched.testing.controlplane.faults import BlackHole, FaultProxy
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
@@ -19,7 +19,7 @@ PATIENT_LEASE = ("--leader-elect-lease-duration", "60s", "--leader-elect-renew-d
 
 SLOW_WHEN_TOLD = """
 import signal, time
-from volsched import loop
+from volsched.run import loop
 told = []
 signal.signal(signal.SIGALRM, lambda *_: told.append(1))
 run = loop.SchedulingThread._run_session

@@ -13,17 +13,17 @@ import pytest
 from tests.cluster.clock import Clock
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import PATIENCE
-from volsched.kube import events as events_module
-from volsched.kube import statuses
-from volsched.kube.binder import PrebindError
-from volsched.kube.bucket import TokenBucket
-from volsched.kube.client import Api
-from volsched.kube.credentials import Source
-from volsched.kube.executor import ClusterExecutor
-from volsched.kube.fence import Fence
-from volsched.kube.informer import Informer
-from volsched.kube.resources import watched
-from volsched.kube.views import Views
+from volsched.kube.client.client import Api
+from volsched.kube.client.credentials import Source
+from volsched.kube.lead.fence import Fence
+from volsched.kube.watch.informer import Informer
+from volsched.kube.watch.resources import watched
+from volsched.kube.write import events as events_module
+from volsched.kube.write import statuses
+from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.bucket import TokenBucket
+from volsched.kube.write.executor import ClusterExecutor
+from volsched.kube.write.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone
 from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, VolumeWrite, WritePodCondition
 from volsched.testing.controlplane import ControlPlane, a_pod

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.cluster.scheduling import PATIENCE
-from volsched.kube.client import Api
-from volsched.kube.credentials import Source
-from volsched.kube.informer import Informer
-from volsched.kube.resources import Resource, keep_pod, watched
+from volsched.kube.client.client import Api
+from volsched.kube.client.credentials import Source
+from volsched.kube.watch.informer import Informer
+from volsched.kube.watch.resources import Resource, keep_pod, watched
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.testing.controlplane import ControlPlane, a_pod
@@ -199,7 +199,7 @@ async def test_what_went_and_came_again_during_a_gap_is_another_object(
 async def test_a_server_that_does_not_stream_lists_is_asked_for_pages(
     namespace: str, maps: Maps, follow: Callable[..., Followed], fault_proxy: FaultProxy, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("volsched.kube.informer.PAGE", 3)
+    monkeypatch.setattr("volsched.kube.watch.informer.PAGE", 3)
     maps.make(*(f"m{i}" for i in range(10)))
     forbidden = '{"kind":"Status","code":422,"reason":"Invalid","message":"sendInitialEvents is forbidden"}'
     fault_proxy.inject(Respond(422, forbidden), path="configmaps$", watch=True, times=1)
@@ -215,7 +215,7 @@ async def test_a_server_that_does_not_stream_lists_is_asked_for_pages(
 async def test_pages_that_expire_midway_begin_again(
     namespace: str, maps: Maps, follow: Callable[..., Followed], fault_proxy: FaultProxy, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("volsched.kube.informer.PAGE", 3)
+    monkeypatch.setattr("volsched.kube.watch.informer.PAGE", 3)
     maps.make(*(f"m{i}" for i in range(7)))
     fault_proxy.inject(Respond(400, "no"), path="configmaps$", watch=True, times=1)
     fault_proxy.inject(gone(), path="configmaps$", watch=False, times=1)

@@ -30,7 +30,7 @@ signal.signal(signal.SIGALRM, busy)
 """
 
 SOON_STUCK = f"""{BUSY_WHEN_TOLD}
-from volsched.kube import pulse
+from volsched.kube.serve import pulse
 pulse.STUCK_SECONDS = 1.0
 """
 

@@ -42,7 +42,7 @@ from tests.docs.metrics import documented, series_of
 from tests.docs.pages import blocks
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dashboard, of_rules, operands
-from volsched.kube.config_source import text_hash
+from volsched.kube.watch.config_source import text_hash
 from volsched.registry import PLUGINS, load_profile
 from volsched.testing.controlplane import ApiError, a_pod
 from volsched.testing.controlplane.faults import FaultProxy, ResetWatch, Respond, server_error, too_many_requests

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import GROUPS, Installed, Json, SchedulerProcess, eventually, still
-from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -16,14 +16,14 @@ from tests.cluster.controlling import AT_WORK, Controlled, volcano_at_work
 from tests.cluster.scheduling import GROUPS, PATIENCE, QUICK_LEASE, SYSTEM, Json, eventually, still
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
 from tests.plugins.capacity_card.nodes import GPU, MPS, card_labels
-from volsched.kube import statuses
-from volsched.kube.client import Api
-from volsched.kube.credentials import Source
-from volsched.kube.executor import ClusterExecutor
-from volsched.kube.fence import Fence
-from volsched.kube.informer import Informer
-from volsched.kube.resources import watched
-from volsched.kube.views import Views
+from volsched.kube.client.client import Api
+from volsched.kube.client.credentials import Source
+from volsched.kube.lead.fence import Fence
+from volsched.kube.watch.informer import Informer
+from volsched.kube.watch.resources import watched
+from volsched.kube.write import statuses
+from volsched.kube.write.executor import ClusterExecutor
+from volsched.kube.write.views import Views
 from volsched.model import api
 from volsched.model.plan import WriteQueueStatus
 from volsched.testing.controlplane import ControlPlane

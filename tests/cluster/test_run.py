@@ -21,7 +21,7 @@ from tests.cluster.scheduling import (
     moment,
     still,
 )
-from volsched.process import END_SECONDS
+from volsched.run.process import END_SECONDS
 from volsched.testing.controlplane import a_node
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]

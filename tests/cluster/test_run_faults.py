@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import GROUPS, LEASE, QUICK_LEASE, Installed, eventually, moment, still
-from volsched.kube.statuses import MENDING_INTERVAL_SECONDS
+from volsched.kube.write.statuses import MENDING_INTERVAL_SECONDS
 from volsched.testing.controlplane import a_node
 from volsched.testing.controlplane.faults import (
     BlackHole,

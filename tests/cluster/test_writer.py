@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, Create, Delete, Kind, Patch, Write
-from volsched.kube.client import Api
-from volsched.kube.credentials import Source
+from volsched.kube.client.client import Api
+from volsched.kube.client.credentials import Source
 from volsched.kube.errors import ApiError, ElsewhereError, FenceError
-from volsched.kube.fence import Fence
+from volsched.kube.lead.fence import Fence
 from volsched.operator import ssh_keys
 from volsched.operator.writer import Writer
 from volsched.testing.controlplane import ControlPlane, a_pod

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controllers.cases import Cluster, a_group, a_pod, a_workload, reference
-from volsched.cache.reading import GROUP_NAME
 from volsched.controllers import grouping
 from volsched.controllers.group_controller import reconcile_group, reconcile_pod
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Create, Delete, Patch
+from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.changes import Gone
 

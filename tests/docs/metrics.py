@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.docs.pages import DOCS, codes, prose, rows
-from volsched.model.series import Numbers, Series
+from volsched.model.values.series import Numbers, Series
 from volsched.registry import PLUGINS
 from volsched.testing.builders import a_cluster, a_rig
 

@@ -14,9 +14,9 @@ import yaml
 from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks, codes, headings, rows, section
 from volsched.cli import volsched
 from volsched.cli.volcano_flags import is_unused
-from volsched.framework.arguments import Argument
-from volsched.framework.configuration import SWITCHES
-from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, ConfigurationError
+from volsched.framework.config.arguments import Argument
+from volsched.framework.config.configuration import SWITCHES
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, ConfigurationError
 from volsched.registry import ACTIONS, PLUGINS, load_configuration, load_profile
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import take_stock

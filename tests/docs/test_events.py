@@ -7,12 +7,12 @@ import pkgutil
 from collections import defaultdict
 from types import SimpleNamespace
 
-import actions.eviction
+import actions.victims.search
 import plugins.predicates
 from plugins.predicates.nodes import tolerates_taints
 from tests.docs.pages import DOCS, codes, headings, rows, section
 from tests.docs.reasons import emitted
-from volsched.model.template import PodTemplate, Taint
+from volsched.model.pods.template import PodTemplate, Taint
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 PAGE = DOCS / "events.md"
@@ -67,7 +67,7 @@ def test_every_word_about_evictions_that_do_not_help_is_explained() -> None:
     text = " ".join(PAGE.read_text().split())
     said = [
         value
-        for value in vars(actions.eviction).values()
+        for value in vars(actions.victims.search).values()
         if isinstance(value, str) and value.count(" ") in range(3, 20)
     ]
     words = [sentence for sentence in said if "\n" not in sentence]
@@ -79,8 +79,8 @@ def test_every_word_about_evictions_that_do_not_help_is_explained() -> None:
 
 def _constant_verdicts() -> list[Verdict]:
     found = []
-    for module in pkgutil.iter_modules(plugins.predicates.__path__):
-        names = vars(importlib.import_module(f"plugins.predicates.{module.name}")).values()
+    for module in pkgutil.walk_packages(plugins.predicates.__path__, "plugins.predicates."):
+        names = vars(importlib.import_module(module.name)).values()
         found += [value for value in names if isinstance(value, Verdict)]
     assert found
     return found

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.docs.metrics import documented, series_of
 from tests.kube.scheduler_page import scheduler_page
-from volsched.cache.mirror import Mirror
-from volsched.kube.credentials import Source
-from volsched.kube.fence import Fence
-from volsched.kube.metrics import Metrics
+from volsched.kube.client.credentials import Source
+from volsched.kube.lead.fence import Fence
+from volsched.kube.serve.metrics import Metrics
+from volsched.mirror.mirror import Mirror
 from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges as add_gauges_of_controllers

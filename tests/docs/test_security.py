@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.docs.pages import DOCS, ROOT, codes, headings, rows, section
-from volsched.model.pod_limits import DEFAULT
+from volsched.model.pods.limits import DEFAULT
 
 PAGE = DOCS / "security.md"
 RIGHTS = ROOT / "manifests/rbac"

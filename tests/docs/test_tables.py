@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import cast
 
 from tests.docs.pages import DOCS, codes, prose, rows
-from volsched.cache.mirror import Mirror
-from volsched.gauges import tables_of
-from volsched.kube.client import Api
-from volsched.kube.executor import ClusterExecutor
-from volsched.kube.fence import Fence
-from volsched.kube.inbox import Inbox
-from volsched.kube.views import Views
+from volsched.kube.client.client import Api
+from volsched.kube.lead.fence import Fence
+from volsched.kube.watch.inbox import Inbox
+from volsched.kube.write.executor import ClusterExecutor
+from volsched.kube.write.views import Views
+from volsched.mirror.mirror import Mirror
 from volsched.operator.engine import Engine
 from volsched.operator.options import Options
 from volsched.operator.writer import Writer
+from volsched.run.gauges import tables_of
 
 NOBODY = cast("Api", None)
 

@@ -59,7 +59,7 @@ def test_its_arguments_are_checked_like_those_of_any_plugin(package: Path) -> No
     assert "racks.weight: 20" in text
     program = (
         "import sys; from volsched.registry import load_profile\n"
-        "from volsched.framework.loading import ConfigurationError\n"
+        "from volsched.framework.config.loading import ConfigurationError\n"
         "try: load_profile(open('scheduler.conf').read())\n"
         "except ConfigurationError as error: sys.exit(str(error))"
     )

@@ -12,7 +12,7 @@ from drills.broken import KEY, WAYS
 from drills.configuration import GOOD, Settings, run
 from drills.report import Report
 from volsched import registry
-from volsched.framework.loading import find_in_data
+from volsched.framework.config.loading import find_in_data
 from volsched.model.errors import ConfigError
 
 

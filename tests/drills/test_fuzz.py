@@ -13,9 +13,9 @@ from drills.fuzz import Settings
 from drills.fuzz_inputs import Maker
 from drills.fuzz_parsers import PARSERS, Parser
 from drills.report import Report
+from volsched.framework.config.loading import is_bare_configuration
 from volsched.framework.dra import reads
-from volsched.framework.loading import is_bare_configuration
-from volsched.model import duration
+from volsched.model.values import duration
 
 
 @pytest.fixture

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from volsched.cache.mirror import Mirror
-from volsched.framework.configuration import Configuration, PluginOption
-from volsched.framework.engine import Engine, FastEngine
+from volsched.framework.config.configuration import Configuration, PluginOption
+from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.session import Accounts, Session
+from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Step
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Scope, Verdict
 from volsched.model.verdict import Step as VerdictStep
 from volsched.testing.builders import ClusterBuilder

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from volsched.cache.mirror import Mirror
-from volsched.framework.admissions import PAUSE_SECONDS, Admissions
+from volsched.framework.accounts.admissions import PAUSE_SECONDS, Admissions
 from volsched.framework.boundary import Bounds
+from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Gone
 from volsched.model.plan import Tell, WriteGroupStatus
 from volsched.registry import load_profile

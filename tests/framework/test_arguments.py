@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.framework.arguments import Argument, check, values_of
+from volsched.framework.config.arguments import Argument, check, values_of
 from volsched.model.errors import ConfigError
 from volsched.model.selectors import EVERYTHING, LabelSelector
 

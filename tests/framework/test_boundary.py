@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.framework.typed import by_task, shown
-from volsched.cache.mirror import Mirror
 from volsched.framework.boundary import LONGEST_PAUSE_SECONDS, Bounds
 from volsched.framework.callbacks import PERMIT, EventHandler
-from volsched.framework.configuration import PluginOption
+from volsched.framework.columns.views import NodeFacts
+from volsched.framework.config.configuration import PluginOption
 from volsched.framework.session import Session, waits_for_room
-from volsched.framework.views import NodeFacts
+from volsched.mirror.mirror import Mirror
 from volsched.model.cluster import Observer
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.series import Series
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
+from volsched.model.values.series import Series
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
 from volsched.testing.builders import ClusterBuilder, Recorder, Rig, SteadyClock, a_cluster

@@ -11,14 +11,14 @@ import pytest
 
 from tests.framework.stage import Register, Stage, no
 from tests.framework.typed import by_amounts, by_facts, by_node, by_task
-from volsched.framework.engine import FastEngine
-from volsched.framework.loading import DEFAULT_CONFIGURATION
+from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
+from volsched.framework.engine.engine import FastEngine
 from volsched.framework.session import Session
-from volsched.framework.views import NodeFacts, NodeTable
 from volsched.model.node import NodeInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_rig
 from volsched.testing.checked import CheckedEngine, Misdeclared, Stale
 

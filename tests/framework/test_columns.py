@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.framework.columns import FactColumns, NodeColumns
-from volsched.framework.loading import DEFAULT_CONFIGURATION
-from volsched.framework.views import NodeFacts
+from volsched.framework.columns.columns import FactColumns, NodeColumns
+from volsched.framework.columns.views import NodeFacts
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model.api import Taint
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeSpec
-from volsched.model.resources import MAX_AMOUNT
 from volsched.model.status import TaskStatus
+from volsched.model.values.resources import MAX_AMOUNT
 from volsched.testing.builders import a_cluster, a_rig
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from volsched.cache.mirror import Mirror
-from volsched.framework.demand import Demand
+from volsched.framework.accounts.queue_demand import Demand
+from volsched.mirror.mirror import Mirror
 from volsched.testing.builders import ClusterBuilder, a_cluster, put
 
 

@@ -10,11 +10,11 @@ import pytest
 from tests.framework.stage import Plug, Stage, no
 from volsched.framework import dispatch
 from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot, Vote
-from volsched.framework.configuration import SWITCHES
+from volsched.framework.config.configuration import SWITCHES
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import a_cluster
 

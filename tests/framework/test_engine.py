@@ -12,17 +12,17 @@ import pytest
 from tests.framework.dra.worlds import device_class
 from tests.framework.stage import Stage, no
 from tests.framework.typed import by_amounts, by_facts, by_node, by_task
-from volsched.framework.engine import FastEngine
+from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.engine.engine import FastEngine
 from volsched.framework.session import Session
-from volsched.framework.views import NodeFacts, NodeTable
 from volsched.model.changes import Gone, Put
 from volsched.model.cluster import RowLog
 from volsched.model.columns import CPU
 from volsched.model.node import NodeAmounts, NodeInfo
-from volsched.model.queue import QueueInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster, put
 from volsched.testing.checked import CheckedEngine

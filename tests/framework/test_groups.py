@@ -8,9 +8,9 @@ from volsched.framework.groups import status_of, with_condition, writes
 from volsched.model.columns import ResourceColumns
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
 from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
 
 NODE = NodeInfo(NodeSpec("n"), ResourceColumns())
 LETTERS = {

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.framework.stage import Stage
-from volsched.framework.demand import Demand
-from volsched.framework.held import Held
+from volsched.framework.accounts.queue_demand import Demand
+from volsched.framework.accounts.queue_usage import Held
 from volsched.model.cluster import Cluster
-from volsched.model.queue import levels
+from volsched.model.queues.queue import levels
 from volsched.model.status import IS_CHOSEN
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_queue, put
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.cache import objects
 from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
 from tests.plugins.predicates.test_devices import using
-from volsched.cache.mirror import Mirror
-from volsched.framework import holdings
+from volsched.framework.accounts import queue_status as holdings
+from volsched.framework.accounts.queue_status import Holdings, as_quantities
 from volsched.framework.dra.amounts import Amount
-from volsched.framework.holdings import Holdings, as_quantities
+from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import WriteQueueStatus
-from volsched.model.queue import levels
+from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED
 from volsched.testing.builders import ClusterBuilder, Decision, a_cluster, a_rig, put
 

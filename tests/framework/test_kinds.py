@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.stage import Stage
-from volsched.framework import kinds
-from volsched.framework.kinds import KindScores, NodeKinds
+from volsched.framework.engine import node_shapes as kinds
+from volsched.framework.engine.node_shapes import KindScores, NodeKinds
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import a_cluster
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.actions.rigs import leaving
 from tests.framework.stage import Stage, no, standing
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.framework.leaving import all_left, leavers
 from volsched.framework.session import Session
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.checked import CheckedEngine

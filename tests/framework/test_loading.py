@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.framework.arguments import Argument, ArgumentProblem, CheckFn, Schema
-from volsched.framework.configuration import SWITCHES
-from volsched.framework.loading import (
+from volsched.framework.config.arguments import Argument, ArgumentProblem, CheckFn, Schema
+from volsched.framework.config.configuration import SWITCHES
+from volsched.framework.config.loading import (
     DEFAULT_CONFIGURATION,
     LONGEST_TEXT,
     MOST_PROBLEMS,

@@ -14,9 +14,9 @@ from tests.framework.stage import Plug, Stage
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo, index_in_name
-from volsched.model.template import PodTemplate
+from volsched.model.pods.task import TaskInfo, index_in_name
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
 from volsched.testing.builders import a_cluster
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from volsched.cache.mirror import Mirror
-from volsched.framework.queuetree import QueueTree
+from volsched.framework.accounts.queue_tree import QueueTree
+from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Gone
 from volsched.testing.builders import a_queue, put
 

@@ -11,9 +11,9 @@ from volsched.framework.reporter import EVENTS_FOR_EACH_ROLE, Reporter, gang_mes
 from volsched.model.job import JobInfo
 from volsched.model.plan import Step as PlanStep
 from volsched.model.plan import Tell, WritePodCondition
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
 from volsched.model.verdict import LONGEST_MESSAGE, ConditionReason, Scope, Step, Verdict
 
 NO_ROOM = Verdict(

@@ -11,14 +11,14 @@ import pytest
 from tests.framework.stage import Register, Stage, no, standing
 from tests.framework.typed import by_amounts, by_facts, by_node
 from volsched.framework.callbacks import ANY_RUN
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.framework.session import Session
 from volsched.model.cluster import Observer
 from volsched.model.node import NodeAmounts, NodeInfo
 from volsched.model.plan import Bind
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.checked import CheckedEngine, Misdeclared, Stale

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.framework.stage import Stage, no
-from volsched.framework.engine import FastEngine
+from volsched.framework.columns.views import NodeFacts
+from volsched.framework.engine.engine import FastEngine
 from volsched.framework.session import Session
 from volsched.framework.signature import Signature, SignatureError, is_of_queue, signature_of
-from volsched.framework.views import NodeFacts
 from volsched.model.node import NodeAmounts, NodeInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine

@@ -14,8 +14,8 @@ from volsched.framework.statement import Statement
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Bind, Evict
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.recount import faults, leftovers

@@ -8,9 +8,9 @@ from plugins.mgpu.books import Requests
 from tests.model.objects import pod
 from tests.simulation.clusters import Manifest, node, result
 from tests.simulation.clusters import pod as a_pod
-from volsched.framework import templates
-from volsched.framework.templates import keep
-from volsched.model.template import PodTemplate, TemplateTable
+from volsched.framework.accounts import templates
+from volsched.framework.accounts.templates import keep
+from volsched.model.pods.template import PodTemplate, TemplateTable
 
 EVERY_CACHE = """\
 actions: "enqueue, allocate, backfill"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from volsched.framework.views import NodeFacts
+from volsched.framework.columns.views import NodeFacts
 from volsched.model.node import NodeAmounts, NodeInfo
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 
 Callback: TypeAlias = Callable[[Any, Any], Any]
 

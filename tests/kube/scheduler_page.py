@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volsched.cache.mirror import Mirror
-from volsched.gauges import add_gauges, add_loop
-from volsched.kube.client import Api
-from volsched.kube.credentials import Source
-from volsched.kube.executor import ClusterExecutor
-from volsched.kube.fence import Fence
-from volsched.kube.inbox import Inbox
-from volsched.kube.pulse import Pulse
-from volsched.kube.scheduler_metrics import SchedulerMetrics
-from volsched.kube.views import Views
-from volsched.model.bounded import Tables
-from volsched.plugin_errors import PluginErrors
+from volsched.kube.client.client import Api
+from volsched.kube.client.credentials import Source
+from volsched.kube.lead.fence import Fence
+from volsched.kube.serve.pulse import Pulse
+from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
+from volsched.kube.watch.inbox import Inbox
+from volsched.kube.write.executor import ClusterExecutor
+from volsched.kube.write.views import Views
+from volsched.mirror.mirror import Mirror
+from volsched.model.values.bounded import Tables
 from volsched.ports import CycleReport
+from volsched.run.gauges import add_gauges, add_loop
+from volsched.run.plugin_errors import PluginErrors
 
 KUBECONFIG = """
 apiVersion: v1

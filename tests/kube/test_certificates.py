@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.kube.certificates import Pair, bundle_with, ends_of, name_problem, trusts
+from volsched.kube.serve.certificates import Pair, bundle_with, ends_of, name_problem, trusts
 
 NAMES = ("volsched-webhooks.volsched-system.svc", "127.0.0.1")
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

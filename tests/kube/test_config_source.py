@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from volsched.kube import leases
-from volsched.kube.config_source import FileSource, Verdicts, text_hash
-from volsched.kube.config_state import MISSING, ConfigState
+from volsched.kube.lead import leases
+from volsched.kube.watch.config_source import FileSource, Verdicts, text_hash
+from volsched.kube.watch.config_state import MISSING, ConfigState
 from volsched.model import api
 from volsched.model.errors import ConfigError
 from volsched.model.plan import Tell

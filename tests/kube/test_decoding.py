@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from volsched.kube.client import Api
-from volsched.kube.decoding import Reader, Unread
+from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
-from volsched.kube.informer import Informer
-from volsched.kube.resources import Resource
+from volsched.kube.watch.decoding import Reader, Unread
+from volsched.kube.watch.informer import Informer
+from volsched.kube.watch.resources import Resource
 from volsched.model import api
 from volsched.model.changes import Change, Put
 

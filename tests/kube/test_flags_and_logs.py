@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from volsched import logs
 from volsched.cli.run import Duration, options_from, run
-from volsched.runner import Options
+from volsched.run.runner import Options
 
 
 def parsed(*arguments: str) -> Options:

@@ -13,16 +13,16 @@ import msgspec
 import pytest
 
 from tests.kube.scheduler_page import KUBECONFIG
-from volsched.kube import events as events_module
-from volsched.kube import statuses as statuses_module
-from volsched.kube.client import Api
-from volsched.kube.credentials import Source
-from volsched.kube.events import Events
-from volsched.kube.executor import ClusterExecutor
-from volsched.kube.fence import Fence
-from volsched.kube.resource_claims import ResourceClaims
-from volsched.kube.statuses import Statuses
-from volsched.kube.views import Refusal, Views
+from volsched.kube.client.client import Api
+from volsched.kube.client.credentials import Source
+from volsched.kube.lead.fence import Fence
+from volsched.kube.write import events as events_module
+from volsched.kube.write import statuses as statuses_module
+from volsched.kube.write.events import Events
+from volsched.kube.write.executor import ClusterExecutor
+from volsched.kube.write.resource_claims import ResourceClaims
+from volsched.kube.write.statuses import Statuses
+from volsched.kube.write.views import Refusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import Tell, WriteGroupStatus, WritePodCondition, WriteQueueStatus

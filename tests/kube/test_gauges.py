@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.kube.scheduler_page import scheduler_page
 from tests.plugins.capacity_card.clusters import A, H, cards
 from tests.plugins.capacity_card.clusters import configuration as by_card
-from volsched.gauges import _of_living_queues
+from volsched.run.gauges import _of_living_queues
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_rig
 
 CONFIGURATION = """

@@ -7,7 +7,7 @@ import pwd
 
 import pytest
 
-from volsched.kube.home import have_a_home
+from volsched.kube.client.home import have_a_home
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from volsched.kube.histogram import Histogram
-from volsched.kube.label_bounds import MOST, OTHER, LabelBounds
-from volsched.kube.metrics import Metrics
+from volsched.kube.serve.histogram import Histogram
+from volsched.kube.serve.label_bounds import MOST, OTHER, LabelBounds
+from volsched.kube.serve.metrics import Metrics
 
 FEW = LabelBounds(most={"queue": 2}, known={"queue": lambda: {"z-real"}})
 

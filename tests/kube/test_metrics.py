@@ -6,11 +6,11 @@ import time
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from volsched.kube.config_state import LOADED, REFUSED
-from volsched.kube.histogram import Histogram
-from volsched.kube.metrics import Metrics
-from volsched.kube.scheduler_metrics import SchedulerMetrics
-from volsched.model.series import Series
+from volsched.kube.serve.histogram import Histogram
+from volsched.kube.serve.metrics import Metrics
+from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
+from volsched.kube.watch.config_state import LOADED, REFUSED
+from volsched.model.values.series import Series
 from volsched.ports import CycleReport, Waiting
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]

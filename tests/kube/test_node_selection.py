@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volsched.kube.node_selection import NodeSelection
+from volsched.kube.watch.node_selection import NodeSelection
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 

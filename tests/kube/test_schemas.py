@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from volsched.kube.schemas import KINDS, OPEN, keeps, schema_of
+from volsched.kube.watch.schemas import KINDS, OPEN, keeps, schema_of
 
 PATH = ("spec", "dra")
 

@@ -11,21 +11,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from volsched.kube import client
-from volsched.kube.backoff import Backoff
-from volsched.kube.brake import Brake
-from volsched.kube.client import RateLimiter, parsed
-from volsched.kube.elector import LeaseSettings
+from volsched.kube.client import client
+from volsched.kube.client.backoff import Backoff
+from volsched.kube.client.client import RateLimiter, parsed
+from volsched.kube.client.wire import Answer
 from volsched.kube.errors import ApiError, FenceError, KubeSetupError
-from volsched.kube.events import _event_name
-from volsched.kube.fence import Fence
-from volsched.kube.inbox import Inbox
-from volsched.kube.listeners import Listeners, parse_address
-from volsched.kube.pod_bodies import binding_body, disruption_body, gate_body, ungated_body
-from volsched.kube.resources import Resource, keep_pod, watched
-from volsched.kube.statuses import condition_body, merged_conditions
-from volsched.kube.views import Refusal, Views
-from volsched.kube.wire import Answer
+from volsched.kube.lead.elector import LeaseSettings
+from volsched.kube.lead.fence import Fence
+from volsched.kube.serve.listeners import Listeners, parse_address
+from volsched.kube.watch.inbox import Inbox
+from volsched.kube.watch.resources import Resource, keep_pod, watched
+from volsched.kube.write.brake import Brake
+from volsched.kube.write.events import _event_name
+from volsched.kube.write.pod_bodies import binding_body, disruption_body, gate_body, ungated_body
+from volsched.kube.write.statuses import condition_body, merged_conditions
+from volsched.kube.write.views import Refusal, Views
 from volsched.model import api
 from volsched.model.changes import Bound, Gone, Put
 from volsched.model.job import Condition
@@ -239,7 +239,7 @@ class _Meanwhile:
 def waited(monkeypatch: pytest.MonkeyPatch, inbox: Inbox, changes: list[int]) -> list[float]:
     """Put one change, wait while others come, and return the pauses that were made for these."""
     meanwhile = _Meanwhile(inbox, changes)
-    monkeypatch.setattr("volsched.kube.inbox.time", meanwhile)
+    monkeypatch.setattr("volsched.kube.watch.inbox.time", meanwhile)
     inbox.put((A_CHANGE,))
     assert inbox.wait(0.0)
     return meanwhile.slept
@@ -267,7 +267,7 @@ def test_changes_that_settle_wait_for_others_although_the_burst_is_over(monkeypa
 
 
 def test_an_inbox_that_is_not_emptied_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("volsched.kube.inbox.FULL", 3)
+    monkeypatch.setattr("volsched.kube.watch.inbox.FULL", 3)
     inbox = Inbox()
     inbox.put([A_CHANGE] * 3)
     assert not inbox.is_full

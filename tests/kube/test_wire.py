@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.kube.wire import Answer, Body, Wire, WireError, read_head
+from volsched.kube.client.wire import Answer, Body, Wire, WireError, read_head
 
 PATIENCE = 60.0
 """Seconds that are waited for an answer that comes."""

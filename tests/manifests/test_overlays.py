@@ -27,7 +27,7 @@ from tests.manifests.rendering import (
     the,
 )
 from volsched.cli import volsched
-from volsched.framework.loading import DEFAULT_CONFIGURATION
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.registry import load_configuration
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES, AllowedNamespaces, allowed_in, parse
 from volsched.model.errors import FieldError
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES, AllowedNamespaces, allowed_in, parse
 
 SPACES = st.sampled_from(["vision", "language", "a", "default", "x" * 63, "team-1"])
 KEYS = st.sampled_from(["team", "tier", "example.com/team"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from volsched.model.bounded import Bounded, Tables, Weighed, entries_of
+from volsched.model.values.bounded import Bounded, Tables, Weighed, entries_of
 
 
 def test_what_was_used_longest_ago_makes_room() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from volsched.model.device_binding import READY, Readiness, readiness_of
-from volsched.model.dra import ResourceClaimStatus
+from volsched.model.dra.api import ResourceClaimStatus
+from volsched.model.dra.binding import READY, Readiness, readiness_of
 
 ATTACHED, FAILED = "Attached", "Broken"
 STAMP, SINCE = "2026-01-01T00:00:10Z", 1_767_225_610.0

@@ -9,8 +9,9 @@ import pytest
 
 from tests.framework.dra.worlds import DRIVER, claim, device, device_class, devices_of, exactly, given, part, taint_rule
 from volsched.framework.dra.search import Impossible, Unfit
-from volsched.model import api, dra
-from volsched.model.devices import Devices
+from volsched.model import api
+from volsched.model.dra import api as dra
+from volsched.model.dra.devices import Devices
 
 OTHER = "nic.example.com"
 GPUS_1 = part("s1", [device("d1"), device("d2")], node="n1", pool="n1")

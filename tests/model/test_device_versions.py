@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volsched.model.devices import _older
+from volsched.model.dra.devices import _older
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.model import api, dra
+from volsched.model import api
+from volsched.model.dra import api as dra
 from volsched.model.errors import FieldError, ObjectError
-from volsched.model.json_text import MOST_LEVELS, cut, decode
+from volsched.model.values.json_text import MOST_LEVELS, cut, decode
 
 TEXTS = st.text('ab"\\[]{}:,é\n', max_size=8)
 VALUES = st.recursive(

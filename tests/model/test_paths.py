@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from volsched.model.paths import with_keys
+from volsched.model.values.paths import with_keys
 
 
 class Box(msgspec.Struct):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volsched.model import api
-from volsched.model.pod_limits import DEFAULT, PodLimits, exceeded
-from volsched.model.template import TemplateTable
+from volsched.model.pods.limits import DEFAULT, PodLimits, exceeded
+from volsched.model.pods.template import TemplateTable
 
 Json = dict[str, Any]
 FEW = PodLimits(**dict.fromkeys((name.replace("-", "_") for name in DEFAULT.by_name()), 2))

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from volsched.model.errors import QuantityError
-from volsched.model.quantity import (
+from volsched.model.values.quantity import (
     MAX_AMOUNT,
     UNLIMITED,
     Unit,

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.model.objects import container, pod, sidecar
-from volsched.model import requests
 from volsched.model.errors import FieldError
-from volsched.model.requests import PodRequests
-from volsched.model.resources import Resources
+from volsched.model.pods import requests
+from volsched.model.pods.requests import PodRequests
+from volsched.model.values.resources import Resources
 
 MIB = 2**20
 NONZERO_MEMORY = 200 * MIB

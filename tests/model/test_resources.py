@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volsched.model.errors import QuantityError
-from volsched.model.resources import MAX_AMOUNT, UNLIMITED, Resources, minus, saturating_add, saturating_sub
+from volsched.model.values.resources import MAX_AMOUNT, UNLIMITED, Resources, minus, saturating_add, saturating_sub
 from volsched.model.verdict import Shortfall
 
 AMOUNTS = st.dictionaries(

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from tests.model.objects import container, pod, sidecar
 from volsched.model.api import Taint
 from volsched.model.errors import FieldError
-from volsched.model.selectors import NOTHING, LabelSelector
-from volsched.model.template import (
+from volsched.model.pods.template import (
     HostPort,
     LegacyDisk,
     PodTemplate,
@@ -17,6 +16,7 @@ from volsched.model.template import (
     TemplateTable,
     Toleration,
 )
+from volsched.model.selectors import NOTHING, LabelSelector
 
 ONE_CPU = {"containers": [container(requests={"cpu": "1"})]}
 HOSTNAME = "kubernetes.io/hostname"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.model.workload import LABEL, OFFLINE, ONLINE, WORKLOADS, workload_of
+from volsched.model.pods.workload import LABEL, OFFLINE, ONLINE, WORKLOADS, workload_of
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from volsched.framework.validation import Surroundings
-from volsched.kube.credentials import Source
-from volsched.kube.metrics import Metrics
+from volsched.kube.client.credentials import Source
+from volsched.kube.serve.metrics import Metrics
 from volsched.model import api
 from volsched.model.changes import Gone, Put
 from volsched.operator import admission

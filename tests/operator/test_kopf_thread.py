@@ -11,7 +11,7 @@ from typing import Any
 import kopf
 import pytest
 
-from volsched.kube.credentials import Source
+from volsched.kube.client.credentials import Source
 from volsched.operator import kopf_thread
 from volsched.operator.hearing import Hearing
 from volsched.operator.kopf_thread import PATIENCE_SECONDS, SETTLED_SECONDS, KopfThread

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.kube.certificates import Pair
+from volsched.kube.serve.certificates import Pair
 from volsched.operator import webhook_server
 from volsched.operator.reviewers import WAITING_FOR_EACH
 from volsched.operator.webhook_server import (

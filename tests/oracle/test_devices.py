@@ -12,9 +12,9 @@ from tests.framework.dra.worlds import claim_of, devices_of, search
 from volsched.framework.dra.results import allocation_of
 from volsched.framework.dra.search import Impossible
 from volsched.framework.dra.selectors import compiled
-from volsched.model.device_reading import amount, slice_of
-from volsched.model.dra import ResourceSlice
-from volsched.model.quantity import parse
+from volsched.model.dra.api import ResourceSlice
+from volsched.model.dra.reading import amount, slice_of
+from volsched.model.values.quantity import parse
 
 from .device_worlds import ATOMS, DEVICE, a_world, an_expression
 from .oracle import Oracle

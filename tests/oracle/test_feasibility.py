@@ -10,15 +10,15 @@ import pytest
 from plugins.nodeorder.plugin import ARGUMENTS as WEIGHTS
 from plugins.nodeorder.plugin import build as build_nodeorder
 from plugins.predicates.plugin import ARGUMENTS, build
-from volsched.cache.mirror import Mirror, MirrorSettings
-from volsched.framework.arguments import values_of
-from volsched.framework.configuration import Configuration, PluginOption
-from volsched.framework.engine import FastEngine
+from volsched.framework.config.arguments import values_of
+from volsched.framework.config.configuration import Configuration, PluginOption
+from volsched.framework.engine.engine import FastEngine
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Accounts, Session
+from volsched.mirror.mirror import Mirror, MirrorSettings
 from volsched.model.changes import Change
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.testing.builders import put
 
 from .oracle import Judgement, Oracle

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from volsched.cache import reading
-from volsched.framework.configuration import Configuration, PluginOption
-from volsched.framework.engine import FastEngine
+from volsched.framework.config.configuration import Configuration, PluginOption
+from volsched.framework.engine.engine import FastEngine
 from volsched.framework.session import Accounts, Session
+from volsched.mirror import reading
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.plan import Step
-from volsched.model.quantity import amount_of
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import TemplateTable
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import TemplateTable
+from volsched.model.values.quantity import amount_of
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

@@ -16,7 +16,7 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, par
 from tests.plugins.capacity_card.clusters import A, cards, configuration
 from tests.plugins.capacity_card.clusters import rig as card_rig
 from tests.plugins.predicates.test_devices import using
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.job import INQUEUE
 from volsched.model.plan import Tell
 from volsched.registry import load_profile

@@ -10,7 +10,7 @@ import pytest
 
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_rig
 
 GPU: Final = "nvidia.com/gpu"

@@ -19,13 +19,14 @@ import msgspec
 from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
-from volsched.cache.mirror import Mirror, MirrorSettings
-from volsched.framework.engine import Engine, FastEngine
-from volsched.model import api, dra
+from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.model import api
 from volsched.model.changes import BindFailed, Change, Gone, Put
 from volsched.model.cluster import Cluster
+from volsched.model.dra import api as dra
 from volsched.model.plan import Bind, Evict, LiftGate, ReleaseClaim, Step, WriteGroupStatus, WritePodCondition
-from volsched.model.task import ADMISSION_GATE, UNGATED
+from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.registry import load_profile
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation import claims

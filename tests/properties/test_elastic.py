@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.plugins.capacity_card.elastic import Elastic, elastic, world
 from tests.plugins.predicates.test_devices import using
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Bound, Change, Gone
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, Evict
-from volsched.model.queue import levels
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED, TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.testing.builders import Rig, a_rig, put
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine

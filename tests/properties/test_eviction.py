@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from plugins.proportion.plugin import Books
 from tests.actions.evictions import World, protected
 from tests.actions.rigs import conf
-from volsched.framework.configuration import PluginOption
-from volsched.framework.demand import ACCOUNT, Demand
-from volsched.framework.engine import FastEngine
+from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
+from volsched.framework.config.configuration import PluginOption
+from volsched.framework.engine.engine import FastEngine
 from volsched.framework.session import Session
 from volsched.model.changes import Bound, Change, EvictFailed, Gone
 from volsched.model.plan import Bind, Evict
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.scheduler import Profile
 from volsched.testing.builders import Rig, a_rig, put, puts
 from volsched.testing.naive import NaiveEngine

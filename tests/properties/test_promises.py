@@ -12,7 +12,7 @@ from tests.actions.evictions import LEVELS, PREEMPT, World, nominations_in
 from tests.plugins.mgpu import clusters
 from tests.plugins.mgpu.clusters import configuration
 from tests.properties.test_eviction import Play
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Change
 from volsched.model.plan import Bind, Evict
 from volsched.testing.builders import a_group, puts

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from tests.actions.test_queue_permissions import a_queue_for, work
 from tests.properties.stories import configurations
-from volsched.framework.demand import Demand
-from volsched.framework.engine import Engine, FastEngine
+from volsched.framework.accounts.queue_demand import Demand
+from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Bind, Evict, LiftGate, Step
+from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import ADMISSION_GATE, TaskInfo
 from volsched.testing.builders import Rig, a_cluster, a_namespace, a_rig, puts
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine

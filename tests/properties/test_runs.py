@@ -25,7 +25,7 @@ from tests.properties.stories import (
 )
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 

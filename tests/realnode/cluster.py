@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from volsched.kube import leases
+from volsched.kube.lead import leases
 from volsched.testing.realnode import node
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.clusters import Manifest, group, namespace, node, pending, pod, queue, result, volcano_job
-from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 
 WORDS = (
     'namespace "default" may not use queue "q": its annotation volsched.io/allowed-namespaces lets in namespace vision '

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.validation.test_fields import SEED
 from volsched.framework.validation import Surroundings
 from volsched.model import api
-from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.validation.admission import (
     ALLOWED,
     CREATE,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.simulation.clusters import Manifest, group, namespace, node, pod, queue, stock, volcano_job, workload
-from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES
-from volsched.model.allowed_namespaces import FIELD as ALLOWED_FIELD
 from volsched.model.errors import ObjectError
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
+from volsched.model.queues.allowed_namespaces import FIELD as ALLOWED_FIELD
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import completed, decode, subject_of, take_stock
 from volsched.validation.objects import problems_of

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.volcano.worlds import World, worlds
-from volsched.cache.mirror import Mirror
-from volsched.framework.configuration import PluginOption
-from volsched.framework.engine import FastEngine
+from volsched.framework.config.configuration import PluginOption
+from volsched.framework.engine.engine import FastEngine
 from volsched.framework.session import Session
+from volsched.mirror.mirror import Mirror
 from volsched.model.plan import Bind, Evict
 from volsched.model.status import TaskStatus
 from volsched.registry import load_profile

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from plugins.capacity_card.amounts import whole
-from plugins.capacity_card.stock import Stock, stock_of
+from plugins.capacity_card.cards.amounts import whole
+from plugins.capacity_card.cards.stock import Stock, stock_of
 from volsched.cli import in_force
 from volsched.cli.flags import output_flag
 from volsched.cli.look import keeps_tables, look
 from volsched.cli.output import print_result, say, width
 from volsched.cli.quota_view import by_name, sections
 from volsched.cli.sources import check_source, read_cluster, read_manifests, source_flags
-from volsched.framework.usage import QuotaTable
+from volsched.framework.accounts.quota_report import QuotaTable
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.simulation.manifests import Inventory

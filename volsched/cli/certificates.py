@@ -59,9 +59,9 @@ def certificates(**flags: Any) -> None:
     import asyncio  # noqa: PLC0415 - `volsched --help` needs none of this
     from datetime import timedelta  # noqa: PLC0415
 
-    from volsched.kube.certificates import name_problem  # noqa: PLC0415
-    from volsched.kube.credentials import Source, namespace_of_service_account  # noqa: PLC0415
+    from volsched.kube.client.credentials import Source, namespace_of_service_account  # noqa: PLC0415
     from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415
+    from volsched.kube.serve.certificates import name_problem  # noqa: PLC0415
     from volsched.operator.certificates import Wanted, ensure  # noqa: PLC0415
 
     for host in flags["hosts"]:

@@ -156,7 +156,7 @@ def controllers(context: click.Context, /, **flags: Any) -> None:
 
 def options_from(flags: dict[str, Any]) -> Any:
     """Return the flags as `volsched.operator.options.Options`; raises click.UsageError for contradictions."""
-    from volsched.kube.credentials import Source, namespace_of_service_account  # noqa: PLC0415
+    from volsched.kube.client.credentials import Source, namespace_of_service_account  # noqa: PLC0415
     from volsched.operator.options import Options  # noqa: PLC0415
     from volsched.operator.volcano import Signs  # noqa: PLC0415
     from volsched.operator.webhook_server import Listening  # noqa: PLC0415

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from volsched import cli
-from volsched.kube.listeners import Listeners
-from volsched.model.duration import seconds_of
-from volsched.model.pod_limits import DEFAULT
+from volsched.kube.serve.listeners import Listeners
+from volsched.model.pods.limits import DEFAULT
+from volsched.model.values.duration import seconds_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -159,7 +159,7 @@ log_flags: Final = together(
 
 def lease_from(flags: dict[str, Any], name: str, namespace: str) -> Any:
     """Return the flags of the election as `LeaseSettings`; raises click.UsageError for times that contradict."""
-    from volsched.kube.elector import LeaseSettings  # noqa: PLC0415 - `volsched --help` needs none of this
+    from volsched.kube.lead.elector import LeaseSettings  # noqa: PLC0415 - `volsched --help` needs none of this
 
     lease = LeaseSettings(
         flags["lock_object_namespace"] or flags["leader_elect_resource_namespace"] or namespace,

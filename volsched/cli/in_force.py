@@ -1,7 +1,7 @@
 """Which configuration is in force: that of the manifests, of a flag, or of the scheduler that runs in the cluster.
 
 A scheduler says on the Lease that it leads by where its configuration is from, and the hash of the text
-(`kube.leases`). Where none says so (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
+(`kube.lead.leases`). Where none says so (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
 manifests of volsched and of Volcano bring. What is found is said, and so is what is not.
 """
 
@@ -17,7 +17,7 @@ from volsched import registry
 from volsched.cli.flags import check_configmap, together
 from volsched.cli.output import refuse, say
 from volsched.cli.sources import ask
-from volsched.framework.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, find_in_data
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, find_in_data
 from volsched.model import api
 from volsched.model.errors import ConfigError
 from volsched.scheduler import Profile
@@ -159,7 +159,7 @@ def _of_cluster(flags: Mapping[str, Any]) -> _Found:
 
 def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
     """Return what the scheduler that was seen last says of itself, and a word where there are others; None for none."""
-    from volsched.kube import leases  # noqa: PLC0415 - as above
+    from volsched.kube.lead import leases  # noqa: PLC0415 - as above
 
     wanted = set(flags["scheduler_names"])
     said = [leases.said_by(lease) for lease in ask(flags, [leases.LEASES]).objects]
@@ -175,8 +175,8 @@ def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
 
 def _in_force(flags: Mapping[str, Any], said: Any) -> _Found:
     """Return the text that a scheduler has in force."""
-    from volsched.kube.config_source import text_hash  # noqa: PLC0415 - as above
-    from volsched.kube.leases import BUILT_IN  # noqa: PLC0415
+    from volsched.kube.lead.leases import BUILT_IN  # noqa: PLC0415
+    from volsched.kube.watch.config_source import text_hash  # noqa: PLC0415 - as above
 
     if said.configuration == BUILT_IN:
         texts = {text_hash(text): text for text in (DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE)}
@@ -198,7 +198,7 @@ def _in_force(flags: Mapping[str, Any], said: Any) -> _Found:
 
 def _of_file(flags: Mapping[str, Any], said: Any) -> _Found:
     """Return the ConfigMap that a scheduler's file was most likely mounted from: one of the very text."""
-    from volsched.kube.config_source import text_hash  # noqa: PLC0415 - as above
+    from volsched.kube.watch.config_source import text_hash  # noqa: PLC0415 - as above
 
     for name in WELL_KNOWN:
         for found in _config_maps(flags, name):
@@ -228,7 +228,7 @@ def _rank(found: api.ConfigMap) -> int:
 
 
 def _config_maps(flags: Mapping[str, Any], name: str, namespace: str = "") -> list[api.ConfigMap]:
-    from volsched.kube.resources import Resource  # noqa: PLC0415 - as above
+    from volsched.kube.watch.resources import Resource  # noqa: PLC0415 - as above
 
     selector = f"metadata.name={name}"
     resource = Resource("ConfigMap", "v1", "configmaps", api.ConfigMap, namespace=namespace, field_selector=selector)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from plugins.capacity_card.usage import cards_of_cluster
-from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.cli.in_force import InForce
 from volsched.cli.output import say
 from volsched.cli.sources import read_cluster
-from volsched.framework.configuration import PluginOption
+from volsched.framework.accounts.quota_report import CardUse, QuotaTable, Usage, unlimited_usage
+from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Session
-from volsched.framework.usage import CardUse, QuotaTable, Usage, unlimited_usage
+from volsched.mirror.mirror import Mirror, MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.plan import Step

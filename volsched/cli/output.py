@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from volsched.cli import EXIT_INVALID
-from volsched.framework.loading import ConfigurationError
+from volsched.framework.config.loading import ConfigurationError
 from volsched.model.errors import ConfigError, VolschedError
 from volsched.simulation.documents import InputError
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Any, Final
 
-from plugins.capacity_card.amounts import joined, whole
+from plugins.capacity_card.cards.amounts import joined, whole
 from plugins.capacity_card.validation import validate
-from volsched.cache.reading import GROUP_NAME
 from volsched.cli.look import Look
 from volsched.cli.quota_view import by_name, sections
-from volsched.framework.usage import CardUse, Dimension, JobUse, QueueUse, Usage
+from volsched.framework.accounts.quota_report import CardUse, Dimension, JobUse, QueueUse, Usage
 from volsched.framework.validation import Surroundings
+from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
-from volsched.model.allowed_namespaces import ALLOWED_NAMESPACES, AllowedNamespaces
-from volsched.model.quantity import format_amount
-from volsched.model.queue import levels
-from volsched.model.resources import CPU, MEMORY
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES, AllowedNamespaces
+from volsched.model.queues.queue import levels
+from volsched.model.values.quantity import format_amount
+from volsched.model.values.resources import CPU, MEMORY
 from volsched.simulation.manifests import subject_of
 from volsched.simulation.table import section
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from volsched.framework.usage import QuotaRow, QuotaTable, Value
+from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
 from volsched.simulation.table import section
 
 _ALL: Final = "all"

@@ -26,7 +26,7 @@ from volsched.cli.volcano_flags import (
     say_what_has_no_effect,
     volcano_flags,
 )
-from volsched.model.pod_limits import DEFAULT as DEFAULT_POD_LIMITS
+from volsched.model.pods.limits import DEFAULT as DEFAULT_POD_LIMITS
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """Who answers to this name alone stands in kube-scheduler's place: its Lease, its plain pods, its preemption."""
@@ -170,15 +170,15 @@ def run(context: click.Context, /, **flags: Any) -> None:
     listeners = listening(context, flags)
     options = options_from(flags)
     say_what_has_no_effect(context)
-    from volsched.runner import run as run_scheduler  # noqa: PLC0415 - 0.5 s of imports
+    from volsched.run.runner import run as run_scheduler  # noqa: PLC0415 - 0.5 s of imports
 
     context.exit(run_scheduler(options, listeners))
 
 
 def options_from(flags: dict[str, Any]) -> Any:
-    """Return the flags as `volsched.runner.Options`; raises click.UsageError for contradictions."""
-    from volsched.kube.credentials import Source  # noqa: PLC0415
-    from volsched.runner import Options  # noqa: PLC0415
+    """Return the flags as `volsched.run.runner.Options`; raises click.UsageError for contradictions."""
+    from volsched.kube.client.credentials import Source  # noqa: PLC0415
+    from volsched.run.runner import Options  # noqa: PLC0415
 
     if flags["scheduler_conf"] and flags["scheduler_configmap"]:
         raise click.UsageError("--scheduler-conf and --scheduler-configmap exclude each other")
@@ -228,7 +228,7 @@ def _settle(given: float | None, names: tuple[str, ...]) -> float:
 
 def _lease_namespace(names: tuple[str, ...]) -> str:
     """Where the Lease is: a namespace that there is wherever a scheduler of these names runs."""
-    from volsched.kube.credentials import namespace_of_service_account  # noqa: PLC0415
+    from volsched.kube.client.credentials import namespace_of_service_account  # noqa: PLC0415
 
     if names == (DEFAULT_SCHEDULER,):
         return "kube-system"

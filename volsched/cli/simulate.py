@@ -12,7 +12,7 @@ from volsched import registry
 from volsched.cli.flags import files_flag, output_flag, strict_flag
 from volsched.cli.output import print_result, refuse, say, width
 from volsched.cli.sources import read_manifests
-from volsched.framework.loading import DEFAULT_CONFIGURATION
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model.errors import ConfigError
 from volsched.ports import CycleReport
 from volsched.scheduler import Profile

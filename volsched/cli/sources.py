@@ -75,7 +75,7 @@ def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]
     """
     _keep_quiet()
     from volsched.kube.errors import ApiError  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
-    from volsched.kube.resources import watched  # noqa: PLC0415
+    from volsched.kube.watch.resources import watched  # noqa: PLC0415
 
     resources = {resource.kind: resource for resource in watched(need_groups=True)}
     try:
@@ -91,9 +91,9 @@ def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]
 def ask(flags: Mapping[str, Any], resources: Sequence[Any]) -> Any:
     """Return everything of some kinds as a `Listing`; raises ApiError. Ends when no cluster is named."""
     _keep_quiet()
-    from volsched.kube import listing  # noqa: PLC0415 - as above
-    from volsched.kube.credentials import Source  # noqa: PLC0415
+    from volsched.kube.client.credentials import Source  # noqa: PLC0415
     from volsched.kube.errors import CredentialsError  # noqa: PLC0415
+    from volsched.kube.watch import listing  # noqa: PLC0415 - as above
 
     try:
         return listing.read_cluster(Source(flags["kubeconfig"], flags["kube_context"], flags["master"]), resources)

@@ -12,7 +12,7 @@ import click
 from volsched.cli.flags import files_flag, output_flag, strict_flag
 from volsched.cli.output import print_result, refuse
 from volsched.cli.sources import say_left_out
-from volsched.framework.loading import is_bare_configuration
+from volsched.framework.config.loading import is_bare_configuration
 from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE, Fault, Severity
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError

@@ -16,8 +16,8 @@ from volsched.controllers.store import Store
 from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
 from volsched.model import api
 from volsched.model.errors import shortened
-from volsched.model.owners import group_of
 from volsched.model.plan import Tell
+from volsched.model.pods.owners import group_of
 
 _ACTIONS: Final[Mapping[Kind, Collection[str]]] = {JOB: COMMANDS, QUEUE: STATE_AFTER}
 

@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.cache.reading import GROUP_NAME
 from volsched.controllers import grouping
 from volsched.controllers.job_controller import group_body
 from volsched.controllers.objects import WORKLOADS
 from volsched.controllers.store import OwnerView, PodView, Store
 from volsched.controllers.writes import GROUP, POD, Create, Delete, Patch, Write
+from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
-from volsched.model.owners import Owner, controller_of
 from volsched.model.plan import Tell
+from volsched.model.pods.owners import Owner, controller_of
 
 
 def reconcile_group(store: Store, key: str) -> Iterator[Write]:

@@ -13,12 +13,13 @@ from typing import Final
 
 import msgspec
 
-from volsched.cache.reading import PREEMPTABLE
 from volsched.controllers.owners import owner_reference
-from volsched.model import api, requests
+from volsched.mirror.reading import PREEMPTABLE
+from volsched.model import api
 from volsched.model.errors import FieldError
-from volsched.model.quantity import QuantityText, format_amount
-from volsched.model.resources import Resources
+from volsched.model.pods import requests
+from volsched.model.values.quantity import QuantityText, format_amount
+from volsched.model.values.resources import Resources
 
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from volsched.cache.reading import seconds
 from volsched.controllers import job_plugins, jobs, lifecycle, policies
 from volsched.controllers.job_parts import NO_PARTS, JobParts
 from volsched.controllers.job_pods import PodMaker
@@ -24,6 +23,7 @@ from volsched.controllers.policies import TARGETED, Action
 from volsched.controllers.roster import Roster
 from volsched.controllers.waiting import NO_WAIT, Wait, about_wait, wait_of, with_wait
 from volsched.controllers.writes import GROUP, JOB, POD, Condemn, Create, Delete, Patch, Write, merge_patch
+from volsched.mirror.reading import seconds
 from volsched.model import api
 from volsched.model.errors import shortened
 from volsched.model.plan import Tell

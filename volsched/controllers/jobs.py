@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from volsched.cache.reading import GROUP_NAME, PREEMPTABLE, ROLE
 from volsched.controllers.grouping import DEFAULT_QUEUE, quantities, request_of
 from volsched.controllers.owners import owner_reference
+from volsched.mirror.reading import GROUP_NAME, PREEMPTABLE, ROLE
 from volsched.model import api
-from volsched.model.announced import announcement
-from volsched.model.resources import Resources
+from volsched.model.dra.announced import announcement
+from volsched.model.values.resources import Resources
 
 QUEUE_NAME: Final = "volcano.sh/queue-name"
 TASK_INDEX: Final = "volcano.sh/task-index"

@@ -7,7 +7,7 @@ from typing import Final
 
 from volsched.controllers.objects import WORKLOADS
 from volsched.model import api
-from volsched.model.owners import Owner, group_of
+from volsched.model.pods.owners import Owner, group_of
 
 _API_VERSIONS: Final[Mapping[type[api.ApiObject], tuple[str, str]]] = {
     **{kind: (version, name) for (version, name), kind in api.KINDS.items()},

@@ -19,7 +19,7 @@ from volsched.controllers.jobs import MAX_RETRY
 from volsched.controllers.lifecycle import Loss, Member
 from volsched.controllers.roster import EVICTED, FAILED, PENDING, RUNNING, SUCCEEDED, Roster, Standing
 from volsched.model import api
-from volsched.model.duration import seconds_of
+from volsched.model.values.duration import seconds_of
 
 TARGETED: Final = ("RestartTask", "RestartPod", "RestartPartition")
 

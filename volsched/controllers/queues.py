@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from volsched.controllers.writes import QUEUE, Create, Patch, Write
 from volsched.model import api
-from volsched.model.queue import ROOT
+from volsched.model.queues.queue import ROOT
 
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"

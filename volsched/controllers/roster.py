@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
-from volsched.cache.reading import ROLE, seconds
 from volsched.controllers import jobs
 from volsched.controllers.lifecycle import FIELDS, Member, Tally
+from volsched.mirror.reading import ROLE, seconds
 from volsched.model import api
 
 Key = TypeVar("Key")

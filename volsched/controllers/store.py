@@ -14,7 +14,6 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec.structs import astuple
 
-from volsched.cache.reading import GROUP_NAME
 from volsched.controllers import grouping
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, VOLCANO_PREFIX, Seed
 from volsched.controllers.job_controller import JobView, Surroundings
@@ -25,10 +24,11 @@ from volsched.controllers.queues import Books, Tree
 from volsched.controllers.roster import Roster, member_of
 from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
+from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
-from volsched.model.bounded import Bounded, Size
 from volsched.model.changes import Gone
-from volsched.model.owners import Owner, controller_of, group_of, named_by
+from volsched.model.pods.owners import Owner, controller_of, group_of, named_by
+from volsched.model.values.bounded import Bounded, Size
 
 FINISHED: Final = ("Succeeded", "Failed")
 

@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from volsched.framework.admissions import Admissions
+from volsched.framework.accounts.admissions import Admissions
 from volsched.model.errors import shortened
 from volsched.model.job import JobInfo
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict

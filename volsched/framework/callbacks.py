@@ -14,16 +14,16 @@ from enum import IntEnum
 from fractions import Fraction
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from volsched.framework.arrays import Floats, Mask, Rows
+from volsched.framework.accounts.quota_report import QuotaTable, Usage
+from volsched.framework.columns.arrays import Floats, Mask, Rows
+from volsched.framework.columns.views import NodeTable, shown
 from volsched.framework.signature import Signature
-from volsched.framework.usage import QuotaTable, Usage
-from volsched.framework.views import NodeTable, shown
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.series import Numbers
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.series import Numbers
 from volsched.model.verdict import Verdict
 
 

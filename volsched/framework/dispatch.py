@@ -14,7 +14,7 @@ import msgspec
 
 from volsched.framework.callbacks import ABSTAIN, Ballot, JobStarvingFn, JobVoteFn, VictimsFn, Vote
 from volsched.model.job import JobInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
 
 F = TypeVar("F")

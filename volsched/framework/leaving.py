@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from volsched.model.cluster import Cluster
 from volsched.model.columns import PODS
 from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 
 
 @contextmanager

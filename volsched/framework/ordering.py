@@ -13,8 +13,8 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from volsched.model.job import JobInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo, index_in_name
+from volsched.model.pods.task import TaskInfo, index_in_name
+from volsched.model.queues.queue import QueueInfo
 
 T = TypeVar("T")
 _ORDER: Final = attrgetter("order")

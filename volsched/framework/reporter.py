@@ -12,9 +12,9 @@ from typing import Final
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Tell, WritePodCondition
-from volsched.model.queue import QueueInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.model.verdict import ConditionReason, Step, Verdict, truncated
 
 POD_GROUP_VERSION = "scheduling.volcano.sh/v1beta1"

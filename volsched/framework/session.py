@@ -15,6 +15,7 @@ from functools import cmp_to_key
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from volsched.framework import dispatch
+from volsched.framework.accounts.elastic import ElasticQuota, ElasticQuotas
 from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverError, culprit, failed, too_expensive
 from volsched.framework.callbacks import (
     ANY_RUN,
@@ -63,24 +64,23 @@ from volsched.framework.callbacks import (
     WakeFn,
     WordingsFn,
 )
-from volsched.framework.configuration import Configuration, PluginOption
-from volsched.framework.elastic import ElasticQuota, ElasticQuotas
-from volsched.framework.engine import Engine
+from volsched.framework.config.configuration import Configuration, PluginOption
+from volsched.framework.engine.engine import Engine
 from volsched.framework.groups import with_condition
 from volsched.framework.leaving import all_left, leavers
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reverse
 from volsched.framework.reporter import about_group
 from volsched.framework.signature import is_of_queue, signature_of, slower_without_types
 from volsched.framework.statement import Statement, bind_step
-from volsched.model.bounded import entries_of
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import INQUEUE, Condition, JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import LiftGate, Step, Tell
-from volsched.model.queue import QueueInfo
-from volsched.model.series import Numbers, Series
+from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import ADMISSION_GATE, TaskInfo
+from volsched.model.values.bounded import entries_of
+from volsched.model.values.series import Numbers, Series
 from volsched.model.verdict import Scope as VerdictScope
 from volsched.model.verdict import Step as VerdictStep
 from volsched.model.verdict import Verdict
@@ -395,7 +395,7 @@ class Session:
         self._add_tiered("enableReclaimable", self._reclaimable, fn)
 
     def add_elastic_quota(self, plugin: str, quota: ElasticQuota, *, inside: bool = True) -> None:
-        """Have what queues deserve of something taken back, and nothing else of that; see ``framework.elastic``.
+        """Have what queues deserve of something taken back, and nothing else of that; see ``framework.accounts.elastic``.
 
         With ``inside``, preemption inside a queue takes only from those who hold what is wanted, too.
         """

@@ -19,13 +19,13 @@ from functools import partial
 from types import CodeType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from volsched.framework.views import NodeFacts, NodeTable
-from volsched.model.bounded import Bounded
+from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.errors import VolschedError
 from volsched.model.node import NodeAmounts, NodeInfo
-from volsched.model.queue import QueueInfo
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.bounded import Bounded
 
 __all__ = [
     "NodeAmounts",

@@ -17,8 +17,8 @@ from volsched.framework.permission import not_allowed
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Bind, Evict, Step
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.model.verdict import Verdict
 
 if TYPE_CHECKING:

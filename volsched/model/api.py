@@ -16,11 +16,11 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from volsched.model import json_text
 from volsched.model.errors import FieldError, ObjectError
-from volsched.model.json_text import MOST_LEVELS
-from volsched.model.paths import with_keys
-from volsched.model.quantity import QuantityText
+from volsched.model.values import json_text
+from volsched.model.values.json_text import MOST_LEVELS
+from volsched.model.values.paths import with_keys
+from volsched.model.values.quantity import QuantityText
 
 ResourceList = dict[str, QuantityText]
 LimitList = dict[str, QuantityText | None]

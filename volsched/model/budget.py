@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volsched.model.pods.task import TaskInfo
 from volsched.model.selectors import LabelSelector
-from volsched.model.task import TaskInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ from typing import Final
 
 from volsched.model.budget import Budget
 from volsched.model.columns import ResourceColumns
-from volsched.model.devices import Devices
+from volsched.model.dra.devices import Devices
 from volsched.model.job import INQUEUE, PENDING, JobInfo
 from volsched.model.node import NodeInfo, NodeSpec
-from volsched.model.permissions import Permissions
-from volsched.model.queue import ROOT, QueueInfo
-from volsched.model.resources import PODS, accumulate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.permissions import Permissions
+from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
+from volsched.model.values.resources import PODS, accumulate
 
 _FEWEST_FORGOTTEN: Final = 256
 """Templates that went before what is kept by template begins anew, however few are left."""

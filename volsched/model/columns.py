@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, KeysView
 
-from volsched.model.template import PodTemplate
+from volsched.model.pods.template import PodTemplate
 
 CPU, MEMORY, PODS, NONZERO_CPU, NONZERO_MEMORY, OFFERED_NOWHERE = range(6)
 _FIXED = ("cpu", "memory", "pods", "<nonzero cpu>", "<nonzero memory>", "<offered nowhere>")

@@ -6,12 +6,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from volsched.model.resources import Resources
 from volsched.model.status import IS_ALLOCATED, IS_FINISHED, IS_READY, IS_VALID, TaskStatus
+from volsched.model.values.resources import Resources
 from volsched.model.verdict import Verdict
 
 if TYPE_CHECKING:
-    from volsched.model.task import TaskInfo
+    from volsched.model.pods.task import TaskInfo
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
 """The phases of a PodGroup."""

@@ -1,7 +1,7 @@
 """A node: what it offers, what is taken there, and by whom.
 
 Amounts are exact Python integers in lists that are indexed by the cluster's resource columns; they are the truth.
-NumPy columns over all nodes (``volsched.framework.columns``) follow them where a whole vector is needed.
+NumPy columns over all nodes (``volsched.framework.columns.columns``) follow them where a whole vector is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from volsched.model.api import Taint
 
 if TYPE_CHECKING:
     from volsched.model.columns import ResourceColumns
-    from volsched.model.task import TaskInfo
+    from volsched.model.pods.task import TaskInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from volsched.model.dra import Allocation, DeviceRequest
+from volsched.model.dra.api import Allocation, DeviceRequest
 from volsched.model.job import Condition
-from volsched.model.owners import Owner
+from volsched.model.pods.owners import Owner
 
 
 class VolumeWrite(msgspec.Struct, frozen=True, gc=False):

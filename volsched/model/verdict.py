@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from volsched.model.quantity import format_amount
+from volsched.model.values.quantity import format_amount
 
 LONGEST_MESSAGE: Final = 1000
 """Bytes of UTF-8. The API server refuses an Event whose note is longer than 1,024."""

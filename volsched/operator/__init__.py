@@ -1,5 +1,5 @@
 """`volsched controllers`: the pure controllers of `volsched.controllers` against a cluster."""
 
-from volsched.kube.home import have_a_home
+from volsched.kube.client.home import have_a_home
 
 have_a_home()  # the modules in here import kopf

@@ -17,8 +17,8 @@ import msgspec
 import structlog
 
 from volsched.framework.validation import Severity, Surroundings
-from volsched.kube.credentials import Source
-from volsched.kube.metrics import Metrics
+from volsched.kube.client.credentials import Source
+from volsched.kube.serve.metrics import Metrics
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.operator.kopf_thread import KopfThread

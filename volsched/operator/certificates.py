@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from volsched.kube.certificates import Pair, bundle_with, trusts
-from volsched.kube.client import Api, path_segment
-from volsched.kube.credentials import Source
+from volsched.kube.client.client import Api, path_segment
+from volsched.kube.client.credentials import Source
 from volsched.kube.errors import ApiError
+from volsched.kube.serve.certificates import Pair, bundle_with, trusts
 
 Json = dict[str, Any]
 

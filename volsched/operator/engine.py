@@ -10,7 +10,14 @@ from typing import Any, Final
 
 import structlog
 
-from volsched.cache.quarantine import (
+from volsched.controllers import commands, job_controller, queues
+from volsched.controllers.group_controller import failed_group, reconcile_group, reconcile_pod
+from volsched.controllers.objects import Command, RawJob
+from volsched.controllers.store import Key, Store
+from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Condemn, Delete, Kind, Patch, Write
+from volsched.kube.errors import ApiError, ElsewhereError, FenceError
+from volsched.kube.serve.histogram import Histogram
+from volsched.mirror.quarantine import (
     DECODING,
     MIRROR,
     RECONCILING,
@@ -21,19 +28,13 @@ from volsched.cache.quarantine import (
     stopped_by,
     unreadable,
 )
-from volsched.controllers import commands, job_controller, queues
-from volsched.controllers.group_controller import failed_group, reconcile_group, reconcile_pod
-from volsched.controllers.objects import Command, RawJob
-from volsched.controllers.store import Key, Store
-from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Condemn, Delete, Kind, Patch, Write
-from volsched.kube.errors import ApiError, ElsewhereError, FenceError
-from volsched.kube.histogram import Histogram
-from volsched.model import api, json_text
-from volsched.model.bounded import Size
+from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Unreadable
 from volsched.model.errors import ObjectError
 from volsched.model.plan import Tell
-from volsched.model.queue import ROOT
+from volsched.model.queues.queue import ROOT
+from volsched.model.values import json_text
+from volsched.model.values.bounded import Size
 from volsched.operator.options import Options
 from volsched.operator.reading import job_view
 from volsched.operator.work import Pace, WorkQueue

@@ -8,8 +8,8 @@ from functools import partial
 
 from volsched.controllers.queues import PHASES
 from volsched.controllers.store import Store
-from volsched.kube.metrics import Metrics
-from volsched.model.series import Numbers
+from volsched.kube.serve.metrics import Metrics
+from volsched.model.values.series import Numbers
 from volsched.operator.engine import Engine
 from volsched.operator.work import WorkQueue
 

@@ -22,9 +22,9 @@ from typing import Any, Final
 import kopf
 import structlog
 
-from volsched.kube.backoff import Backoff
-from volsched.kube.credentials import Credentials, Source
-from volsched.kube.elector import make_identity
+from volsched.kube.client.backoff import Backoff
+from volsched.kube.client.credentials import Credentials, Source
+from volsched.kube.lead.elector import make_identity
 from volsched.kube.tasks import Tasks
 
 PAGE: Final = 500

@@ -13,7 +13,7 @@ from typing import Any, Final
 import kopf
 
 from volsched.controllers.writes import COMMAND, QUEUE, Kind
-from volsched.kube.credentials import Source
+from volsched.kube.client.credentials import Source
 from volsched.operator.kopf_thread import KopfThread
 
 KINDS: Final = (QUEUE, COMMAND)

@@ -8,9 +8,9 @@ from typing import Final
 
 from volsched.controllers.job_controller import PODS_AT_ONCE
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
-from volsched.kube.credentials import Source
-from volsched.kube.elector import LeaseSettings
-from volsched.kube.informer import SILENCE_SECONDS
+from volsched.kube.client.credentials import Source
+from volsched.kube.lead.elector import LeaseSettings
+from volsched.kube.watch.informer import SILENCE_SECONDS
 from volsched.operator.reading import MOST_BYTES
 from volsched.operator.volcano import Signs
 from volsched.operator.webhook_server import Listening

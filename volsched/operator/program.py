@@ -20,16 +20,15 @@ import structlog
 from volsched import __version__, logs
 from volsched.controllers.objects import WORKLOADS, RawJob
 from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
-from volsched.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
-from volsched.kube.client import Api
-from volsched.kube.elector import Predecessor
-from volsched.kube.events import Events
-from volsched.kube.http import Pages, Server
-from volsched.kube.informer import Informer, Sink, unheard, unlisted
-from volsched.kube.listeners import Listeners
-from volsched.kube.metrics import Metrics
-from volsched.kube.reader_access import ReaderAccess
-from volsched.kube.resources import VOLCANO, Resource
+from volsched.kube.client.client import Api
+from volsched.kube.lead.elector import Predecessor
+from volsched.kube.serve.http import Pages, Server
+from volsched.kube.serve.listeners import Listeners
+from volsched.kube.serve.metrics import Metrics
+from volsched.kube.serve.reader_access import ReaderAccess
+from volsched.kube.watch.informer import Informer, Sink, unheard, unlisted
+from volsched.kube.watch.resources import VOLCANO, Resource
+from volsched.kube.write.events import Events
 from volsched.model import api
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import Tell
@@ -41,7 +40,8 @@ from volsched.operator.kopf_watch import KopfWatch
 from volsched.operator.options import Options
 from volsched.operator.volcano import VolcanoWatch
 from volsched.operator.writer import Writer
-from volsched.process import FAILED, Process, run_process
+from volsched.run.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
+from volsched.run.process import FAILED, Process, run_process
 
 LOOK_SECONDS: Final = 1.0
 """How often it is asked whether Volcano's controllers still run."""

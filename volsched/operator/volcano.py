@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from volsched.controllers.objects import Lease, LeaseSpec
-from volsched.kube.resources import Resource
+from volsched.kube.watch.resources import Resource
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 

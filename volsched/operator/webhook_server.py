@@ -26,10 +26,10 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from volsched.kube.certificates import ends_of
 from volsched.kube.errors import KubeSetupError
-from volsched.kube.listeners import parse_address
-from volsched.model import json_text
+from volsched.kube.serve.certificates import ends_of
+from volsched.kube.serve.listeners import parse_address
+from volsched.model.values import json_text
 from volsched.operator.reviewers import BusyError, Reviewers
 from volsched.validation.admission import Request
 

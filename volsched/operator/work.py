@@ -14,7 +14,7 @@ import structlog
 
 from volsched.controllers.store import Key
 from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE
-from volsched.kube.backoff import Backoff
+from volsched.kube.client.backoff import Backoff
 from volsched.kube.errors import ApiError, FenceError
 
 FIRST_PAUSE_SECONDS: Final = 0.25

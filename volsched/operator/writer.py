@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, Body, Create, Delete, Kind, Patch
-from volsched.kube.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, ElsewhereError
-from volsched.kube.fence import Fence
+from volsched.kube.lead.fence import Fence
 from volsched.model import api
-from volsched.model.bounded import Bounded
-from volsched.model.owners import Owner, controller_of, named_by
+from volsched.model.pods.owners import Owner, controller_of, named_by
+from volsched.model.values.bounded import Bounded
 from volsched.operator import ssh_keys
 
 WRITE_TIMEOUT_SECONDS: Final = 10.0

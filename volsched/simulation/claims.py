@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from volsched.controllers.owners import as_owner, owner_reference
-from volsched.model import api, dra
-from volsched.model.owners import controller_of
+from volsched.model import api
+from volsched.model.dra import api as dra
 from volsched.model.plan import ClaimWrite, ExtendedClaim
+from volsched.model.pods.owners import controller_of
 from volsched.simulation.manifests import completed
 
 ENTRY = "resource.kubernetes.io/pod-claim-name"

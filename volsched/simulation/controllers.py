@@ -13,16 +13,17 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from volsched.cache.reading import GROUP_NAME, role_of
 from volsched.controllers import grouping, jobs, lifecycle
 from volsched.controllers.owners import as_owner, is_owner, owner_reference
 from volsched.controllers.waiting import NO_WAIT, about_wait, wait_of
-from volsched.model import api, dra
+from volsched.mirror.reading import GROUP_NAME, role_of
+from volsched.model import api
+from volsched.model.dra import api as dra
 from volsched.model.errors import FieldError
-from volsched.model.owners import Owner, controller_of
 from volsched.model.plan import Tell
+from volsched.model.pods.owners import Owner, controller_of
+from volsched.model.pods.template import Toleration
 from volsched.model.selectors import NodeSelector
-from volsched.model.template import Toleration
 from volsched.simulation import claims, workloads
 from volsched.simulation.manifests import Inventory, completed, says_uid
 from volsched.simulation.workloads import Birth

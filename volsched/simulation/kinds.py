@@ -14,9 +14,10 @@ from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
-from volsched.framework.arguments import hint, nearest
+from volsched.framework.config.arguments import hint, nearest
 from volsched.framework.validation import UNKNOWN_KIND, Fault
-from volsched.model import api, dra
+from volsched.model import api
+from volsched.model.dra import api as dra
 from volsched.model.errors import shortened
 from volsched.simulation import at_max
 from volsched.simulation.documents import Document

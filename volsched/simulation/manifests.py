@@ -14,10 +14,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from volsched import registry
+from volsched.framework.config.loading import find_in_data
 from volsched.framework.dra.amounts import FLAT
-from volsched.framework.loading import find_in_data
 from volsched.framework.validation import Fault, Faults, Surroundings, under
-from volsched.model import api, dra
+from volsched.model import api
+from volsched.model.dra import api as dra
 from volsched.model.errors import ConfigError, ObjectError
 from volsched.simulation import at_max as most
 from volsched.simulation.documents import Document, InputError, InputProblem

@@ -6,17 +6,17 @@ from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from volsched.cache.reading import GROUP_NAME
 from volsched.framework import reporter
 from volsched.framework.callbacks import QueueAmounts
+from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, JobInfo
 from volsched.model.plan import Tell
-from volsched.model.quantity import format_amount
-from volsched.model.queue import QueueInfo
-from volsched.model.resources import Resources
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import IS_ALLOCATED, TaskStatus
-from volsched.model.task import TaskInfo
+from volsched.model.values.quantity import format_amount
+from volsched.model.values.resources import Resources
 from volsched.model.verdict import Scope, Step, Verdict, truncated
 from volsched.simulation.runner import Simulation
 

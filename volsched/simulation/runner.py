@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.cache.mirror import Mirror, MirrorSettings
 from volsched.framework.callbacks import QueueAmountsFn
-from volsched.framework.configuration import PluginOption
+from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Session
+from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.ports import CycleReport
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import Inventory

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from volsched.model.quantity import format_amount
+from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Step
 from volsched.simulation.result import Json
 from volsched.simulation.runner import Simulation

@@ -14,12 +14,12 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from volsched.cache.reading import GROUP_NAME
 from volsched.controllers.owners import as_owner
 from volsched.controllers.queues import wanted_state
-from volsched.model import api, dra
+from volsched.mirror.reading import GROUP_NAME
+from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
-from volsched.model.owners import controller_of
+from volsched.model.dra import api as dra
 from volsched.model.plan import (
     Bind,
     ClaimWrite,
@@ -33,8 +33,9 @@ from volsched.model.plan import (
     WritePodCondition,
     WriteQueueStatus,
 )
+from volsched.model.pods.owners import controller_of
+from volsched.model.pods.task import UNGATED
 from volsched.model.selectors import NAMESPACE_NAME
-from volsched.model.task import UNGATED
 from volsched.simulation import claims, workloads
 from volsched.simulation.controllers import Controllers
 from volsched.simulation.manifests import Inventory, completed

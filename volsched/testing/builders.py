@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec
 
-from volsched.cache.mirror import Mirror, MirrorSettings
-from volsched.framework.engine import Engine, FastEngine
+from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.mirror.mirror import Mirror, MirrorSettings
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, Evict, Step
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.ports import CycleReport
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler

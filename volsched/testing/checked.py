@@ -15,15 +15,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from volsched.framework.arrays import Rows
 from volsched.framework.callbacks import NodeCallbacks, NodeOrder, Predicate
-from volsched.framework.engine import FastEngine
-from volsched.framework.entry import Entry
-from volsched.framework.views import ConstraintReader, NodeFacts, RequestReader, shown
+from volsched.framework.columns.arrays import Rows
+from volsched.framework.columns.views import ConstraintReader, NodeFacts, RequestReader, shown
+from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.entry import Entry
 from volsched.model.cluster import Cluster
 from volsched.model.errors import VolschedError
 from volsched.model.node import NodeAmounts, NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 
 Callback: TypeAlias = Predicate | NodeOrder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 
 from volsched.framework.callbacks import NodeCallbacks
-from volsched.framework.plain import (
+from volsched.framework.engine.plain import (
     candidates_of,
     kind_keys,
     kind_of,
@@ -21,7 +21,7 @@ from volsched.framework.plain import (
 )
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import NodeRefusals
 
 

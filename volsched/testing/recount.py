@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volsched.model.cluster import Cluster
-from volsched.model.devices import Ledger
+from volsched.model.dra.devices import Ledger
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.resources import PODS
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, IS_READY, TaskStatus
-from volsched.model.task import TaskInfo
+from volsched.model.values.resources import PODS
 
 OF_A_SESSION = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 

@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import yaml
 
-from volsched.model import api, dra
+from volsched.model import api
+from volsched.model.dra import api as dra
 from volsched.testing.controlplane import ApiClient, ControlPlane
 
 FILE: Final = Path(__file__).resolve().parents[1] / "validation" / "schemas.json"

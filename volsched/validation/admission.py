@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from volsched.framework.loading import PREFERRED_KEYS, find_in_data
+from volsched.framework.config.loading import PREFERRED_KEYS, find_in_data
 from volsched.framework.validation import REQUIRED, WRONG_TYPE, Fault, Faults, Severity, Surroundings
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError, shortened

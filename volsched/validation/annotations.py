@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from volsched.cache.reading import PREEMPTABLE, TASK_PRIORITY, task_priority_in, truth_in
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, min_member_in
 from volsched.framework.validation import INVALID, WORKLOADS, Faults, pods_in, warning
-from volsched.model import api, workload
+from volsched.mirror.reading import PREEMPTABLE, TASK_PRIORITY, task_priority_in, truth_in
+from volsched.model import api
+from volsched.model.pods import workload
 
 _GROUP_MIN_MEMBER: Final = f"metadata.annotations[{GROUP_MIN_MEMBER}]"
 

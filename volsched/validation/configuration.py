@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volsched import registry
-from volsched.framework.loading import ConfigProblem, ConfigurationError, find_in_data
+from volsched.framework.config.loading import ConfigProblem, ConfigurationError, find_in_data
 from volsched.framework.validation import Fault, Faults
 from volsched.model import api
 from volsched.model.errors import ConfigError

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from volsched.framework.arguments import nearest
+from volsched.framework.config.arguments import nearest
 from volsched.framework.validation import Fault, Faults, Severity
 from volsched.model.errors import shortened
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from volsched.cache.reading import GROUP_NAME
 from volsched.controllers.grouping import DEFAULT_QUEUE, QUEUE_NAME, admitted_queue
 from volsched.controllers.queues import parent_of
 from volsched.framework.validation import INVALID, QUEUE_NOT_ALLOWED, Fault, Faults, Surroundings, pods_in
+from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
-from volsched.model.allowed_namespaces import FIELD, AllowedNamespaces, allowed_in
-from volsched.model.permissions import refusal_of
+from volsched.model.queues.allowed_namespaces import FIELD, AllowedNamespaces, allowed_in
+from volsched.model.queues.permissions import refusal_of
 
 Rules = Mapping[str, AllowedNamespaces]
 

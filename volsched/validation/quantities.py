@@ -8,7 +8,7 @@ from typing import Any, Final
 from volsched.framework.validation import INVALID, WORKLOADS, Fault, Faults, pods_in
 from volsched.model import api
 from volsched.model.errors import QuantityError
-from volsched.model.quantity import QuantityText, amount_of
+from volsched.model.values.quantity import QuantityText, amount_of
 
 
 def quantity_faults(found: api.ApiObject) -> Faults:

@@ -8,7 +8,7 @@ from typing import Final
 from volsched.framework.validation import FORBIDDEN, INVALID, NOT_FOUND, Fault, Faults, warning
 from volsched.model import api
 from volsched.model.errors import QuantityError
-from volsched.model.quantity import QuantityText, amount_of, format_amount
+from volsched.model.values.quantity import QuantityText, amount_of, format_amount
 from volsched.validation.states import one_of
 
 ROOT: Final = "root"

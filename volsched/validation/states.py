@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from volsched.framework.arguments import hint
+from volsched.framework.config.arguments import hint
 from volsched.framework.validation import INVALID, NOT_SUPPORTED, Fault, Faults
 from volsched.model import api
 from volsched.model.errors import shortened

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from volsched.framework.dra.reads import kind_of, reads_of
 from volsched.framework.dra.selectors import OverBudgetError, Selectors, compiled
-from volsched.model.device import Capacity, Device, DeviceId, Value
-from volsched.model.quantity import parse
+from volsched.model.dra.device import Capacity, Device, DeviceId, Value
+from volsched.model.values.quantity import parse
 
 DRIVER = "gpu.example.com"
 

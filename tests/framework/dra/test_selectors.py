@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volsched.framework.dra.selectors import LONGEST, Selectors, compiled, with_any_domain
-from volsched.model.device import Capacity, Device, DeviceId, Version
+from volsched.model.dra.device import Capacity, Device, DeviceId, Version
 
 OWN = 'device.attributes["gpu.example.com"]'
 MEMORY = 'device.capacity["gpu.example.com"].memory'

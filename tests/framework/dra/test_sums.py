@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import allocate, claim, device, device_class, devices_of, exactly, part, search
-from volsched.model import api, dra
-from volsched.model.devices import Devices
-from volsched.model.quantity import parse
+from volsched.model import api
+from volsched.model.dra import api as dra
+from volsched.model.dra.devices import Devices
+from volsched.model.values.quantity import parse
 
 GI = 1 << 30
 CARD = "card"

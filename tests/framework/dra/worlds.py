@@ -9,10 +9,11 @@ from volsched.framework.dra.pools import in_order, pool_for
 from volsched.framework.dra.results import allocation_of
 from volsched.framework.dra.search import MOST_STEPS, Choice, Impossible, Unfit, choose
 from volsched.framework.dra.selectors import Selectors
-from volsched.model import api, dra
-from volsched.model.device import Claim
-from volsched.model.devices import Devices
-from volsched.model.dra import Allocation
+from volsched.model import api
+from volsched.model.dra import api as dra
+from volsched.model.dra.api import Allocation
+from volsched.model.dra.device import Claim
+from volsched.model.dra.devices import Devices
 
 DRIVER = "gpu.example.com"
 SELECTORS = Selectors()

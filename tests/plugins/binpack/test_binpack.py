@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from plugins.binpack.plugin import ARGUMENTS, build
 from tests.plugins.clusters import Lab
-from volsched.framework.arguments import values_of
+from volsched.framework.config.arguments import values_of
 
 GPU, FOO = "nvidia.com/gpu", "example.com/foo"
 O13 = {

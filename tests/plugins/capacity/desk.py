@@ -8,7 +8,7 @@ from plugins.capacity.plugin import ANCESTORS, CapacityPlugin
 from tests.actions.rigs import conf
 from tests.framework.stage import Plug, Stage
 from volsched.model.job import JobInfo
-from volsched.model.task import TaskInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 

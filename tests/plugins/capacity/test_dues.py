@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity.dues import Due, doubts, in_a_tree, lost, side_by_side
-from volsched.model.queue import QueueInfo
-from volsched.model.resources import UNLIMITED
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.resources import UNLIMITED
 
 Amounts = Mapping[str, int]
 Specs = dict[str, dict[str, Any]]

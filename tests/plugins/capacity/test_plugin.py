@@ -10,9 +10,9 @@ from tests.actions.rigs import conf, phases
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.plugins.capacity.desk import a_world, tree_conf
 from tests.plugins.predicates.test_devices import using
-from volsched.framework.loading import ConfigurationError
+from volsched.framework.config.loading import ConfigurationError
 from volsched.model.plan import Tell
-from volsched.model.series import Numbers
+from volsched.model.values.series import Numbers
 from volsched.registry import load_configuration, load_profile
 from volsched.testing.builders import ClusterBuilder, Decision, a_cluster, a_node, a_queue, a_rig, put
 

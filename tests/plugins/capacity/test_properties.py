@@ -14,10 +14,10 @@ from tests.actions.evictions import World
 from tests.actions.rigs import conf
 from tests.plugins.capacity.desk import tree_conf
 from tests.properties.test_eviction import QUEUES, Play, build, worlds
-from volsched.framework.engine import FastEngine
-from volsched.framework.quotas import there
+from volsched.framework.accounts.quotas import there
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.cluster import Cluster
-from volsched.model.queue import levels
+from volsched.model.queues.queue import levels
 from volsched.testing.naive import NaiveEngine
 
 pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")

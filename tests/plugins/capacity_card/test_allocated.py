@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_card.allocated import PREFIX, as_resource
-from plugins.capacity_card.amounts import MILLI
+from plugins.capacity_card.cards.amounts import MILLI
 from tests.plugins.capacity_card.clusters import GPU, MPS, A, H, cards, configuration, rig
 from tests.plugins.capacity_card.test_properties import ledger_of
 from tests.plugins.capacity_card.worlds import card_stories
 from tests.properties.stories import Reader, Story, World
-from volsched.framework.holdings import Holdings
+from volsched.framework.accounts.queue_status import Holdings
 from volsched.model.changes import Gone
 from volsched.model.plan import WriteQueueStatus
-from volsched.model.queue import levels
+from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED
 from volsched.registry import load_profile
 from volsched.testing.builders import Decision, Rig, put

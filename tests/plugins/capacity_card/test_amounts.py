@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_card.amounts import names_in
-from plugins.capacity_card.quota import CARD_QUOTA, quota_of
-from plugins.capacity_card.requests import (
+from plugins.capacity_card.cards.amounts import names_in
+from plugins.capacity_card.quotas.quota import CARD_QUOTA, quota_of
+from plugins.capacity_card.requests.requests import (
     CARD_NAME,
     CARD_REQUEST,
     Wish,
@@ -19,7 +19,7 @@ from plugins.capacity_card.requests import (
     wish_of,
 )
 from volsched.model.errors import FieldError
-from volsched.model.quantity import MAX_AMOUNT
+from volsched.model.values.quantity import MAX_AMOUNT
 
 GPU = "nvidia.com/gpu"
 A, H = "NVIDIA-A100", "NVIDIA-H100"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_card.cards import Card, cards_of, gigabytes, resource_by_name
+from plugins.capacity_card.cards.cards import Card, cards_of, gigabytes, resource_by_name
 
 A100 = {"p": "NVIDIA-A100", "c": "8", "m": "81920"}
 GPU = "nvidia.com/gpu"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_card.plugin import ANCESTORS, CapacityCardPlugin
-from plugins.capacity_card.quota import CARD_DESERVED, CARD_GUARANTEE, CARD_QUOTA, quota_of
+from plugins.capacity_card.quotas.quota import CARD_DESERVED, CARD_GUARANTEE, CARD_QUOTA, quota_of
 from tests.cli.calls import call, text_of
 from tests.plugins.capacity_card.clusters import A, H, configuration, events
 from tests.plugins.capacity_card.elastic import decided, elastic, world

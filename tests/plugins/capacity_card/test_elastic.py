@@ -8,7 +8,7 @@ import pytest
 
 from tests.plugins.capacity_card.clusters import A, H, refusal, some
 from tests.plugins.capacity_card.elastic import Elastic, by_job, decided, elastic, world
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.plan import Evict, Tell
 from volsched.testing.builders import a_rig
 from volsched.testing.checked import CheckedEngine

@@ -11,7 +11,7 @@ from bench import worlds
 from plugins.capacity_card.rules import Rules
 from tests.actions.rigs import finished
 from tests.plugins.capacity_card.clusters import A, H, cards, rig
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import Bind
 from volsched.registry import load_profile

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_card.matching import Demand, Unmet, first_unmet
+from plugins.capacity_card.cards.matching import Demand, Unmet, first_unmet
 
 LISTS = st.lists(st.sampled_from("ABCD"), min_size=1, max_size=3, unique=True).map(tuple)
 DEMANDS = st.lists(st.tuples(LISTS, st.integers(0, 6)), max_size=5)

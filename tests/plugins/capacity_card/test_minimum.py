@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_card.matching import first_unmet
-from plugins.capacity_card.minimum import Kind, Need, cheapest, least
-from plugins.capacity_card.requests import Wish
-from plugins.capacity_card.wants import Want
+from plugins.capacity_card.cards.matching import first_unmet
+from plugins.capacity_card.requests.charges import Want
+from plugins.capacity_card.requests.minimum import Kind, Need, cheapest, least
+from plugins.capacity_card.requests.requests import Wish
 from tests.plugins.capacity_card.clusters import GPU, A, Cards, H, T, cards, configuration, decided, refusal, rig
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Gone
 from volsched.testing.builders import Rig, a_rig, puts
 from volsched.testing.checked import CheckedEngine

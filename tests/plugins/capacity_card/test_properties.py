@@ -15,8 +15,8 @@ from tests.plugins.capacity_card.worlds import QUOTA, card_stories
 from tests.properties.stories import Reader, Story, World, difference, live
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_ALLOCATED
-from volsched.model.task import TaskInfo
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugins.capacity_card.stock import Stock, stock_of
+from plugins.capacity_card.cards.stock import Stock, stock_of
 from tests.plugins.capacity_card.nodes import GPU, MIG, MPS, card_node
 from tests.simulation.clusters import Manifest, node
 from volsched.model import api

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_card import validation
-from plugins.capacity_card.quota import CARD_QUOTA
-from plugins.capacity_card.requests import CARD_NAME, CARD_REQUEST
-from plugins.capacity_card.stock import stock_of
+from plugins.capacity_card.cards.stock import stock_of
+from plugins.capacity_card.quotas.quota import CARD_QUOTA
+from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
 from tests.plugins.capacity_card.nodes import GPU, MIG, card_node
 from tests.simulation.clusters import Manifest, group, node, pod, queue, volcano_job, workload
 from volsched.framework.validation import Surroundings

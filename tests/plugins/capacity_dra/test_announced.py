@@ -13,10 +13,10 @@ from tests.framework.dra.worlds import asking, claim, device_class, exactly, fir
 from tests.plugins.capacity_dra.test_capacity_dra import HIERARCHY, a_world, configuration, quota
 from volsched.framework.validation import Surroundings
 from volsched.model import api
-from volsched.model.announced import ANNOTATION, announced_by, announcement
+from volsched.model.dra.announced import ANNOTATION, announced_by, announcement
 from volsched.model.job import INQUEUE
 from volsched.model.plan import Tell
-from volsched.model.task import ResourceClaimUse
+from volsched.model.pods.task import ResourceClaimUse
 from volsched.testing.builders import ClusterBuilder, Rig, a_rig, put
 
 GPU = {"name": "gpu", "template": "one"}

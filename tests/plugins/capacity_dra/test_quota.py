@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_dra.quota import LAST_APPLIED, amount_of_key, read_quota
-from volsched.cache.reading import queue_info
 from volsched.framework.dra.amounts import Amount
 from volsched.framework.dra.charges import named_as
+from volsched.mirror.reading import queue_info
 from volsched.model import api
-from volsched.model.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo
 
 GI = 1 << 30
 HAMI = "hami-core-gpu.project-hami.io"

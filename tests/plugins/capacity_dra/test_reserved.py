@@ -17,13 +17,13 @@ from tests.plugins.capacity_dra.test_announced import template
 from tests.plugins.capacity_dra.test_capacity_dra import EXTENDED, HIERARCHY, a_world, books_of, quota, wanting
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount, Amounts
-from volsched.model.announced import ANNOTATION
 from volsched.model.changes import BindFailed, Change, Gone
 from volsched.model.cluster import Cluster
+from volsched.model.dra.announced import ANNOTATION
 from volsched.model.job import INQUEUE, JobInfo
-from volsched.model.queue import QueueInfo, levels
+from volsched.model.pods.task import UNGATED
+from volsched.model.queues.queue import QueueInfo, levels
 from volsched.model.status import TaskStatus
-from volsched.model.task import UNGATED
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_group, a_node, a_pod, a_queue, a_rig, put, puts
 
 JOBS, CLAIMS = 5, 3

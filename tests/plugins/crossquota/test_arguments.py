@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plugins.crossquota.arguments import ARGUMENTS, CrossQuotaArguments, check_arguments, parse
 from plugins.crossquota.devices import DeviceNames
-from volsched.framework.arguments import ArgumentProblem, check
+from volsched.framework.config.arguments import ArgumentProblem, check
 from volsched.model.selectors import EVERYTHING, LabelSelector
 
 NAMES, RESOURCES = "gpu-resource-names", "quota-resources"

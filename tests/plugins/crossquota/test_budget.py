@@ -9,10 +9,10 @@ import pytest
 from plugins.crossquota.plugin import ARGUMENTS, build
 from tests.plugins.clusters import Lab
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, RESOURCES
-from volsched.framework.arguments import values_of
+from volsched.framework.config.arguments import values_of
 from volsched.model.node import NodeSpec
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.model.verdict import Shortfall
 
 GI = 1 << 30

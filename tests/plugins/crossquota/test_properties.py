@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plugins.crossquota.budget import NodeBudgets
 from plugins.crossquota.plugin import CrossQuotaPlugin
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, RESOURCES, STRATEGY, node
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster
 from volsched.model.status import ON_NODE

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plugins.crossquota.quota import Limits, NodeQuota, part_of, quota_of
 from volsched.model.columns import ResourceColumns
 from volsched.model.node import NodeInfo, NodeSpec
-from volsched.model.quantity import amount_of
+from volsched.model.values.quantity import amount_of
 
 GI = 1 << 30
 ANN, PART = "volcano.sh/crossquota-", "volcano.sh/crossquota-percentage-"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from plugins.crossquota.plugin import ARGUMENTS, CrossQuotaPlugin, build
 from tests.plugins.clusters import Lab
 from tests.plugins.crossquota.worlds import GPU, NAMES, RESOURCES, STRATEGY
-from volsched.framework.arguments import values_of
+from volsched.framework.config.arguments import values_of
 from volsched.model import api
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import TemplateTable
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import TemplateTable
 
 LEAST = {STRATEGY: "least-allocated"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volsched.framework.loading import ConfigurationError
+from volsched.framework.config.loading import ConfigurationError
 from volsched.registry import load_profile
 
 

@@ -25,8 +25,8 @@ from tests.plugins.mgpu.clusters import (
     solo,
     states,
 )
-from volsched.framework.engine import FastEngine
-from volsched.framework.loading import ConfigurationError
+from volsched.framework.config.loading import ConfigurationError
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Bound
 from volsched.model.plan import Bind, Tell
 from volsched.registry import load_profile

@@ -24,7 +24,7 @@ from tests.plugins.mgpu.clusters import (
     pod,
     rig_of,
 )
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Change
 from volsched.model.plan import Bind
 from volsched.testing.builders import Rig, a_group, puts

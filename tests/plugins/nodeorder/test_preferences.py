@@ -8,7 +8,7 @@ import pytest
 
 from plugins.nodeorder.plugin import ARGUMENTS, build
 from tests.plugins.clusters import HOST, ZONE, Lab
-from volsched.framework.arguments import values_of
+from volsched.framework.config.arguments import values_of
 from volsched.model.status import TaskStatus
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from plugins.nodeorder.plugin import ARGUMENTS, build
 from tests.plugins.clusters import Lab
-from volsched.framework.arguments import values_of
+from volsched.framework.config.arguments import values_of
 
 GPU = "nvidia.com/gpu"
 OFF = {f"{key}.weight": 0 for key in ("nodeaffinity", "podaffinity", "tainttoleration", "imagelocality")} | {

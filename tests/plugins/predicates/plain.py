@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTerm
 from volsched.model.status import ON_NODE, TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTerm
 
 
 def placed(cluster: Cluster) -> list[tuple[TaskInfo, NodeInfo]]:

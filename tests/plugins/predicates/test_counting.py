@@ -14,12 +14,12 @@ from plugins.nodeorder.plugin import build as build_nodeorder
 from plugins.predicates.plugin import ARGUMENTS, build
 from tests.plugins.clusters import HOST, ZONE, Lab
 from tests.plugins.predicates.plain import affinity_admits, spread_admits
-from volsched.framework.arguments import values_of
-from volsched.framework.domains import Domains, domains_of
-from volsched.framework.engine import FastEngine
+from volsched.framework.config.arguments import values_of
+from volsched.framework.engine.domains import Domains, domains_of
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.cluster import Cluster
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 from volsched.testing.checked import CheckedEngine
 
 APPS = ("a", "b", "c")

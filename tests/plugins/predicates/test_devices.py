@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, held, part
 from volsched.framework.dra.search import MOST_STEPS, _Search
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Bound, Gone
-from volsched.model.owners import as_pod
 from volsched.model.plan import Bind, ReleaseClaim
+from volsched.model.pods.owners import as_pod
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine

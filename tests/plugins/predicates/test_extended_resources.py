@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.framework.dra.extended import claim_name
-from volsched.framework.engine import FastEngine
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Gone
-from volsched.model.owners import as_pod
 from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
+from volsched.model.pods.owners import as_pod
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine

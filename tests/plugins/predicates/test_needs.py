@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.predicates.needs import KnownNeeds
-from plugins.predicates.resource_claims import Needs, needs_of
+from plugins.predicates.devices.needs import KnownNeeds
+from plugins.predicates.devices.resource_claims import Needs, needs_of
 from tests.actions.rigs import Tries, cycle, rig
 from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
 from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards, chosen, using

@@ -8,8 +8,8 @@ import pytest
 
 from plugins.predicates.plugin import ARGUMENTS, build
 from tests.plugins.clusters import HOST, ZONE, Lab
-from volsched.framework.arguments import values_of
-from volsched.framework.domains import domains_of
+from volsched.framework.config.arguments import values_of
+from volsched.framework.engine.domains import domains_of
 from volsched.model.status import TaskStatus
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

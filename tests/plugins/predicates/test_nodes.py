@@ -8,7 +8,7 @@ import pytest
 
 from plugins.predicates.plugin import ARGUMENTS, build
 from tests.plugins.clusters import HOST, ZONE, Lab
-from volsched.framework.arguments import values_of
+from volsched.framework.config.arguments import values_of
 from volsched.model.errors import ConfigError
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Step

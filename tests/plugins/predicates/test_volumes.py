@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.predicates.binding import VolumeBinding
-from plugins.predicates.disks import LegacyDisks
-from plugins.predicates.limits import VolumeLimits
 from plugins.predicates.plugin import ARGUMENTS, build
-from plugins.predicates.uses import ClaimUses
+from plugins.predicates.volumes.binding import VolumeBinding
+from plugins.predicates.volumes.disks import LegacyDisks
+from plugins.predicates.volumes.limits import VolumeLimits
+from plugins.predicates.volumes.uses import ClaimUses
 from tests.plugins.clusters import HOST, ZONE, Lab
-from volsched.framework.arguments import values_of
+from volsched.framework.config.arguments import values_of
 from volsched.model import api
 from volsched.model.plan import Bind, VolumeWrite
+from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
 
 Json = dict[str, Any]
 DRIVER = "csi.example.com"

@@ -11,8 +11,8 @@ from plugins.proportion.plugin import LEAVE_DUE, Books, ProportionPlugin
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
 from tests.plugins.admission import ADMISSION, a_job_to_admit
+from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
 from volsched.framework.callbacks import Vote
-from volsched.framework.demand import ACCOUNT, Demand
 from volsched.framework.session import Session
 from volsched.model.verdict import Scope
 from volsched.testing.builders import ClusterBuilder, a_cluster

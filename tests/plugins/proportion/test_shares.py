@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.proportion.shares import Claim, share_out
-from volsched.framework.quotas import limits, share
-from volsched.model.queue import QueueInfo
+from volsched.framework.accounts.quotas import limits, share
+from volsched.model.queues.queue import QueueInfo
 
 Amounts = Mapping[str, int]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from volsched.framework.arguments import hint
+from volsched.framework.config.arguments import hint
 from volsched.model.errors import shortened
 
 Value: TypeAlias = str | int | bool

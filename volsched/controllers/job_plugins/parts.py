@@ -8,12 +8,12 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from volsched.cache.reading import seconds
 from volsched.controllers import jobs
 from volsched.controllers.job_parts import PodTemplate
 from volsched.controllers.job_plugins.flags import Flag, Values
 from volsched.controllers.owners import owner_reference
 from volsched.controllers.writes import Create, Kind
+from volsched.mirror.reading import seconds
 from volsched.model import api
 from volsched.model.errors import shortened
 

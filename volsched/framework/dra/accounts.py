@@ -16,15 +16,15 @@ from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import of_results, of_spec
 from volsched.framework.dra.extended import from_devices, made_for
 from volsched.model.cluster import Cluster, Observer
-from volsched.model.device import ClaimSpec
-from volsched.model.devices import Devices, unmade_uid
-from volsched.model.dra import Allocation
+from volsched.model.dra.api import Allocation
+from volsched.model.dra.device import ClaimSpec
+from volsched.model.dra.devices import Devices, unmade_uid
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.queue import levels
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import levels
 from volsched.model.status import TaskStatus
-from volsched.model.task import TaskInfo
-from volsched.model.template import PodTemplate
 
 
 class Account:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Final, NamedTuple
 
-from volsched.model.quantity import format_amount
+from volsched.model.values.quantity import format_amount
 
 COUNT: Final = ""
 """The dimension that stands for the number of devices."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import ceil
 
-from volsched.model.device import Capacity, Device, Policy
-from volsched.model.quantity import format_amount
+from volsched.model.dra.device import Capacity, Device, Policy
+from volsched.model.values.quantity import format_amount
 
 
 def consumed(device: Device, wanted: Iterable[tuple[str, Fraction]]) -> dict[str, Fraction] | None:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from volsched.framework.dra.amounts import COUNT, Amount, Amounts
-from volsched.model.device import Ask, ClaimSpec, Request
-from volsched.model.device_reading import amount
-from volsched.model.dra import DeviceResult
+from volsched.model.dra.api import DeviceResult
+from volsched.model.dra.device import Ask, ClaimSpec, Request
+from volsched.model.dra.reading import amount
 
 MOST_COUNT = 10**6
 """Devices that one request counts for at most; a claim can have 32."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from volsched.model.device import Device, Request, Version
-from volsched.model.dra import DeviceConstraint
+from volsched.model.dra.api import DeviceConstraint
+from volsched.model.dra.device import Device, Request, Version
 
 
 class Constraint:

@@ -19,13 +19,13 @@ from typing import Final
 
 import msgspec
 
-from volsched.model.device import Claim
-from volsched.model.device_reading import claim_spec
-from volsched.model.devices import Devices, unmade_uid
-from volsched.model.dra import DeviceRequest, ExactDeviceRequest
+from volsched.model.dra.api import DeviceRequest, ExactDeviceRequest
+from volsched.model.dra.device import Claim
+from volsched.model.dra.devices import Devices, unmade_uid
+from volsched.model.dra.reading import claim_spec
 from volsched.model.plan import ExtendedClaim
-from volsched.model.task import TaskInfo
-from volsched.model.template import INIT, MAIN, ContainerAmounts, PodTemplate
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import INIT, MAIN, ContainerAmounts, PodTemplate
 
 MOST_REQUESTS: Final = 32
 """Requests that one claim may have."""

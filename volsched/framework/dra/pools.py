@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from volsched.model.device import Device, PoolId, Slice
-from volsched.model.devices import Devices, Ledger
+from volsched.model.dra.device import Device, PoolId, Slice
+from volsched.model.dra.devices import Devices, Ledger
 from volsched.model.node import NodeInfo
 
 

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from volsched.model.device import Device
+from volsched.model.dra.device import Device
 
 Read = tuple[str, str, str]
 """``attributes`` or ``capacity``, the domain, and the name in it."""

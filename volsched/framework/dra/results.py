@@ -8,8 +8,9 @@ from typing import Final
 
 from volsched.framework.dra.capacity import quantity_text
 from volsched.framework.dra.search import Chosen
-from volsched.model import api, dra
-from volsched.model.device import Claim, ClassSpec
+from volsched.model import api
+from volsched.model.dra import api as dra
+from volsched.model.dra.device import Claim, ClassSpec
 
 FROM_CLASS: Final = "FromClass"
 FROM_CLAIM: Final = "FromClaim"

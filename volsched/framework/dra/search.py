@@ -21,9 +21,9 @@ from volsched.framework.dra import capacity
 from volsched.framework.dra.constraints import Constraint, is_list
 from volsched.framework.dra.pools import Pool
 from volsched.framework.dra.selectors import OverBudgetError, Selectors
-from volsched.model.device import Ask, Claim, ClassSpec, Device, DeviceId, PoolId, Request, Slice
-from volsched.model.devices import Ledger
-from volsched.model.dra import MOST_RESULTS, DeviceTaint, DeviceToleration
+from volsched.model.dra.api import MOST_RESULTS, DeviceTaint, DeviceToleration
+from volsched.model.dra.device import Ask, Claim, ClassSpec, Device, DeviceId, PoolId, Request, Slice
+from volsched.model.dra.devices import Ledger
 
 MOST_STEPS: Final = 40_000
 """Candidates that are tried for a node before it is given up."""

@@ -24,10 +24,10 @@ from itertools import pairwise, zip_longest
 from typing import Any, Final
 
 from volsched.framework.dra.reads import TOKEN, kind_of, reads_of
-from volsched.model.bounded import Bounded, Weighed
-from volsched.model.device import Device, Value, Version
+from volsched.model.dra.device import Device, Value, Version
 from volsched.model.errors import QuantityError
-from volsched.model.quantity import parse
+from volsched.model.values.bounded import Bounded, Weighed
+from volsched.model.values.quantity import parse
 
 LONGEST: Final = 10 * 1024
 """Characters of an expression, as the API server allows."""

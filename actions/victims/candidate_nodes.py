@@ -1,0 +1,84 @@
+"""On which nodes there is anybody who may go, so that the others need not be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TypeAlias
+
+from volsched.framework.callbacks import NodeOrder, Predicate
+from volsched.framework.session import Session
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.status import TaskStatus
+
+EVICTABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
+
+Found: TypeAlias = tuple[list[NodeInfo], list[NodeInfo]]
+"""Nodes where a task could go if others left, best first, and those of them that are worth a try."""
+
+
+def can_go(victim: TaskInfo) -> bool:
+    """Whether a task's pod may be evicted at all."""
+    return victim.status in EVICTABLE and victim.preemptable and victim.job is not None
+
+
+def nodes_of(job: JobInfo) -> Collection[str]:
+    """Nodes with pods of a job that may go."""
+    return {task.node.name for task in job.tasks.values() if task.node is not None and can_go(task)}
+
+
+class Grounds:
+    """The nodes on which each queue has pods that may be evicted; looked up once an action needs it.
+
+    Tasks that are alike are shown the same nodes while nothing moves: thousands may wait, and nobody may go for them.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._found: dict[str, set[str]] | None = None
+        self._others: dict[str, set[str]] = {}
+        self._latest: tuple[object, Found] | None = None
+
+    def once(self, task: TaskInfo, where: Collection[str], look: Callable[[], Found]) -> Found:
+        """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
+        if not _is_like_its_template(self._session, task):
+            return look()
+        kind = (task.template.id, task.queue, self._session.cluster.standing)
+        if self._latest is not None:
+            before, found = self._latest
+            if before == (kind, where):
+                return found
+        found = look()
+        self._latest = ((kind, where), found)
+        return found
+
+    def of_queue(self, queue: str) -> Collection[str]:
+        """Nodes with pods of a queue that may go."""
+        return self._of_all().get(queue, ())
+
+    def of_others(self, queue: str) -> Collection[str]:
+        """Nodes with pods that may go, of any queue but one."""
+        if queue not in self._others:
+            self._others[queue] = set().union(*(names for other, names in self._of_all().items() if other != queue))
+        return self._others[queue]
+
+    def _of_all(self) -> dict[str, set[str]]:
+        if self._found is None:
+            self._found = {}
+            for node in self._session.cluster.rows:
+                for task in node.tasks.values():
+                    job = task.job
+                    if job is not None and can_go(task):
+                        self._found.setdefault(job.queue, set()).add(node.name)
+        return self._found
+
+
+def _is_like_its_template(session: Session, task: TaskInfo) -> bool:
+    """Whether what the plugins say of nodes and a task depends on nothing of the task but its template and queue."""
+    nodes = session.nodes
+    callbacks: list[Predicate | NodeOrder] = [*nodes.predicates, *nodes.node_orders]
+    return not any(
+        callback.scope == "pod" or (callback.key is not None and callback.key(task) is not None)
+        for callback in callbacks
+    ) and all(batch.uniform is not None and batch.uniform(task) is not None for batch in nodes.batch_orders)

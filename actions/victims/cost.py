@@ -1,0 +1,107 @@
+"""What it costs others to make room on a node: the choice of kube-scheduler between nodes.
+
+Volcano takes the node of the highest score on which room can be made, whoever has to go there. kube-scheduler takes the
+node whose victims matter least. Actions can be told either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+
+Harm: TypeAlias = tuple[float, int, int, float]
+
+NONE: Final[Harm] = (float("-inf"), 0, 0, 0.0)
+_LOWEST_PRIORITY: Final = 1 << 31
+
+FEWEST_COMPARED: Final = 100
+SHARE_COMPARED: Final = 10
+"""Compared are a hundred nodes where room can be made, in clusters of more than a thousand one in ten of all: those
+with the highest scores (kube-scheduler's `minCandidateNodesAbsolute` and `minCandidateNodesPercentage`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Room on one node: who could go there, whom of them the plugins let go, and whom of these to try, in order.
+
+    ``needed`` are those of the tried that have to go as far as amounts tell; None when all of them are too few.
+    """
+
+    node: NodeInfo
+    candidates: Sequence[TaskInfo]
+    victims: Sequence[TaskInfo]
+    tried: Sequence[TaskInfo]
+    needed: Sequence[TaskInfo] | None
+
+
+def least_harm_first(plans: Iterator[Plan], most: int) -> Iterator[Plan]:
+    """Put plans in order of harm, so many of those that can do compared, and all others behind them."""
+    compared: list[tuple[Harm, Plan]] = []
+    others: list[Plan] = []
+    for plan in plans:
+        if plan.needed is None:
+            others.append(plan)
+            continue
+        compared.append((harm_of(plan.needed), plan))
+        if len(compared) == most:
+            break
+    yield from (plan for _, plan in sorted(compared, key=lambda found: found[0]))
+    yield from others
+    yield from plans
+
+
+def harm_of(victims: Sequence[TaskInfo]) -> Harm:
+    """Return how much it matters that these pods go, to be compared with other nodes'.
+
+    In this order: the highest priority among them; the sum of all, in which a pod of the lowest priority counts, too,
+    so that few pods come before many; their number; and how early the oldest of the highest priority was created.
+    The rule of kube-scheduler's preemption, disruption budgets aside, which are tried before.
+    """
+    if not victims:
+        return NONE
+    highest = max(victim.pod_priority for victim in victims)
+    total = sum(victim.pod_priority + _LOWEST_PRIORITY for victim in victims)
+    oldest = min(victim.created for victim in victims if victim.pod_priority == highest)
+    return highest, total, len(victims), -oldest
+
+
+def needed(
+    node: NodeInfo, request: Sequence[tuple[int, int]], weaker: Sequence[TaskInfo], victims: Sequence[TaskInfo]
+) -> list[TaskInfo] | None:
+    """Return whom of the victims a request needs gone, taken in the order given; None when all are too few.
+
+    Amounts alone are considered, with the room of the weaker, whose promises end. Those not needed after all are left
+    out, the last first.
+    """
+    lacking = {c: a - node.allocatable[c] + node.used[c] - node.releasing[c] + node.pipelined[c] for c, a in request}
+    for task in weaker:
+        _take(lacking, task, 1)
+    chosen: list[TaskInfo] = []
+    for victim in victims:
+        if not _any_lacks(lacking):
+            break
+        _take(lacking, victim, 1)
+        chosen.append(victim)
+    if _any_lacks(lacking):
+        return None
+    for victim in reversed(chosen[:-1]):
+        _take(lacking, victim, -1)
+        if _any_lacks(lacking):
+            _take(lacking, victim, 1)
+        else:
+            chosen.remove(victim)
+    return chosen
+
+
+def _take(lacking: dict[int, int], task: TaskInfo, times: int) -> None:
+    for column, amount in task.charge:
+        if column in lacking:
+            lacking[column] -= times * amount
+
+
+def _any_lacks(lacking: dict[int, int]) -> bool:
+    return any(amount > 0 for amount in lacking.values())

@@ -1,0 +1,387 @@
+"""Making room: which pods would have to go for a task, tried on the live cluster and undone when it does not help.
+
+Victims are tried as gone, so that rules which look at other pods (affinity, ports, spread, volumes) see the node as it
+will be. Only as many stay victims as are needed, the least important first (*ours*: Volcano keeps all that it tried).
+A task for which room was made is promised that room: it is pipelined, and nominated to the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from actions.job_order import considered
+from actions.promises import promised, weaker
+from actions.victims.budgets import broken_by, by_budget, departures
+from actions.victims.candidate_nodes import Grounds
+from actions.victims.cost import FEWEST_COMPARED, SHARE_COMPARED, Plan, least_harm_first, needed
+from volsched.framework.accounts.gangs import departing
+from volsched.framework.config.arguments import Argument
+from volsched.framework.leaving import all_left
+from volsched.framework.session import Session
+from volsched.framework.statement import Statement
+from volsched.model.columns import PODS
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.status import TaskStatus
+from volsched.model.verdict import NodeRefusals, Verdict
+
+KEEP_BUDGETS = "respectDisruptionBudgets"
+LEAST_HARM = "leastImportantVictims"
+ARGUMENTS = (
+    Argument(
+        KEEP_BUDGETS,
+        "bool",
+        False,
+        "Never evict a pod whose PodDisruptionBudget allows no more disruptions; otherwise such pods go last.",
+    ),
+    Argument(
+        LEAST_HARM,
+        "bool",
+        False,
+        "Make room on the node whose victims matter least, as kube-scheduler does, and not on that of the best score.",
+    ),
+)
+"""What both evicting actions can be told."""
+
+NOBODY = "No preemption victims found for incoming pod"
+PROTECTED = "pods that may not be evicted for it"
+BUDGETS = "pods protected by disruption budgets"
+TOO_SMALL = "too little room even without the pods that may be evicted"
+NO_USE = "Preemption is not helpful for scheduling"
+
+_LABEL = {"preempt": "preemption"}
+"""What an action is called in messages, when that is not its name."""
+_LABELS = ("preemption: ", "reclaim: ")
+
+Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
+"""The plugins' say on whom of the candidates a task may evict."""
+
+
+@dataclass(slots=True)
+class Hunt:
+    """The search for room for one task.
+
+    ``may_go`` picks candidates among a node's tasks, ``lawful`` is the plugins' vote on them, ``allowed`` whether the
+    task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
+    ``keeps_budgets`` nobody goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
+    kube-scheduler). With ``least_harm`` the node is chosen by its victims and not by its score. ``quiet``: an earlier
+    search for the task has said why it did not help. With ``whole`` the fewest pods go, and gangs as a whole where one
+    would be left with less than its minimum; each is asked about again when its turn comes. ``where`` names the nodes
+    that can have candidates, when ``grounds`` are given; without, any node can.
+    """
+
+    session: Session
+    statement: Statement
+    task: TaskInfo
+    may_go: Callable[[TaskInfo], bool]
+    lawful: Lawful
+    allowed: Callable[[], bool]
+    needs_candidates: bool = False
+    keeps_budgets: bool = False
+    least_harm: bool = False
+    quiet: bool = False
+    whole: bool = False
+    grounds: Grounds | None = None
+    where: Collection[str] = ()
+    failures: NodeRefusals = field(default_factory=NodeRefusals)
+    _keeping: bool = False
+
+    def succeed(self) -> bool:
+        """Make room on the best node where that can be done; without success nothing changes, and it is said why."""
+        task, session = self.task, self.session
+        if session.pre_refusal(task) is not None:
+            return False
+        if self._is_promised_again():
+            return True
+        if _waits_on_leavers(session, task):
+            return False
+        session.hunts[session.action, task.queue] += 1
+        nodes, worth_a_try = self._nodes()
+        passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
+        for keeping in passes:
+            self.failures, self._keeping = NodeRefusals(), keeping
+            plans = self._in_order(map(self._plan, worth_a_try))
+            if self._make_room_with_fewest(plans) if self.whole else any(map(self._make_room, plans)):
+                return True
+            if len(worth_a_try) < len(nodes):
+                self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
+        if len(nodes) < len(session.cluster.rows):
+            self.failures.add(NO_USE, len(session.cluster.rows) - len(nodes))
+        if not self.quiet:
+            _explain(session, task, self.failures)
+        return False
+
+    def _is_promised_again(self) -> bool:
+        """Take up a promise of which the task's gang let go in this session, since it could not have all of them."""
+        node = self.session.cluster.nodes.get(self.task.nominated) if self.task.nominated else None
+        if node is None or not (self.allowed() and self.session.will_admit(self.task, node)):
+            return False
+        return self.statement.pipeline(self.task, node) is None
+
+    def _nodes(self) -> tuple[list[NodeInfo], list[NodeInfo]]:
+        """Nodes where the task could go if others left, best first, and those of them that are worth a try."""
+        if self.grounds is None:
+            nodes = self.session.engine.ranked(self.task)
+            return nodes, nodes
+        return self.grounds.once(self.task, self.where, self._look)
+
+    def _look(self) -> tuple[list[NodeInfo], list[NodeInfo]]:
+        nodes = self.session.engine.ranked(self.task)
+        return nodes, [node for node in nodes if self._is_worth_a_try(node)]
+
+    def _is_worth_a_try(self, node: NodeInfo) -> bool:
+        """Whether there can be candidates on a node, or room without anybody going."""
+        if node.name in self.where:
+            return True
+        if self.needs_candidates:
+            return False
+        return node.unsettled > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
+
+    def _in_order(self, plans: Iterator[Plan]) -> Iterator[Plan]:
+        return least_harm_first(plans, self._most_compared) if self.least_harm else plans
+
+    @property
+    def _most_compared(self) -> int:
+        return max(FEWEST_COMPARED, len(self.session.cluster.rows) // SHARE_COMPARED)
+
+    def _plan(self, node: NodeInfo) -> Plan:
+        candidates = [t for t in node.tasks.values() if self.may_go(t)]
+        victims = self._victims(candidates)
+        orderly, broken = by_budget(self.session, self.session.in_order_of_victims(self.task, victims))
+        tried = orderly if self._keeping else [*orderly, *broken]
+        if self.whole:
+            tried.sort(key=lambda victim: len(departing(victim)))
+        request = self.session.cluster.columns.request(self.task.template)
+        lacking = needed(node, request, weaker(self.session, self.task, node), tried)
+        return Plan(node, candidates, victims, tried, lacking)
+
+    def _make_room_with_fewest(self, plans: Iterator[Plan]) -> bool:
+        """Make room where the fewest pods have to go for it; of equal ones in the first place."""
+        found: list[tuple[int, Plan]] = []
+        for plan in plans:
+            for tried in (plan, self._most_released_first(plan)):
+                count = self._count_victims(tried)
+                if count is None:
+                    break
+                found.append((count, tried))
+            if found and (found[-1][0] <= 1 or len(found) >= 2 * self._most_compared):
+                break
+        return bool(found) and self._make_room(min(found, key=lambda one: one[0])[1])
+
+    def _most_released_first(self, plan: Plan) -> Plan:
+        """Return the plan in which those come first who hold most of what is wanted: fewer of them may do."""
+        released = self.session.elastic.released
+        return replace(plan, tried=sorted(plan.tried, key=lambda victim: -released(self.task, victim)))
+
+    def _count_victims(self, plan: Plan) -> int | None:
+        """Return how many pods would go for the task by a plan; None when it makes no room."""
+        start = self.statement.checkpoint()
+        if not self._make_room(plan):
+            return None
+        count = sum(operation.kind == "evict" for operation in self.statement.operations[start:])
+        self.statement.rollback(start)
+        return count
+
+    def _make_room(self, plan: Plan) -> bool:
+        node = plan.node
+        if self.needs_candidates and not plan.candidates:
+            return self._fail(NOBODY)
+        if plan.needed is None:
+            return self._fail(_why_not(plan, enough=False))
+        with all_left(self.session.cluster, node) if self._leavers_make_room(node) else nullcontext():
+            return self._clear(node, plan.tried) or self._fail(_why_not(plan, enough=True))
+
+    def _leavers_make_room(self, node: NodeInfo) -> bool:
+        """Whether those who are leaving count as gone: the slots of a full node are theirs until then.
+
+        A task that asks for nothing is promised no slot that is becoming free: backfill finds it.
+        """
+        if promised(self.session, node):
+            return True
+        return node.releasing[PODS] > 0 and not self.task.best_effort
+
+    def _clear(self, node: NodeInfo, tried: Sequence[TaskInfo]) -> bool:
+        """Have weaker promises and as many victims as needed off a node, and the task promised their room.
+
+        Those who are leaving already count as gone: whoever was promised their room stands for them.
+        """
+        before = self.statement.checkpoint()
+        for other in weaker(self.session, self.task, node):
+            self.statement.displace(other)
+        start = self.statement.checkpoint()
+        chosen = self._evict_until_enough(node, tried)
+        if not self._suffices(node):
+            self.statement.rollback(before)
+            return False
+        self._spare(node, start, chosen)
+        self.statement.settle_evictions(start)
+        if self.statement.pipeline(self.task, node) is not None:
+            self.statement.rollback(before)
+            return False
+        self._give_back(before, start, node)
+        self.statement.makes_room = True
+        return True
+
+    def _fail(self, why: str) -> bool:
+        self.failures.add(why)
+        return False
+
+    def _evict_until_enough(self, node: NodeInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
+        chosen: list[TaskInfo] = []
+        for victim in victims:
+            if self._suffices(node):
+                break
+            if self._evict(victim):
+                chosen.append(victim)
+        return chosen
+
+    def _victims(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
+        """Whom the plugins let go; a task that asks for nothing can only take the place of another such."""
+        if self.task.best_effort:
+            candidates = [candidate for candidate in candidates if candidate.best_effort]
+        return self.lawful(self.task, sorted(candidates, key=lambda t: t.uid)) if candidates else []
+
+    def _give_back(self, before: int, start: int, node: NodeInfo) -> None:
+        """Let weaker tasks keep their promises where there is room for both, the most important first."""
+        for other in [operation.task for operation in self.statement.operations[before:start]]:
+            if self.session.will_admit(other, node):
+                self.statement.undo(other)
+
+    def _suffices(self, node: NodeInfo) -> bool:
+        return self.allowed() and self.session.engine.admits(self.task, node)
+
+    def _spare(self, node: NodeInfo, start: int, chosen: list[TaskInfo]) -> None:
+        """Let go of victims that turn out not to be needed, the most important first."""
+        for victim in reversed(chosen[:-1]):
+            rest = [other for other in chosen if other is not victim]
+            self.statement.rollback(start)
+            self._evict_all(rest)
+            if self._suffices(node):
+                chosen[:] = rest
+        self.statement.rollback(start)
+        self._evict_all(chosen)
+
+    def _evict_all(self, victims: Sequence[TaskInfo]) -> None:
+        for victim in victims:
+            self._evict(victim)
+
+    def _evict(self, victim: TaskInfo) -> bool:
+        """Take a victim off, and with ``whole`` its gang if that would break; whether that was allowed."""
+        if not self.whole or victim.job is self.task.job:
+            self._take_off(victim, f'pod "{self.task.key}" ({_standing(self.task)}) needs the room of this pod')
+            return True
+        together = departing(victim)
+        if not self._may_all_go(together):
+            return False
+        mine = f'pod "{self.task.key}" ({_standing(self.task)}) needs the room of'
+        self._take_off(victim, f"{mine} this pod")
+        for member in together[1:]:
+            self._take_off(member, f'{mine} pod "{victim.key}", without which its gang is below its minimum: this pod')
+        return True
+
+    def _may_all_go(self, together: list[TaskInfo]) -> bool:
+        """Whether all of these may go as things are now, those that went before counted as gone."""
+        if not all(map(self.may_go, together)) or len(self.lawful(self.task, together)) < len(together):
+            return False
+        return not self._keeping or not by_budget(self.session, together)[1]
+
+    def _take_off(self, victim: TaskInfo, why: str) -> None:
+        """Take a pod off, with the words for its user: who needs the room, and why it is this pod that goes."""
+        reason = f"{self.session.action}: {why} ({_standing(victim)})"
+        broken = broken_by(self.session, victim)
+        if broken:
+            reason += f"; this breaks the disruption budget {', '.join(broken)}"
+        self.statement.evict(victim, reason)
+        departures(self.session).note(victim)
+
+
+def _why_not(plan: Plan, *, enough: bool) -> str:
+    """Why a node cannot be made to take the task, in kube-scheduler's words where it has some."""
+    if not plan.candidates:
+        return NOBODY
+    if not plan.victims:
+        return PROTECTED
+    if len(plan.tried) < len(plan.victims):
+        return BUDGETS
+    return NO_USE if enough else TOO_SMALL
+
+
+def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
+    """Add to why a task waits that eviction cannot help, and why not."""
+    refusal = task.refusal
+    of_job = task.job.refusal if task.job is not None else None
+    if of_job is not None and (refusal is None or refusal.step is of_job.step):
+        refusal = of_job
+    if refusal is None:
+        return
+    label = _LABEL.get(session.action, session.action)
+    base = refusal.message.partition(f" {label}: ")[0].removesuffix(";")
+    text = f"{base}{'' if base.endswith('.') else ';'} {label}: {failures.text(len(session.cluster.rows))}"
+    session.refuse_task(task, msgspec.structs.replace(refusal, message=text))
+
+
+def _standing(task: TaskInfo) -> str:
+    priority = f"priority {task.eviction_priority}"
+    return priority if task.job is None else f'queue "{task.job.queue}", {priority}'
+
+
+def _waits_on_leavers(session: Session, task: TaskInfo) -> bool:
+    """Whether less important pods are leaving the node that the task is nominated to: then room is on its way."""
+    node = session.cluster.nodes.get(task.nominated) if task.nominated else None
+    if node is None:
+        return False
+    leaving = (other for other in node.tasks.values() if other.status is TaskStatus.RELEASING)
+    return any(other.eviction_priority < task.eviction_priority for other in leaving)
+
+
+def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _: False) -> list[JobInfo]:
+    """Jobs that lack room, those left out for which this action found nobody when the cluster was as it is now.
+
+    One with a promise is not: allocate may have taken that back in this session, as its gang cannot start.
+    ``lacks_more``: which of those that have their minimum are to get more.
+    """
+    cluster = session.cluster
+    action, changes = session.action, cluster.changes
+    promised = {task.job for task in cluster.nominated.values()}
+    unhunted = [job for job in cluster.waiting.values() if job.hunted_at.get(action) != changes or job in promised]
+    _keep_explanations(session)
+    jobs = considered(session, unhunted)
+    return [job for job in jobs if session.is_starving(job) or lacks_more(job)]
+
+
+def _keep_explanations(session: Session) -> None:
+    """Let tasks that were refused again say why evicting does not help, where nobody is sought again for them."""
+    for task in list(session.refused.values()):
+        job, before = task.job, session.refusal_before(task)
+        if job is None or before is None or job.hunted_at.get(session.action) != session.cluster.changes:
+            continue
+        if task.refusal is not None and _explains(before, task.refusal):
+            session.refuse_task(task, before)
+
+
+def _explains(before: Verdict, now: Verdict) -> bool:
+    """Whether a refusal is another one and what eviction added to it."""
+    added = before.message.removeprefix(now.message).lstrip("; ")
+    return added.startswith(_LABELS) and msgspec.structs.replace(before, message=now.message) == now
+
+
+def note_hunted(session: Session, jobs: Sequence[JobInfo]) -> None:
+    """Remember that victims were sought for these jobs in the cluster as it is now."""
+    for job in jobs:
+        job.hunted_at[session.action] = session.cluster.changes
+
+
+def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:
+    """The waiting tasks of a job in the order in which they are tried, last first."""
+    return session.in_order(list(job.schedulable()))[::-1]
+
+
+def takes_on(session: Session, queue: QueueInfo, task: TaskInfo) -> Callable[[], bool]:
+    """Make a question to be asked again as victims go: whether the queue could take the task on now."""
+    return lambda: session.allocatable_refusal(queue, task) is None

@@ -1,0 +1,95 @@
+"""The cards of Node objects: what ``volsched cards`` shows, and what names in annotations are held against.
+
+The scheduler keeps the same figures move by move (``catalogue``); here they are worked out once, of objects alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from plugins.capacity_card.cards.cards import NodeCards, cards_of
+from volsched.framework.config.arguments import nearest
+from volsched.model import api
+from volsched.model.errors import QuantityError
+from volsched.model.values.quantity import amount_of
+
+_MOST_NAMED: Final = 3
+_PARTS: Final = re.compile(r"[^0-9a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What nodes offer. ``nodes``: each node's cards, those without any left out; ``totals``: milli-cards by card.
+
+    ``resources``: which resource a card is; where nodes differ in that, the first in order of names. ``warnings``:
+    pairs of a node and what its labels lack, in order of names.
+    """
+
+    nodes: Mapping[str, NodeCards] = field(default_factory=dict)
+    totals: Mapping[str, int] = field(default_factory=dict)
+    resources: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[tuple[str, str], ...] = ()
+
+    def meant_by(self, name: str) -> tuple[str, ...]:
+        """Return the cards that a name which is none of them was probably meant to be: a few at most, maybe none.
+
+        People write ``A100`` where a node's label says ``NVIDIA-A100-SXM4-80GB``: cards that have all parts of the name
+        are meant, else those of the resource of that name, else the one that is spelt most like it.
+        """
+        parts = _parts(name)
+        longer = [card for card in sorted(self.totals) if parts and parts <= _parts(card)]
+        of_resource = [card for card in sorted(self.totals) if self.resources[card] == name]
+        likely = longer or of_resource
+        if not likely:
+            spelt = nearest(name, sorted(self.totals))
+            likely = [spelt] if spelt else []
+        return tuple(likely[:_MOST_NAMED])
+
+
+def stock_of(nodes: Iterable[api.Node]) -> Stock:
+    """Return what nodes offer in all. A quantity that is none counts as not there."""
+    offers = {node.metadata.name: cards_of_node(node) for node in nodes}
+    totals: Counter[str] = Counter()
+    resources: dict[str, set[str]] = {}
+    for offered in offers.values():
+        for card in offered.cards:
+            totals[card.name] += card.amount
+            resources.setdefault(card.name, set()).add(card.resource)
+    counts = {card: min(found) for card, found in sorted(resources.items())}
+    return Stock(
+        {name: offers[name] for name in sorted(offers) if offers[name].cards},
+        dict(sorted(totals.items())),
+        counts,
+        tuple((name, said) for name in sorted(offers) for said in _warnings(offers[name], counts)),
+    )
+
+
+def _warnings(offered: NodeCards, counts: Mapping[str, str]) -> Iterator[str]:
+    yield from offered.warnings
+    for card in offered.cards:
+        if counts[card.name] != card.resource:
+            said = f"offers {card.name} as {card.resource}, and other nodes as {counts[card.name]}"
+            yield f"{said}; pods that name the card must ask for {counts[card.name]}"
+
+
+def cards_of_node(node: api.Node) -> NodeCards:
+    """Return what one node offers."""
+    return cards_of(node.metadata.labels, _amounts(node))
+
+
+def _amounts(node: api.Node) -> dict[str, int]:
+    amounts = {}
+    for name, text in node.status.allocatable.items():
+        try:
+            amounts[name] = amount_of(name, text)
+        except QuantityError:
+            continue
+    return amounts
+
+
+def _parts(name: str) -> frozenset[str]:
+    return frozenset(part for part in _PARTS.split(name.casefold()) if part)

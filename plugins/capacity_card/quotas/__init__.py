@@ -1,0 +1,1 @@
+"""What queues say of cards: limits, guarantees, and what they deserve."""

@@ -1,0 +1,62 @@
+"""What is wrong with what a Queue says to deserve and to be guaranteed of cards, alone and beside other Queues.
+
+A guarantee is at most what is deserved, and that is at most the quota. What a queue keeps for its children it has to be
+guaranteed itself, so more than that is an error; what they deserve together may be more, since not all ask at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from plugins.capacity_card.cards.amounts import at, whole
+from plugins.capacity_card.quotas.quota import (
+    CARD_DESERVED,
+    CARD_GUARANTEE,
+    CARD_QUOTA,
+    Cards,
+    amounts_of,
+    path_of,
+    says,
+)
+from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
+from volsched.model import api
+
+Texts = Mapping[str, str]
+
+
+def due_faults(queue: api.Queue, beside: Surroundings) -> Faults:
+    """Yield what of it cannot be kept."""
+    texts = queue.metadata.annotations
+    yield from _at_most(texts, CARD_GUARANTEE, CARD_DESERVED)
+    yield from _at_most(texts, CARD_GUARANTEE, CARD_QUOTA)
+    yield from _at_most(texts, CARD_DESERVED, CARD_QUOTA)
+    children = [found for found in beside.queues.values() if found.spec.parent == queue.metadata.name]
+    for annotation, make in ((CARD_GUARANTEE, Fault), (CARD_DESERVED, warning)):
+        for path, said in _promised(texts, annotation, [child.metadata.annotations for child in children]):
+            yield make(path, INVALID, said)
+
+
+def _at_most(texts: Texts, annotation: str, other: str) -> Faults:
+    """Yield amounts above what another annotation says; one that is not there says nothing."""
+    if not says(texts, other):
+        return
+    limits = _amounts(texts, other)
+    for card, amount in _amounts(texts, annotation).items():
+        if amount > limits.get(card, 0):
+            said = f"{whole(amount)} is more than the {whole(limits.get(card, 0))} of {other}"
+            yield Fault(at(path_of(annotation), card), INVALID, said)
+
+
+def _promised(texts: Texts, annotation: str, children: list[Texts]) -> Iterator[tuple[str, str]]:
+    together: Counter[str] = Counter()
+    for child in children:
+        together.update(_amounts(child, annotation))
+    for card, amount in _amounts(texts, annotation).items():
+        if together[card] > amount:
+            said = f"{whole(amount)} is less than the {whole(together[card])} of the queues right below together"
+            yield at(path_of(annotation), card), said
+
+
+def _amounts(texts: Texts, annotation: str) -> Cards:
+    return amounts_of(texts, annotation)[0]

@@ -1,0 +1,177 @@
+"""What each queue may hold, from its object: cpu and memory of ``spec.capability``, cards of its annotation.
+
+What a queue does not name it may not hold (*ours*: that is 0, for cpu and memory as for cards). The quotas of all
+queues together may be more than the cluster has, and a quota less than what its queue holds; then nothing more is let
+in. What other queues are guaranteed is left for them (``guarantees``). With ``is_hierarchical`` an ancestor limits what
+its subtree holds, in what it names: cards when it has the annotation, cpu and memory when its capability has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from plugins.capacity_card.quotas.guarantees import Guarantees
+from plugins.capacity_card.quotas.quota import CARD_QUOTA, OF_QUEUES, CardQuota, Cards, quota_of
+from volsched.model.cluster import Cluster
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.quantity import UNLIMITED
+from volsched.model.values.resources import CPU, MEMORY
+
+ROOT: Final = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What one queue may hold: milli-cores, bytes, milli-cards by name.
+
+    ``other`` counts for a card that is not named. ``left`` is what guarantees of other queues leave of cards, where
+    they have any. ``is_empty``: the queue says nothing at all, not even 0.
+    """
+
+    queue: str
+    cpu: int
+    memory: int
+    cards: Mapping[str, int]
+    other: int = 0
+    is_empty: bool = False
+    left: Cards = field(default_factory=dict)
+
+    def card(self, name: str) -> int:
+        """How much of a card the queue may hold."""
+        quota = self.cards.get(name, self.other)
+        return min(quota, self.left.get(name, quota)) if self.left else quota
+
+    def yields(self, name: str) -> bool:
+        """Whether it is for what others are guaranteed of a card that the queue may not hold all of its quota."""
+        return self.card(name) < self.cards.get(name, self.other)
+
+
+def own_limit(queue: QueueInfo, quota: CardQuota) -> Limit:
+    """What a queue may hold by its own object."""
+    cpu, memory = queue.capability.get(CPU, 0), queue.capability.get(MEMORY, 0)
+    says_nothing = not ({CPU, MEMORY} & queue.capability.keys() or queue.annotations.get(CARD_QUOTA, "").strip())
+    return Limit(queue.name, cpu, memory, quota.cards, is_empty=says_nothing)
+
+
+def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, says_cards: bool) -> Limit:
+    """What a queue lets everything below it hold together: no limit where it says nothing."""
+    cpu, memory = (queue.capability.get(name, UNLIMITED) for name in (CPU, MEMORY))
+    return Limit(queue.name, cpu, memory, quota.cards, other=0 if says_cards else UNLIMITED)
+
+
+class Limits:
+    """The limits of all queues; ``version`` changes with any of them, with queues coming, going and moving.
+
+    ``there`` is what the cluster has of each card, and may change: say so (``stock_changed``).
+    """
+
+    def __init__(self, cluster: Cluster, there: Cards, *, is_hierarchical: bool) -> None:
+        self._cluster = cluster
+        self._there = there
+        self.is_hierarchical = is_hierarchical
+        self._quotas: dict[str, CardQuota] = {}
+        self._said: dict[str, Hashable] = {}
+        self._chains: dict[str, tuple[Limit, ...]] = {}
+        self._faulty: dict[str, QueueInfo] = {}
+        self._guarantees: Guarantees | None = None
+        self.version = 0
+        for queue in cluster.queues.values():
+            self.put(queue)
+
+    def put(self, queue: QueueInfo) -> None:
+        """Read a queue that is new or changed."""
+        says = _says(queue)
+        if self._said.get(queue.name) == says:  # nothing but its status has changed
+            return
+        self._said[queue.name] = says
+        before, quota = self._quotas.get(queue.name), quota_of(queue.annotations)
+        if quota.errors and (before is None or before.errors != quota.errors):
+            self._faulty[queue.name] = queue
+        self._quotas[queue.name] = quota
+        self._changed()
+
+    def remove(self, queue: QueueInfo) -> None:
+        """Forget a queue."""
+        self._quotas.pop(queue.name, None)
+        self._said.pop(queue.name, None)
+        self._faulty.pop(queue.name, None)
+        self._changed()
+
+    def stock_changed(self) -> None:
+        """Take it that the cluster has other cards: that counts where any are guaranteed."""
+        if self.guarantees.are_any:
+            self._changed()
+
+    def _changed(self) -> None:
+        self._chains.clear()
+        self._guarantees = None
+        self.version += 1
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """What each queue is guaranteed."""
+        if self._guarantees is None:
+            self._guarantees = Guarantees(self._cluster.queues, self._quotas, is_hierarchical=self.is_hierarchical)
+        return self._guarantees
+
+    def said(self, name: str) -> CardQuota:
+        """All that a queue says of cards."""
+        return self._quotas.get(name, CardQuota())
+
+    def take_faults(self) -> list[tuple[QueueInfo, str]]:
+        """What is wrong in annotations of queues; each once, and again when it is something else."""
+        found = [
+            (queue, "; ".join(map(str, self._quotas[name].errors))) for name, queue in sorted(self._faulty.items())
+        ]
+        self._faulty.clear()
+        return found
+
+    def quota(self, name: str) -> Mapping[str, int]:
+        """The card quotas of a queue."""
+        return self.said(name).cards
+
+    def chain(self, name: str) -> tuple[Limit, ...]:
+        """All limits that hold for what is charged to a queue, its own first."""
+        found = self._chains.get(name)
+        if found is None:
+            found = self._chains[name] = tuple(self._limits(name))
+        return found
+
+    def _limits(self, name: str) -> Iterator[Limit]:
+        above: list[Limit] = []
+        for level in reversed(self._names(name)):
+            limit = self._limit(level, is_own=level == name)
+            above.append(replace(limit, left=self._left(level, above)))
+        return reversed(above)
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        """A queue, and in a hierarchy those above it that there are."""
+        queues, found = self._cluster.queues, dict[str, None]()
+        while name in queues and name not in found:
+            found[name] = None
+            if not self.is_hierarchical:
+                break
+            name = queues[name].parent
+        return tuple(found)
+
+    def _limit(self, name: str, *, is_own: bool) -> Limit:
+        queue, quota = self._cluster.queues[name], self.said(name)
+        if is_own:
+            return own_limit(queue, quota)
+        return ancestor_limit(queue, quota, says_cards=CARD_QUOTA in queue.annotations)
+
+    def _left(self, name: str, above: list[Limit]) -> Cards:
+        """What others' guarantees leave a queue of what there is, and of what queues above it may hold."""
+        kept = self.guarantees.of_others(name)
+        most = {card: min(self._there.get(card, 0), *(limit.card(card) for limit in above), UNLIMITED) for card in kept}
+        return {card: max(0, most[card] - amount) for card, amount in kept.items()}
+
+
+def _says(queue: QueueInfo) -> Hashable:
+    """Everything of a queue that quotas and shares are made from."""
+    amounts = (queue.capability, queue.deserved, queue.guarantee)
+    listed = tuple(tuple(sorted(found.items())) for found in amounts)
+    texts = tuple(queue.annotations.get(name) for name in OF_QUEUES)
+    return texts, queue.parent, queue.priority, queue.reclaimable, listed

@@ -1,0 +1,179 @@
+"""What a task counts for in quotas, worked out once for each template: cpu, memory, and cards by name.
+
+On a node, a task holds the first card of its list that the node offers; since a node has one model of each resource,
+that is at most one, and what is charged is a function of task and node alone, the same after a restart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from plugins.capacity_card.cards.amounts import whole_up
+from plugins.capacity_card.cards.cards import resource_by_name
+from plugins.capacity_card.cards.catalogue import Catalogue, Kind
+from plugins.capacity_card.requests.requests import Names, Wish, card_names_of, wish_of
+from volsched.model.errors import FieldError
+from volsched.model.pods.requests import aggregate
+from volsched.model.pods.template import INIT, MAIN, PodTemplate
+from volsched.model.values.resources import CPU, MEMORY
+
+_MOST_KNOWN: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a template counts for: milli-cores, bytes, and one card of ``names`` (empty: no card by name).
+
+    ``devices`` are its extended resources in thousandths, each rounded up to whole ones.
+    """
+
+    cpu: int
+    memory: int
+    names: Names
+    devices: tuple[tuple[str, int], ...]
+
+    def amount(self, resource: str) -> int:
+        """How much is asked of one extended resource."""
+        return next((amount for name, amount in self.devices if name == resource), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The card that a placed task holds: its name and milli-cards of it.
+
+    ``is_offered``: its node offers that card; otherwise nobody can say what it holds, and it counts as what it asked
+    for (*ours*: closed on failure).
+    """
+
+    card: str
+    amount: int
+    is_offered: bool = True
+
+
+class Wants:
+    """Templates as quotas see them.
+
+    ``spares_cpu``: tasks with cards count for no cpu and memory. ``is_strict``: a pod that asks for cards and does not
+    name them is refused.
+    """
+
+    def __init__(self, catalogue: Catalogue, *, spares_cpu: bool, is_strict: bool) -> None:
+        self._catalogue = catalogue
+        self._spares_cpu = spares_cpu
+        self._is_strict = is_strict
+        self._wants: dict[int, Want] = {}
+        self._wishes: dict[int, Wish | FieldError | None] = {}
+        self._offered: dict[tuple[int, int], Seat | None] = {}
+        self._version = -1
+        self._era = 0
+
+    def begin(self, era: int) -> None:
+        """Forget what is known of templates when most of them are gone (``Cluster.era``)."""
+        if era != self._era:
+            self._era = era
+            for known in (self._wants, self._wishes, self._offered):
+                known.clear()
+
+    def of(self, template: PodTemplate) -> Want:
+        """What a template counts for."""
+        found = self._wants.get(template.id)
+        if found is None:
+            if len(self._wants) >= _MOST_KNOWN:
+                self._wants.clear()
+            found = self._wants[template.id] = self._want(template)
+        return found
+
+    def _want(self, template: PodTemplate) -> Want:
+        request = template.request
+        names = card_names_of(template.annotations)
+        devices = tuple(sorted(_devices(template).items()))
+        if self._spares_cpu and names and devices:
+            return Want(0, 0, names, devices)
+        return Want(request.get(CPU, 0), request.get(MEMORY, 0), names, devices)
+
+    def wish(self, template: PodTemplate) -> Wish | FieldError | None:
+        """Which cards a template wants as the cluster is now; None for no card, an error when that cannot be said."""
+        if self._version != self._catalogue.version or len(self._wishes) >= _MOST_KNOWN:
+            self._wishes.clear()
+            self._version = self._catalogue.version
+        if template.id not in self._wishes:
+            self._wishes[template.id] = self._read(template)
+        return self._wishes[template.id]
+
+    def _read(self, template: PodTemplate) -> Wish | FieldError | None:
+        want, resources = self.of(template), self._catalogue.resources
+        wish: Wish | None = None
+        if want.names:
+            try:
+                wish = wish_of(want.names, dict(want.devices), resources)
+            except FieldError as error:
+                return error.detached()
+        return self._unnamed(want, wish) or wish
+
+    def _unnamed(self, want: Want, wish: Wish | None) -> FieldError | None:
+        """What a strict reading finds: cards that are asked for and not named."""
+        if not self._is_strict:
+            return None
+        cards = set(self._catalogue.resources.values()) - {wish.resource if wish is not None else ""}
+        unnamed = [name for name, _ in want.devices if name in cards]
+        if not unnamed:
+            return None
+        said = (
+            f"{', '.join(unnamed)} is asked for and no annotation volcano.sh/card.name says which card (strictCardName)"
+        )
+        return FieldError("metadata.annotations", said)
+
+    def seat(self, template: PodTemplate, kind: int) -> Seat | None:
+        """The card that a task of this template holds on a node of a kind; None when it wants no card."""
+        return self.offered(template, kind) or self._lost_seat(self.of(template))
+
+    def offered(self, template: PodTemplate, kind: int) -> Seat | None:
+        """The first card of a template's list that nodes of a kind offer as a resource that it asks for."""
+        key = (template.id, kind)
+        if key in self._offered:
+            return self._offered[key]
+        if len(self._offered) >= _MOST_KNOWN:
+            self._offered.clear()
+        found = self._offered[key] = _first_offered(self.of(template), self._catalogue.kinds()[kind])
+        return found
+
+    def _lost_seat(self, want: Want) -> Seat | None:
+        """The first card of the list that is known, and what the task asks of it, by its name if need be."""
+        if not want.names:
+            return None
+        resources = self._catalogue.resources
+        for name in want.names:
+            amount = want.amount(resources.get(name, ""))
+            if amount:
+                return Seat(name, amount, is_offered=False)
+        for name in want.names:
+            amount = want.amount(resource_by_name(name) or "")
+            if amount:
+                return Seat(name, amount, is_offered=False)
+        most = max((amount for _, amount in want.devices), default=0)
+        return Seat(want.names[0], most, is_offered=False) if most else None
+
+
+def _devices(template: PodTemplate) -> dict[str, int]:
+    """What a template asks for of extended resources; where requests and limits differ, the limits count (*ours*).
+
+    The API server refuses such pods; manifests may have them.
+    """
+    asked = {name: amount for name, amount in template.request.items() if "/" in name}
+    listed = template.container_amounts
+    if any(item.differing for item in listed):
+        asked |= aggregate(
+            [dict(item.amounts) for item in listed if item.kind == MAIN],
+            [(item.sidecar, dict(item.amounts)) for item in listed if item.kind == INIT],
+        )
+    return {name: whole_up(amount) for name, amount in asked.items()}
+
+
+def _first_offered(want: Want, kind: Kind) -> Seat | None:
+    offers = dict(kind)
+    for name in want.names:
+        amount = want.amount(offers.get(name, ""))
+        if amount:
+            return Seat(name, amount)
+    return None

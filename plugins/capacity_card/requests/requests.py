@@ -1,0 +1,95 @@
+"""What pods and jobs want: the annotations ``volcano.sh/card.name`` of pods and ``volcano.sh/card.request`` of jobs.
+
+A pod names the card that it wants, or several that would do, the one it likes best first; how many it wants is what it
+asks of the card's resource, ``nvidia.com/gpu`` and the like, in its containers. A job may say in advance how many cards
+it wants in all, so that it is not admitted in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from plugins.capacity_card.cards.amounts import at, entries, is_plain, joined, names_in
+from volsched.model.errors import FieldError
+
+CARD_NAME: Final = "volcano.sh/card.name"
+CARD_REQUEST: Final = "volcano.sh/card.request"
+REQUEST_PATH: Final = f"metadata.annotations[{CARD_REQUEST}]"
+NAME_PATH: Final = f"metadata.annotations[{CARD_NAME}]"
+
+Names: TypeAlias = tuple[str, ...]
+"""Cards any one of which would do, the best first."""
+
+
+class NoSuchCardError(FieldError):
+    """No node offers any of the cards that a pod names."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """Milli-cards that a job wants of each list of cards, and what is wrong in the annotation.
+
+    What is wrong is left out: the annotation is optional, so a mistake in it must not keep a job out (*ours*).
+    """
+
+    wants: Mapping[Names, int] = field(default_factory=dict)
+    errors: tuple[FieldError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a pod wants: ``amount`` milli-cards of one of ``names``, as ``resource``.
+
+    ``candidates`` are those of the names that there are in the cluster.
+    """
+
+    names: Names
+    resource: str
+    amount: int
+    candidates: Names
+
+    @property
+    def text(self) -> str:
+        """The list as it is written."""
+        return joined(self.names)
+
+
+def job_request_of(annotations: Mapping[str, str]) -> JobRequest:
+    """Return what a job's PodGroup says that the job wants in all; lists of equal names are added up."""
+    found, errors = entries(REQUEST_PATH, annotations.get(CARD_REQUEST, ""))
+    wants: dict[Names, int] = {}
+    for written, amount in found:
+        names = names_in(written)
+        if not names or not all(map(is_plain, names)):
+            errors.append(FieldError(at(REQUEST_PATH, written), "is no name of a card, and no list of names"))
+        elif amount:
+            wants[names] = wants.get(names, 0) + amount
+    return JobRequest(wants, tuple(errors))
+
+
+def card_names_of(annotations: Mapping[str, str]) -> Names:
+    """Return the cards that a pod names; none for a pod that wants no card by name."""
+    return names_in(annotations.get(CARD_NAME, ""))
+
+
+def wish_of(names: Names, request: Mapping[str, int], resources: Mapping[str, str]) -> Wish:
+    """Return what a pod with these names and this request (thousandths) wants.
+
+    ``resources`` says for each card in the cluster which resource it is. Names that are not in the cluster are no
+    candidates; FieldError when none is, when those that are differ in their resource, or when the pod does not ask for
+    it.
+    """
+    known = {name: resources[name] for name in names if name in resources}
+    if not known:
+        raise NoSuchCardError(NAME_PATH, f"no resource name found for card <{joined(names)}>")
+    if len(set(known.values())) > 1:
+        said = ", ".join(f"<{name}> is {resource}" for name, resource in known.items())
+        raise FieldError(NAME_PATH, f"the cards of a list must be of one resource, and {said}")
+    resource = next(iter(known.values()))
+    amount = request.get(resource, 0)
+    if amount <= 0:
+        first = next(iter(known))
+        raise FieldError(NAME_PATH, f"no resource <{resource}> defined in requests/limits for card <{first}>")
+    return Wish(names, resource, amount, tuple(known))

@@ -1,0 +1,1 @@
+"""Rules about devices: the ResourceClaims of a pod, and the devices that can serve them."""

@@ -1,0 +1,116 @@
+"""What the claims of pods need, found out once and again only when something of it has changed.
+
+Thousands of pods may wait, each with a claim of its own, and every placement changes a claim. So what is known of a pod
+is kept until one of *its* claims changes, or any DeviceClass; who shares a claim with whom, until members of the job
+come or go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from plugins.predicates.devices.resource_claims import Needs, left_over, named_by, needs_of
+from volsched.model.dra.devices import Devices
+from volsched.model.job import JobInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.values.resources import Resources
+
+Company = tuple[tuple[str, int], ...]
+"""What several pods request together, in project units; empty for one alone."""
+
+
+class KnownNeeds:
+    """The needs of pods, by uid."""
+
+    KEPT = 1 << 16
+
+    def __init__(self, devices: Devices) -> None:
+        self._devices = devices
+        self._known: dict[str, tuple[object, Needs]] = {}
+        self._users: dict[str, set[str]] = {}
+        """The pods of which something is known, by the keys of their claims."""
+        self._position = devices.log_end
+        self._classes_version = devices.classes_version
+        self._shared: dict[str, Mapping[str, list[TaskInfo]]] = {}
+
+    def of(self, task: TaskInfo) -> Needs:
+        """Return what a pod's claims need."""
+        self._catch_up()
+        stamp = (task.resource_claims, task.claim_names, task.template, task.job)
+        known = self._known.get(task.uid)
+        if known is None or known[0] != stamp:
+            if len(self._known) >= self.KEPT:
+                self._clear()
+            known = self._known[task.uid] = stamp, needs_of(task, self._devices)
+            for key in self._keys_of(task):
+                self._users.setdefault(key, set()).add(task.uid)
+        return known[1]
+
+    def company(self, task: TaskInfo, needs: Needs) -> Company:
+        """Add up what those request that will have to go where this pod goes, as the devices of its claims are there.
+
+        These are all pods that wait with it for one of the same open claims.
+        """
+        if task.job is None or len(task.job.waiting) < 2 or not needs.open:
+            return ()
+        shared = self._shared_in(task.job)
+        waiting = {
+            t.uid: t for c in needs.open for t in shared.get(c.key, ()) if t is task or t.uid in task.job.waiting
+        }
+        if len(waiting) < 2:
+            return ()
+        total = Resources.EMPTY
+        for other in waiting.values():
+            total = total.plus(other.template.request)
+        return tuple(sorted(total.items()))
+
+    def members_changed(self, job: JobInfo) -> None:
+        """Look again who shares a claim in a job."""
+        self._shared.pop(job.key, None)
+
+    def _shared_in(self, job: JobInfo) -> Mapping[str, list[TaskInfo]]:
+        """Return the claims that several pods of a job name, with these pods."""
+        found = self._shared.get(job.key)
+        if found is None:
+            users: dict[str, list[TaskInfo]] = {}
+            for task in job.tasks.values():
+                for key in dict.fromkeys(named_by(task)):
+                    users.setdefault(key, []).append(task)
+            found = self._shared[job.key] = {key: tasks for key, tasks in users.items() if len(tasks) > 1}
+        return found
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def _catch_up(self) -> None:
+        devices = self._devices
+        if self._position == devices.log_end and self._classes_version == devices.classes_version:
+            return
+        changed = devices.changed_since(self._position)
+        if changed is None or self._classes_version != devices.classes_version:
+            self._clear()
+        else:
+            self._forget(changed)
+        self._position, self._classes_version = devices.log_end, devices.classes_version
+
+    def _clear(self) -> None:
+        self._known.clear()
+        self._users.clear()
+
+    def _forget(self, claims: Iterable[str]) -> None:
+        """Forget what is known of all pods that have to do with these claims."""
+        for key in claims:
+            claim = self._devices.claims.get(key)
+            if claim is not None and claim.owner is not None:
+                self._known.pop(claim.owner.uid, None)
+            for uid in self._users.pop(key, ()):
+                self._known.pop(uid, None)
+
+    def _keys_of(self, task: TaskInfo) -> Iterator[str]:
+        """Yield the keys of the claims that a pod names, whether they are there or not, and of those made for it."""
+        yield from named_by(task)
+        for _, name in task.claim_names:
+            if name is not None:
+                yield f"{task.namespace}/{name}"
+        made = left_over(task, self._devices)
+        if made is not None:
+            yield made.key

@@ -1,0 +1,214 @@
+"""The ResourceClaims of a pod: which they are, whether they are ready for it, and what is still to be allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from volsched.framework.dra.extended import MOST_REQUESTS, Pairs, Unmade, from_devices, unmade_claim
+from volsched.framework.dra.search import no_class
+from volsched.model.dra import api as dra
+from volsched.model.dra.device import Claim, ClaimSpec
+from volsched.model.dra.devices import Devices
+from volsched.model.errors import FieldError
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import ContainerAmounts
+from volsched.model.selectors import NodeSelector
+from volsched.model.verdict import ConditionReason
+
+NOWHERE = NodeSelector(terms=())
+
+
+@dataclass(slots=True)
+class Needs:
+    """What the claims of one pod need of a node.
+
+    ``fault`` refuses the pod whatever the node, and ``shown_as`` says what it waits for then. ``given`` are claims that
+    have their devices, with the nodes from which these can be used (None: all); ``open`` are those that are to be
+    allocated, in the pod's order.
+    """
+
+    fault: str = ""
+    shown_as: ConditionReason = ConditionReason.CLAIM_NOT_READY
+    given: list[tuple[Claim, NodeSelector | None]] = field(default_factory=list)
+    open: list[Claim] = field(default_factory=list)
+
+    unready: tuple[Claim, ...] = ()
+    """Those given whose devices are not ready for a pod to be bound."""
+    given_up: frozenset[str] = frozenset()
+    """The uids of those of them that are waited for no longer: with these devices the pod cannot go anywhere."""
+
+    limits: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
+    """How many devices the pod should be given at most, where its claims leave a choice."""
+
+    extended: Pairs = ()
+    """What of the pod devices may serve, on nodes that do not offer it themselves."""
+    amounts: tuple[ContainerAmounts, ...] = ()
+    """Which container wants how much of it."""
+    unmade: dict[Pairs, Unmade] = field(default_factory=dict)
+    """The claims that were thought of for that, by what they serve."""
+
+    company: tuple[tuple[str, int], ...] = ()
+    """What the pod and all that wait with it for one of the same open claims request together; empty for one alone."""
+
+    _claims: tuple[object, ...] | None = None
+    """The part of the key that the claims make."""
+    _leaves_choice: bool | None = None
+
+    @property
+    def leaves_choice(self) -> bool:
+        """Whether the number of devices that it is given, or their class, depends on the node."""
+        if self._leaves_choice is None:
+            self._leaves_choice = any(
+                request.prioritised or request.alternatives[0].takes_all
+                for claim in self.open
+                for request in claim.spec.requests
+            )
+        return self._leaves_choice
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What answers about nodes depend on: pods whose claims agree in it share them."""
+        if self._claims is None:
+            self._claims = tuple(selector for _, selector in self.given), tuple(claim.spec.shape for claim in self.open)
+        limits = tuple(sorted(self.limits.items())) if self.limits else ()
+        return self._claims, bool(self.given_up), limits, self.extended, self.amounts
+
+    def unmade_on(self, task: TaskInfo, node: NodeInfo) -> Unmade | None:
+        """Return the claim that would be made for the pod's extended resources on a node; None when it needs none."""
+        pairs = tuple(pair for pair in self.extended if not node.allocatable_of(pair[0]))
+        if not pairs:
+            return None
+        found = self.unmade.get(pairs)
+        if found is None:
+            found = self.unmade[pairs] = unmade_claim(task, pairs)
+        return found
+
+
+def needs_of(task: TaskInfo, devices: Devices) -> Needs:
+    """Find out what a pod's claims need."""
+    needs = Needs(extended=from_devices(task.template, devices))
+    fault = _extended_fault(task, needs, devices)
+    if fault:
+        return Needs(fault)
+    job = task.job.key if task.job is not None else task.uid
+    for claim in _claims_of(task, devices):
+        fault = claim if isinstance(claim, str) else _fault(task, claim, devices, job)
+        if isinstance(claim, str) or fault:
+            return Needs(str(fault), _shown_as(claim, devices))
+        allocation = devices.allocation_of(claim)
+        if allocation is None:
+            needs.open.append(claim)
+        else:
+            needs.given.append((claim, _reach(allocation)))
+    needs.unready = tuple(claim for claim, _ in needs.given if not claim.readiness.is_reached)
+    return needs
+
+
+def _shown_as(claim: Claim | str, devices: Devices) -> ConditionReason:
+    """Say what a claim that keeps its pod waiting lacks.
+
+    A DeviceClass comes with the driver, and that with the nodes that have its devices: where it does not exist, such
+    nodes are lacking. Kubernetes' own specs, which make a class while a pod waits for it, want Unschedulable, too.
+    """
+    if isinstance(claim, str) or all(name in devices.classes for name in claim.spec.classes()):
+        return ConditionReason.CLAIM_NOT_READY
+    return ConditionReason.UNSCHEDULABLE
+
+
+def left_over(task: TaskInfo, devices: Devices) -> Claim | None:
+    """Return the claim that was made for a waiting pod's extended resources in an attempt that came to nothing."""
+    if not task.template.container_amounts or not devices.has_extended_claims:
+        return None
+    return devices.extended_claim_of(task.as_owner)
+
+
+def _extended_fault(task: TaskInfo, needs: Needs, devices: Devices) -> str:
+    """Say why a pod's extended resources keep it waiting, and note what wants them; empty when they do not."""
+    known = left_over(task, devices)
+    if known is not None:
+        return f'waiting for resourceclaim "{known.name}" of an earlier attempt to be deleted'
+    if not needs.extended:
+        return ""
+    needs.amounts = task.template.container_amounts
+    needs.unmade[needs.extended] = unmade_claim(task, needs.extended)
+    requests = needs.unmade[needs.extended].made.requests
+    if len(requests) > MOST_REQUESTS:
+        resources = ", ".join(f'"{name}"' for name, _ in needs.extended)
+        return f"containers ask for {resources} in {len(requests)} requests, one ResourceClaim may have {MOST_REQUESTS}"
+    for resource, name in needs.extended:
+        if devices.classes[name].fault:
+            return f'extended resource "{resource}": DeviceClass "{name}": {devices.classes[name].fault}'
+    return ""
+
+
+def named_by(task: TaskInfo) -> list[str]:
+    """Return the keys of the claims that a pod names itself, and may share."""
+    return [f"{task.namespace}/{use.claim}" for use in task.resource_claims if use.claim]
+
+
+def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
+    """Yield each claim of a pod once; a text says why one is not there."""
+    names, seen = dict(task.claim_names), set()
+    for use in task.resource_claims:
+        name: str | None = use.claim
+        if not use.claim:
+            if use.name not in names:
+                yield f'waiting for the claim of entry "{use.name}" to be made from template "{use.template}"'
+                return
+            name = names[use.name]
+        if name is None or name in seen:
+            continue
+        seen.add(name)
+        claim = devices.claims.get(f"{task.namespace}/{name}")
+        if claim is None:
+            yield f'waiting for resourceclaim "{name}": it does not exist'
+            return
+        if use.template and not use.claim and claim.owner != task.as_owner:
+            yield f'resourceclaim "{name}" was not created for pod "{task.key}" (pod is not owner)'
+            return
+        yield claim
+
+
+def _fault(task: TaskInfo, claim: Claim, devices: Devices, job: str) -> str:
+    """Say why a claim keeps its pod waiting; empty when it does not."""
+    name = claim.name
+    if claim.deleting:
+        return f'resourceclaim "{name}" is being deleted'
+    chosen = devices.in_flight.get(claim.uid)
+    if chosen is not None and chosen.job != job:
+        return f'resourceclaim "{name}" is being allocated for another pod'
+    users = {consumer.uid for consumer in claim.reserved_for} | set(chosen.pods if chosen is not None else ())
+    if task.uid not in users and len(users) >= dra.MOST_CONSUMERS:
+        return f'resourceclaim "{name}" is reserved for {len(users)} pods already, and more are not allowed'
+    if devices.allocation_of(claim) is not None:
+        return ""
+    fault = claim.spec.fault or _class_fault(claim.spec, devices)
+    return f'resourceclaim "{name}": {fault}' if fault else ""
+
+
+def _class_fault(spec: ClaimSpec, devices: Devices) -> str:
+    for name in spec.classes():
+        found = devices.classes.get(name)
+        if found is None:
+            return no_class(name)
+        if found.fault:
+            return f'DeviceClass "{name}": {found.fault}'
+    return ""
+
+
+def _reach(allocation: dra.Allocation) -> NodeSelector | None:
+    """Return from which nodes an allocation can be used; one that cannot be understood from none."""
+    if allocation.node_selector is None:
+        return None
+    try:
+        return NodeSelector.parse(allocation.node_selector)
+    except FieldError:
+        return NOWHERE
+
+
+def can_be_released(claim: Claim, pod: str, devices: Devices) -> bool:
+    """Say whether a claim's devices may be taken from it: nobody but this pod (a uid) has to do with it."""
+    return claim.uid not in devices.in_flight and all(consumer.uid == pod for consumer in claim.reserved_for)

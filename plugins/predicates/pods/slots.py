@@ -1,0 +1,26 @@
+"""Pod slots: a node takes at most ``allocatable.pods`` pods, whatever they ask for."""
+
+from __future__ import annotations
+
+from plugins.predicates.verdicts import node_refusal
+from volsched.framework.columns.arrays import Mask
+from volsched.framework.columns.views import NodeTable
+from volsched.model.columns import PODS
+from volsched.model.node import NodeAmounts
+from volsched.model.pods.template import PodTemplate
+from volsched.model.verdict import Verdict
+
+TOO_MANY = node_refusal("Too many pods")
+
+
+def has_slot(_: PodTemplate, node: NodeAmounts) -> Verdict | None:
+    """Slots promised to pipelined pods are taken."""
+    return None if node.allocatable[PODS] - node.used[PODS] - node.pipelined[PODS] >= 1 else TOO_MANY
+
+
+def slot_rows(_: PodTemplate, nodes: NodeTable) -> Mask:
+    """Answer as ``has_slot``, for many nodes at once."""
+    columns, rows = nodes.columns, nodes.rows
+    left = columns.allocatable[PODS][rows] - columns.used[PODS][rows] - columns.pipelined[PODS][rows]
+    found: Mask = left >= 1
+    return found

@@ -1,0 +1,1 @@
+"""Rules about volumes: PersistentVolumeClaims, limits of CSI drivers, zones, disks that pods name themselves."""

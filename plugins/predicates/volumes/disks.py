@@ -1,0 +1,26 @@
+"""Disks that pods name themselves (gce, aws, iscsi, rbd): most must not be on a node twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from plugins.predicates.pods.exclusive import Exclusive
+from plugins.predicates.verdicts import node_refusal
+from volsched.model.pods.template import LegacyDisk, PodTemplate
+from volsched.model.verdict import Verdict
+
+IN_USE = node_refusal("node(s) had no available disk")
+
+DiskKey = tuple[str, str]
+"""Kind and identity."""
+
+
+class LegacyDisks(Exclusive[DiskKey, LegacyDisk]):
+    """VolumeRestrictions: nobody on the node uses a disk of the pod in a way that excludes the pod."""
+
+    REFUSAL: ClassVar[Verdict] = IN_USE
+
+    def wanted(self, template: PodTemplate) -> Iterable[tuple[DiskKey, LegacyDisk]]:
+        """Return the disks that pods of this template name."""
+        return (((disk.kind, disk.identity), disk) for disk in template.legacy_disks)

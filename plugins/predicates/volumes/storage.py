@@ -1,0 +1,109 @@
+"""All rules about volumes as one predicate, so that pods without any cost one comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plugins.predicates.verdicts import node_refusal
+from plugins.predicates.volumes import zones
+from plugins.predicates.volumes.binding import VolumeBinding
+from plugins.predicates.volumes.claims import ONE_POD, keys_of, refusal
+from plugins.predicates.volumes.limits import VolumeLimits
+from plugins.predicates.volumes.uses import ClaimUses
+from volsched.framework.columns.arrays import Mask
+from volsched.framework.columns.views import NodeTable
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.storage import Storage
+from volsched.model.verdict import Verdict
+
+IN_USE = node_refusal(
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+
+
+class ClaimRules:
+    """ReadWriteOncePod, volume limits, binding and zones; each of the last three may be off."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        uses: ClaimUses,
+        limits: VolumeLimits | None,
+        binding: VolumeBinding | None,
+        has_zones: bool,
+    ) -> None:
+        self._storage = storage
+        self._uses = uses
+        self._limits = limits
+        self._binding = binding
+        self._has_zones = has_zones
+
+    def refuse_pod(self, task: TaskInfo) -> Verdict | None:
+        """Refuse a pod whose claims are not ready for it."""
+        return refusal(self._storage, task) if self._binding is not None else None
+
+    @staticmethod
+    def applies(template: PodTemplate) -> bool:
+        """Whether pods of a template have any claim."""
+        return bool(template.claims)
+
+    def key(self, task: TaskInfo) -> tuple[int, ...] | None:
+        """Tell that the template says everything, or None when it has no claims."""
+        return () if task.template.claims else None
+
+    def version(self, _: TaskInfo) -> tuple[object, ...]:
+        """Tell when answers may have changed: with storage, with the uses of claims, with what placed pods take."""
+        return self._storage.version, self._uses.version, self._binding.stamp() if self._binding is not None else None
+
+    def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Ask about one node."""
+        if not task.template.claims:
+            return None
+        if self._in_use(task):
+            return IN_USE
+        found = self._limits.refuse(task, node) if self._limits is not None else None
+        if found is None and self._binding is not None:
+            found = self._binding.refuse(task, node)
+        if found is None and self._has_zones:
+            found = zones.admits(self._zones(task), node)
+        return found
+
+    def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
+        """Answer as ``refuse``, for many nodes at once."""
+        if self._in_use(task):
+            return np.zeros(len(nodes.rows), dtype=np.bool_)
+        mask = np.ones(len(nodes.rows), dtype=np.bool_)
+        if self._limits is not None:
+            mask &= self._limits.admit_rows(task, nodes)
+        if self._binding is not None:
+            mask &= self._binding.admit_rows(task, nodes)
+        demanded = self._zones(task) if self._has_zones else ()
+        if demanded:
+            known = nodes.columns.cluster.rows
+            for place in np.flatnonzero(mask):
+                mask[place] = zones.admits(demanded, known[nodes.rows[place]]) is None
+        return mask
+
+    def _in_use(self, task: TaskInfo) -> bool:
+        """VolumeRestrictions: whether another pod has a claim that only one pod may use."""
+        template = task.template
+        return any(
+            key in self._uses.nodes and self._is_for_one(key) and self._uses.others(key, task)
+            for name, key in zip(template.claims, keys_of(template), strict=True)
+            if name not in template.ephemeral_claims
+        )
+
+    def _is_for_one(self, key: str) -> bool:
+        claim = self._storage.claims.get(key)
+        return claim is not None and ONE_POD in claim.spec.access_modes
+
+    def _zones(self, task: TaskInfo) -> zones.Zones:
+        found: zones.Zones = ()
+        for name, key in zip(task.template.claims, keys_of(task.template), strict=True):
+            claim = self._storage.claims.get(key)
+            volume = self._storage.volumes.get(claim.spec.volume_name) if claim is not None else None
+            if volume is not None and volume.metadata.labels and name not in task.template.ephemeral_claims:
+                found += zones.zones_of(volume)
+        return found

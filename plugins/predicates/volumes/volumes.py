@@ -1,0 +1,366 @@
+"""PersistentVolumes that could still be bound: by class, and found by the node that reaches them.
+
+A local volume names its node by a label; with one such volume or more on every node, looking through all of them for
+each node would be what takes the time. So volumes whose affinity demands values of a label are kept under these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from plugins.predicates.volumes.claims import class_of, size_of
+from volsched.framework.columns.arrays import Mask
+from volsched.framework.columns.columns import FactColumns
+from volsched.framework.columns.node_terms import selector_mask
+from volsched.model import api
+from volsched.model.errors import FieldError
+from volsched.model.node import NodeInfo
+from volsched.model.selectors import EVERYTHING, IN, NOTHING, LabelSelector, NodeSelector
+from volsched.model.storage import Storage
+from volsched.model.values.quantity import amount_of
+
+UNREACHABLE = NodeSelector(terms=())
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """What matters about a PersistentVolume that somebody may bind."""
+
+    name: str
+    capacity: int
+    storage_class: str
+    mode: str
+    attributes_class: str
+    access_modes: frozenset[str]
+    labels: Mapping[str, str]
+    affinity: NodeSelector | None
+    only_label: tuple[str, tuple[str, ...]] | None
+    """The label, and its values, that say exactly which nodes reach it; None when it takes more, or less, to say."""
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Smaller volumes first."""
+        return self.capacity, self.name
+
+    def reaches(self, node: NodeInfo) -> bool:
+        """Say whether it can be used on a node."""
+        return self.affinity is None or self.affinity.matches(node.name, node.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a claim that is not bound asks of a volume."""
+
+    key: str
+    size: int
+    storage_class: str
+    mode: str
+    attributes_class: str
+    access_modes: frozenset[str]
+    selector: LabelSelector
+
+    @classmethod
+    def of(cls, key: str, claim: api.PersistentVolumeClaim) -> Wish:
+        """Read a claim; a selector that cannot be understood matches nothing."""
+        spec = claim.spec
+        try:
+            selector = EVERYTHING if spec.selector is None else LabelSelector.parse(spec.selector)
+        except FieldError:
+            selector = NOTHING
+        return cls(
+            key,
+            size_of(claim),
+            class_of(claim),
+            spec.volume_mode,
+            spec.volume_attributes_class_name or "",
+            frozenset(spec.access_modes),
+            selector,
+        )
+
+    @property
+    def shape(self) -> Hashable:
+        """What it asks for, whoever asks."""
+        return self.size, self.mode, self.attributes_class, self.access_modes, self.selector
+
+    def accepts_named(self, volume: Volume) -> bool:
+        """Say whether a volume that names this claim will do."""
+        return (
+            volume.capacity >= self.size
+            and volume.mode == self.mode
+            and volume.attributes_class == self.attributes_class
+        )
+
+    def accepts(self, volume: Volume) -> bool:
+        """Say whether a volume that any claim may have will do."""
+        return (
+            self.accepts_named(volume)
+            and self.access_modes <= volume.access_modes
+            and self.selector.matches(volume.labels)
+        )
+
+
+def affinity_of(volume: api.PersistentVolume) -> NodeSelector | None:
+    """Return the nodes from which a volume can be reached; None for all."""
+    required = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+    if required is None:
+        return None
+    try:
+        return NodeSelector.parse(required)
+    except FieldError:
+        return UNREACHABLE
+
+
+class _Shelf:
+    """Volumes in order, sorted when somebody looks."""
+
+    def __init__(self) -> None:
+        self._volumes: dict[str, Volume] = {}
+        self._sorted: list[Volume] | None = None
+
+    def put(self, volume: Volume) -> None:
+        self._volumes[volume.name] = volume
+        self._sorted = None
+
+    def take(self, name: str) -> None:
+        del self._volumes[name]
+        self._sorted = None
+
+    def __iter__(self) -> Iterator[Volume]:
+        if self._sorted is None:
+            self._sorted = sorted(self._volumes.values(), key=lambda volume: volume.order)
+        return iter(self._sorted)
+
+
+class _Fitting:
+    """The volumes of a class that will do for claims of one shape: how many for each label, and those not so told."""
+
+    def __init__(self, wish: Wish, volumes: Iterable[Volume]) -> None:
+        self._wish = wish
+        self.counts: dict[str, dict[str, int]] = {}
+        self.others: dict[str, Volume] = {}
+        for volume in volumes:
+            self.follow(volume, 1)
+
+    def follow(self, volume: Volume, by: int) -> None:
+        """Follow a volume that came (1) or went (-1)."""
+        if not self._wish.accepts(volume):
+            return
+        label = volume.only_label
+        if label is None:
+            if by > 0:
+                self.others[volume.name] = volume
+            else:
+                del self.others[volume.name]
+            return
+        counts = self.counts.setdefault(label[0], {})
+        for value in label[1]:
+            left = counts.get(value, 0) + by
+            if left:
+                counts[value] = left
+            else:
+                del counts[value]
+
+    def reach(self, taken: Iterable[Volume], facts: FactColumns) -> Mask:
+        """Mark the rows of nodes that reach any of them but those that are taken."""
+        gone: dict[tuple[str, str], int] = {}
+        names_gone = set()
+        for volume in taken:
+            names_gone.add(volume.name)
+            if volume.only_label is not None and self._wish.accepts(volume):
+                key, values = volume.only_label
+                for value in values:
+                    gone[key, value] = gone.get((key, value), 0) + 1
+        mask = _mask_of((v for v in self.others.values() if v.name not in names_gone), facts)
+        for key, counts in self.counts.items():
+            path = ("label", key)
+            names = facts.names(path)
+            found = np.zeros(len(names) + 1, dtype=np.bool_)
+            left = [value for value in counts if counts[value] > gone.get((key, value), 0)] if gone else counts
+            found[[names[value] for value in left if value in names]] = True
+            mask |= found[facts.ids(path)]
+        return mask
+
+
+class _Class:
+    """The open volumes of one storage class."""
+
+    SHAPES = 64
+
+    def __init__(self) -> None:
+        self.volumes: dict[str, Volume] = {}
+        self._anywhere = _Shelf()
+        self._by_label: dict[str, dict[str, _Shelf]] = {}
+        self._fitting: dict[Hashable, _Fitting] = {}
+
+    def put(self, volume: Volume) -> None:
+        """Take a volume in."""
+        self.volumes[volume.name] = volume
+        for shelf in self._shelves_of(volume):
+            shelf.put(volume)
+        for fitting in self._fitting.values():
+            fitting.follow(volume, 1)
+
+    def take(self, volume: Volume) -> None:
+        """Let a volume go."""
+        del self.volumes[volume.name]
+        for shelf in self._shelves_of(volume):
+            shelf.take(volume.name)
+        for fitting in self._fitting.values():
+            fitting.follow(volume, -1)
+
+    def _shelves_of(self, volume: Volume) -> list[_Shelf]:
+        label = _label_of(volume.affinity)
+        if label is None:
+            return [self._anywhere]
+        values = self._by_label.setdefault(label[0], {})
+        return [values.setdefault(value, _Shelf()) for value in label[1]]
+
+    def reach(self, wish: Wish, taken: Iterable[str], facts: FactColumns) -> Mask:
+        """Mark the rows of nodes that reach an open volume that will do and is not taken."""
+        shape = wish.shape
+        fitting = self._fitting.get(shape)
+        if fitting is None:
+            if len(self._fitting) >= self.SHAPES:
+                self._fitting.clear()
+            fitting = self._fitting[shape] = _Fitting(wish, self.volumes.values())
+        return fitting.reach([self.volumes[name] for name in taken if name in self.volumes], facts)
+
+    def near(self, node: NodeInfo) -> list[_Shelf]:
+        """Return the shelves with volumes that the node may reach."""
+        found = [self._anywhere]
+        for key, values in self._by_label.items():
+            shelf = values.get(node.labels.get(key, ""))
+            if shelf is not None:
+                found.append(shelf)
+        return found
+
+
+def _label_of(affinity: NodeSelector | None) -> tuple[str, tuple[str, ...]] | None:
+    """Return the first label, and its values, one of which every node that can reach a volume must have."""
+    if affinity is None or affinity.terms is None or len(affinity.terms) != 1:
+        return None
+    wanted = next((r for r in affinity.terms[0].labels if r.operator == IN), None)
+    return None if wanted is None else (wanted.key, wanted.values)
+
+
+def _only_label_of(affinity: NodeSelector | None) -> tuple[str, tuple[str, ...]] | None:
+    label = _label_of(affinity)
+    if label is None or affinity is None or affinity.terms is None or affinity.labels:
+        return None
+    term = affinity.terms[0]
+    return label if len(term.labels) == 1 and not term.names and not term.not_names else None
+
+
+def _mask_of(volumes: Iterable[Volume], facts: FactColumns) -> Mask:
+    mask = np.zeros(len(facts.cluster.rows), dtype=np.bool_)
+    for volume in volumes:
+        if volume.affinity is None:
+            mask[:] = True
+            break
+        mask |= selector_mask(volume.affinity, facts)
+    return mask
+
+
+class OpenVolumes:
+    """All volumes that are not bound, following storage from the first question on."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._seen = -1
+        self._volumes: dict[str, Volume] = {}
+        self._classes: dict[str, _Class] = {}
+        self._named: dict[str, dict[str, Volume]] = {}
+        self._claim_of: dict[str, str] = {}
+
+    def follow(self) -> None:
+        """Catch up with storage."""
+        storage = self._storage
+        if self._seen == storage.version:
+            return
+        changes = storage.since(self._seen) if self._seen >= 0 else None
+        self._seen = storage.version
+        names: Iterable[str]
+        if changes is None:
+            names = {**dict.fromkeys(self._volumes), **dict.fromkeys(storage.volumes)}
+        else:
+            names = dict.fromkeys(key for kind, key in changes if kind == "PersistentVolume")
+        for name in names:
+            self._drop(name)
+            found = storage.volumes.get(name)
+            if found is not None:
+                self._put(name, found)
+
+    def _put(self, name: str, found: api.PersistentVolume) -> None:
+        reference, phase = found.spec.claim_ref, found.status.phase
+        if found.metadata.deletion_timestamp is not None or (reference is None and phase not in ("Available", "")):
+            return
+        affinity = affinity_of(found)
+        volume = Volume(
+            name,
+            amount_of("storage", found.spec.capacity.get("storage", 0)),
+            class_of(found),
+            found.spec.volume_mode,
+            found.spec.volume_attributes_class_name or "",
+            frozenset(found.spec.access_modes),
+            found.metadata.labels,
+            affinity,
+            _only_label_of(affinity),
+        )
+        self._volumes[name] = volume
+        if reference is not None:
+            key = self._claim_of[name] = f"{reference.namespace}/{reference.name}"
+            self._named.setdefault(key, {})[name] = volume
+            return
+        self._classes.setdefault(volume.storage_class, _Class()).put(volume)
+
+    def _drop(self, name: str) -> None:
+        volume = self._volumes.pop(name, None)
+        if volume is None:
+            return
+        key = self._claim_of.pop(name, None)
+        if key is not None:
+            del self._named[key][name]
+            if not self._named[key]:
+                del self._named[key]
+            return
+        self._classes[volume.storage_class].take(volume)
+
+    def get(self, name: str) -> Volume | None:
+        """Return a volume that is not bound."""
+        return self._volumes.get(name)
+
+    def named(self, wish: Wish) -> list[Volume]:
+        """Return the volumes whose user, or an earlier attempt of ours, named this claim."""
+        claim = self._storage.claims[wish.key]
+        found = []
+        for name, volume in sorted(self._named.get(wish.key, {}).items()):
+            reference = self._storage.volumes[name].spec.claim_ref
+            if reference is not None and reference.uid in ("", claim.metadata.uid):
+                found.append(volume)
+        return [v for v in found if v.storage_class == wish.storage_class and wish.accepts_named(v)]
+
+    def any_of(self, storage_class: str) -> bool:
+        """Say whether a class has any open volume."""
+        group = self._classes.get(storage_class)
+        return group is not None and bool(group.volumes)
+
+    def reach(self, wish: Wish, taken: Iterable[str], facts: FactColumns) -> Mask:
+        """Mark the rows of nodes for which ``smallest`` finds a volume."""
+        group = self._classes.get(wish.storage_class)
+        return np.zeros(len(facts.cluster.rows), dtype=np.bool_) if group is None else group.reach(wish, taken, facts)
+
+    def smallest(self, wish: Wish, node: NodeInfo, taken: Mapping[str, object]) -> Volume | None:
+        """Return the smallest open volume that will do on a node and that is not taken."""
+        group = self._classes.get(wish.storage_class)
+        best: Volume | None = None
+        for shelf in group.near(node) if group is not None else ():
+            for volume in shelf:
+                if best is not None and volume.order >= best.order:
+                    break
+                if volume.name not in taken and wish.accepts(volume) and volume.reaches(node):
+                    best = volume
+                    break
+        return best

@@ -1,0 +1,173 @@
+"""What jobs ask for beyond what they hold, per queue: the figures that quota plugins weigh admission and fairness by.
+
+For each queue::
+
+    waiting   how many tasks wait
+    pending   what these request
+    reserved  what admitted jobs may still take of their minResources (gated pods left out)
+    elastic   what jobs hold beyond their minResources
+
+Kept job by job: a job is counted anew when it changed, and when the figures are next read. ``above``: what jobs ask for
+counts in every queue above theirs, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.job import INQUEUE, RUNNING, JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import levels
+from volsched.model.status import IS_ALLOCATED, TaskStatus
+from volsched.model.values.resources import Resources, accumulate
+
+ACCOUNT = "framework.demand"
+"""The name under which plugins share this account (``session.account(ACCOUNT, Demand)``)."""
+
+ACCOUNT_ABOVE = "framework.demand.above"
+"""The same for ``session.account(ACCOUNT_ABOVE, Demand.with_above)``."""
+
+
+@dataclass(slots=True)
+class QueueDemand:
+    """The sums of one queue, and how many jobs it has."""
+
+    jobs: int = 0
+    waiting: int = 0
+    pending: dict[str, int] = field(default_factory=dict)
+    reserved: dict[str, int] = field(default_factory=dict)
+    elastic: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one job adds to its queue, and to those in which that counts."""
+
+    queues: tuple[str, ...]
+    waiting: int
+    pending: Mapping[str, int]
+    reserved: Mapping[str, int]
+    elastic: Mapping[str, int]
+
+
+class Demand(Observer):
+    """The account; ``version`` changes when any figure may have."""
+
+    def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
+        self._cluster = cluster
+        self._above = above
+        self._tree = cluster.queue_tree
+        self._queues: dict[str, QueueDemand] = {}
+        self._reserved: dict[str, int] = {}
+        self._shares: dict[str, _Share] = {}
+        self._changed: dict[str, JobInfo] = dict(cluster.jobs)
+        self.version = 0
+
+    @classmethod
+    def with_above(cls, cluster: Cluster) -> Demand:
+        """Make the account in which queues above count, too."""
+        return cls(cluster, above=True)
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Have the job counted anew."""
+        if task.job is not None:
+            self._changed[task.job.key] = task.job
+
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Have their job counted anew."""
+        super().run_allocated(tasks[:1])
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Have the job counted anew, or no longer."""
+        if gone:
+            self._changed.pop(job.key, None)
+            self._forget(job.key)
+            self.version += 1
+        else:
+            self._changed[job.key] = job
+
+    def queues(self) -> Mapping[str, QueueDemand]:
+        """The sums of every queue that has a job."""
+        self._catch_up()
+        return self._queues
+
+    def reserved(self) -> Mapping[str, int]:
+        """What admitted jobs of all queues may still take."""
+        self._catch_up()
+        return self._reserved
+
+    def _catch_up(self) -> None:
+        if self._above and self._tree != self._cluster.queue_tree:
+            self._tree = self._cluster.queue_tree
+            self._changed.update(self._cluster.jobs)
+        if not self._changed:
+            return
+        for job in self._changed.values():
+            self._forget(job.key)
+            if job.has_group or job.implicit:
+                self._count(job)
+        self._changed.clear()
+        self.version += 1
+
+    def _count(self, job: JobInfo) -> None:
+        waiting = 0 if job.barred else len(job.waiting)
+        share = _Share(self._counted_in(job.queue), waiting, _pending(job), reserved_by(job), _elastic(job))
+        self._shares[job.key] = share
+        self._add(share, 1)
+
+    def _counted_in(self, queue: str) -> tuple[str, ...]:
+        queues = self._cluster.queues
+        return levels(queues, queue) if self._above and queue in queues else (queue,)
+
+    def _forget(self, key: str) -> None:
+        share = self._shares.pop(key, None)
+        if share is not None:
+            self._add(share, -1)
+
+    def _add(self, share: _Share, by: int) -> None:
+        accumulate(self._reserved, share.reserved, by)
+        for name in share.queues:
+            queue = self._queues.setdefault(name, QueueDemand())
+            queue.jobs += by
+            queue.waiting += by * share.waiting
+            accumulate(queue.pending, share.pending, by)
+            accumulate(queue.reserved, share.reserved, by)
+            accumulate(queue.elastic, share.elastic, by)
+            if not queue.jobs:
+                del self._queues[name]
+
+
+def _pending(job: JobInfo) -> dict[str, int]:
+    found: dict[str, int] = {}
+    if job.barred:
+        return found
+    for task in job.waiting.values():
+        accumulate(found, task.template.request, 1)
+    return found
+
+
+def reserved_by(job: JobInfo) -> Resources:
+    """What an admitted job may still take of its minimum, its gated pods left out."""
+    least = job.min_resources
+    if least is None or job.barred:
+        return Resources.EMPTY
+    if job.phase == RUNNING and _allocated_count(job) >= job.min_available:
+        least = least.minus(job.allocated)
+    elif job.phase != INQUEUE:
+        return Resources.EMPTY
+    for task in job.waiting.values():
+        if task.gated:
+            least = least.minus(task.template.request)
+    return least
+
+
+def _allocated_count(job: JobInfo) -> int:
+    return sum(count for count, allocated in zip(job.counts, IS_ALLOCATED, strict=True) if allocated)
+
+
+def _elastic(job: JobInfo) -> Mapping[str, int]:
+    held = Resources(job.allocated)
+    return held.minus(job.min_resources) if job.min_resources is not None else held

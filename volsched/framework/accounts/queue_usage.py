@@ -1,0 +1,94 @@
+"""What each queue holds while a session tries things: what tasks ask for that have a node, or were promised one.
+
+Tasks without a node whose admission gate was lifted count as well, and pods beside resources, as slots. With ``above``
+what a queue holds counts in every queue above it, too. All of it is a function of where tasks stand, so an account that
+follows moves is right after a rollback. Nothing is promised between sessions, so what is counted anew there are the
+accounts of queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import levels
+from volsched.model.status import IS_CHOSEN, TaskStatus
+from volsched.model.values.resources import PODS, accumulate
+
+NOTHING: Final[Mapping[str, int]] = {}
+
+
+class Held(Observer):
+    """Follows the cluster; ask ``catch_up`` when a session opens, so that changes of the tree of queues are in."""
+
+    def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
+        self._cluster = cluster
+        self._above = above
+        self._tree = -1
+        self._held: dict[str, dict[str, int]] = {}
+        self._changes = 0
+        self._versions: dict[str, int] = {}
+        self._queue_of: dict[str, str] = {}
+        self.catch_up()
+
+    def by(self, queue: str) -> Mapping[str, int]:
+        """Return what a queue holds, in the units of resources and in pods; without zeros."""
+        return self._held.get(queue, NOTHING)
+
+    def version(self, queue: str) -> int:
+        """Return a number that is another one when a queue may hold something else."""
+        return self._versions.get(queue, 0)
+
+    def levels(self, queue: str) -> tuple[str, ...]:
+        """Return the queues in which a queue counts: itself, and with ``above`` those above it, the root last."""
+        return levels(self._cluster.queues, queue) if self._above else (queue,)
+
+    def catch_up(self) -> None:
+        """Count anew when queues came, went or are below others now."""
+        if self._tree == self._cluster.queue_tree:
+            return
+        self._tree = self._cluster.queue_tree
+        self._held.clear()
+        self._versions.clear()
+        for queue in self._cluster.queues.values():
+            self._add(queue.name, {**queue.allocated, PODS: queue.placed}, 1)
+            self._add(queue.name, self._cluster.ungated.get(queue.name, NOTHING), 1)
+        self._queue_of = {job.key: job.queue for job in self._cluster.jobs.values()}
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Charge and uncharge."""
+        if IS_CHOSEN[before] != IS_CHOSEN[task.status]:
+            self._count(task, 1 if IS_CHOSEN[task.status] else -1)
+
+    def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
+        """Charge and uncharge a task without a node whose gate was lifted."""
+        self._count(task, 1 if counts else -1)
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Follow a job into another queue, with all that it holds."""
+        before = self._queue_of.get(job.key, job.queue)
+        if before != job.queue:
+            held = {**job.allocated, PODS: job.placed_count}
+            self._add(before, held, -1)
+            self._add(job.queue, held, 1)
+        if gone:
+            self._queue_of.pop(job.key, None)
+        else:
+            self._queue_of[job.key] = job.queue
+
+    def _count(self, task: TaskInfo, by: int) -> None:
+        if task.job is not None:
+            self._add(task.job.queue, {**task.template.request, PODS: 1}, by)
+
+    def _add(self, queue: str, amounts: Mapping[str, int], by: int) -> None:
+        """Add amounts to a queue and what it counts in; one that is gone is counted when it is there again."""
+        if self._tree != self._cluster.queue_tree or queue not in self._cluster.queues:
+            return
+        self._changes += 1
+        for level in self.levels(queue):
+            self._versions[level] = self._changes
+            accumulate(self._held.setdefault(level, {}), amounts, by)

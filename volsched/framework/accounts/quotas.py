@@ -1,0 +1,101 @@
+"""What plugins with quotas of queues share: what a queue may have, which part of its due it holds, and the words of it.
+
+Amounts are integers in each resource's unit. Quotas of devices (``deviceclass/...``), which stand in the same lists as
+Volcano writes them, are another plugin's and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Final
+
+from volsched.framework.dra.amounts import FLAT
+from volsched.model.cluster import Cluster
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.resources import CPU, MAX_AMOUNT, MEMORY, minus, saturating_add
+from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+
+NOT_ADMITTED: Final = "Unschedulable"
+"""The reason of an Event on a PodGroup whose queue has no quota left for it, as with Volcano."""
+
+Amounts = Mapping[str, int]
+
+
+def there(cluster: Cluster) -> dict[str, int]:
+    """Return what there is of each resource; of what devices serve there is enough, as nobody can tell how much."""
+    names, by_devices = cluster.columns.names, cluster.columns.left_to_devices
+    offered = {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0}
+    return {**offered, **{names[column]: MAX_AMOUNT for column in sorted(by_devices)}}
+
+
+def total_of(listed: Iterable[Amounts]) -> dict[str, int]:
+    """Add amounts up."""
+    total: dict[str, int] = {}
+    for amounts in listed:
+        for name, amount in amounts.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def guaranteed(cluster: Cluster) -> dict[str, int]:
+    """Return what all queues together are guaranteed."""
+    return total_of(of_nodes(queue.guarantee) for queue in cluster.queues.values())
+
+
+def of_nodes(amounts: Amounts) -> Amounts:
+    """Leave quotas of devices out of a queue's list of amounts."""
+    if not any(FLAT in name for name in amounts):
+        return amounts
+    return {name: amount for name, amount in amounts.items() if not _is_of_devices(name)}
+
+
+def _is_of_devices(name: str) -> bool:
+    return name.startswith(FLAT) or f".{FLAT}" in name
+
+
+def capability_of(queue: QueueInfo) -> dict[str, int]:
+    """Return what a queue's spec lets it have at most, where it says so; cpu and memory of 0 there mean unset."""
+    listed = of_nodes(queue.capability)
+    return {name: amount for name, amount in listed.items() if amount or name not in (CPU, MEMORY)}
+
+
+def room(total: Amounts, kept: Amounts, own: Amounts, capability: Amounts) -> dict[str, int]:
+    """Return what one may have of a total of which some is ``kept``, ``own`` among it, and not above its capability."""
+    found: dict[str, int] = {}
+    for name in {**total, **own, **capability}:
+        most = saturating_add(minus(total.get(name, 0), kept.get(name, 0)), own.get(name, 0))
+        found[name] = min(most, capability.get(name, most))
+    return found
+
+
+def limits(queue: QueueInfo, total: Amounts, kept: Amounts) -> dict[str, int]:
+    """Return what a queue may have: the cluster less what others are guaranteed, and not above its capability.
+
+    A resource that the capability does not name is bounded by the cluster alone.
+    """
+    return room(total, kept, of_nodes(queue.guarantee), capability_of(queue))
+
+
+def share(held: Amounts, deserved: Mapping[str, Fraction | int]) -> Fraction:
+    """Return the largest part of its due that a queue holds of any resource; holding without a due counts as 1."""
+    return max((_part(held.get(name, 0), due) for name, due in deserved.items()), default=Fraction(0))
+
+
+def _part(held: int, due: Fraction | int) -> Fraction:
+    return Fraction(held) / due if due else Fraction(1 if held else 0)
+
+
+def figures(short: Sequence[Shortfall]) -> str:
+    """Return what is short in words, as "cpu: requested 2, used 3, limit 4"."""
+    parts = [shortfall.human() for shortfall in short]
+    return "; ".join(
+        f"{p['resource']}: requested {p['requested']}, used {p['used']}, limit {p['limit']}" for p in parts
+    )
+
+
+def not_admitted(plugin: str, queue: str, short: tuple[Shortfall, ...]) -> Verdict:
+    """Refuse to admit a PodGroup whose minimum is more than its queue, or one above, may still have."""
+    names = ", ".join(f"insufficient {shortfall.resource}" for shortfall in short)
+    message = f'queue resource quota insufficient: {names} (queue "{queue}": {figures(short)})'
+    return Verdict(Step.ENQUEUE, plugin, Scope.QUEUE, NOT_ADMITTED, message, short)

@@ -1,0 +1,20 @@
+"""What is worked out once for each template, and kept."""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from volsched.model.pods.template import PodTemplate
+
+T = TypeVar("T")
+
+MOST_KEPT: Final = 10_000
+"""Templates that something is kept of. They come and go, and nobody says when one is gone."""
+
+
+def keep(known: dict[int, T], template: PodTemplate, found: T) -> T:
+    """Keep what was worked out for a template under its id, and return it; when there are too many, begin anew."""
+    if len(known) >= MOST_KEPT:
+        known.clear()
+    known[template.id] = found
+    return found

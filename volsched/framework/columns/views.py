@@ -1,0 +1,229 @@
+"""What callbacks are shown of pods and nodes: no more than they say that they read, and what they read is noted.
+
+So an answer is given again to every pod and node that agree in what was read; see ``signature``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from volsched.framework.columns.arrays import Rows
+from volsched.framework.columns.columns import FactColumns, NodeColumns, Path
+from volsched.model.api import Taint
+from volsched.model.node import NodeInfo
+from volsched.model.pods.template import PodTemplate
+
+
+class NodeTable:
+    """Many nodes at once, for vector twins: their amounts and facts as columns, and which of them are asked about.
+
+    ``columns`` has amounts by (resource column, row), ``facts`` what nodes say of themselves as small integers by row,
+    and ``rows`` the rows that an answer is wanted for, in its order. What is used may be old there for a callback that
+    is shown ``NodeFacts``.
+    """
+
+    __slots__ = ("columns", "facts", "rows")
+
+    def __init__(self, columns: NodeColumns, facts: FactColumns, rows: Rows) -> None:
+        self.columns = columns
+        self.facts = facts
+        self.rows = rows
+
+
+class _Recorded(Mapping[str, str]):
+    """A mapping of a node that notes which keys were looked up."""
+
+    __slots__ = ("_all", "_kind", "_reads", "_values")
+
+    def __init__(self, kind: str, whole: str, reads: set[Path]) -> None:
+        self._kind = kind
+        self._all = whole
+        self._reads = reads
+        self._values: Mapping[str, str] = {}
+
+    def show(self, values: Mapping[str, str]) -> None:
+        """Stand for these values from now on."""
+        self._values = values
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As ``dict.get``."""
+        self._reads.add((self._kind, key))
+        return self._values.get(key, default)
+
+    def __getitem__(self, key: str) -> str:
+        self._reads.add((self._kind, key))
+        return self._values[key]
+
+    def __contains__(self, key: object) -> bool:
+        self._reads.add((self._kind, str(key)))
+        return key in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole())
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+    def keys(self) -> KeysView[str]:
+        """As ``dict.keys``."""
+        return self._whole().keys()
+
+    def items(self) -> ItemsView[str, str]:
+        """As ``dict.items``."""
+        return self._whole().items()
+
+    def values(self) -> ValuesView[str]:
+        """As ``dict.values``."""
+        return self._whole().values()
+
+    def _whole(self) -> Mapping[str, str]:
+        self._reads.add((self._all, ""))
+        return self._values
+
+
+class NodeFacts:
+    """What a node says of itself: labels, annotations, taints, images, features, and what it offers.
+
+    It notes what was read, so that the answer can be given to every node that says the same.
+    """
+
+    __slots__ = ("_annotations", "_labels", "_node", "reads")
+
+    def __init__(self) -> None:
+        self.reads: set[Path] = set()
+        self._labels = _Recorded("label", "labels", self.reads)
+        self._annotations = _Recorded("annotation", "annotations", self.reads)
+        self._node: NodeInfo
+
+    def show(self, node: NodeInfo) -> NodeFacts:
+        """Stand for ``node`` from now on."""
+        self._node = node
+        self.reads.clear()
+        self._labels.show(node.labels)
+        self._annotations.show(node.annotations)
+        return self
+
+    @property
+    def name(self) -> str:
+        """As ``NodeInfo.name``; reading it makes every node a class of its own."""
+        self.reads.add(("name", ""))
+        return self._node.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """As ``NodeInfo.labels``."""
+        return self._labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """As ``NodeInfo.annotations``."""
+        return self._annotations
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """As ``NodeInfo.taints``."""
+        self.reads.add(("taints", ""))
+        return self._node.taints
+
+    @property
+    def unschedulable(self) -> bool:
+        """As ``NodeInfo.unschedulable``."""
+        self.reads.add(("unschedulable", ""))
+        return self._node.unschedulable
+
+    @property
+    def terminating(self) -> bool:
+        """As ``NodeInfo.terminating``."""
+        self.reads.add(("terminating", ""))
+        return self._node.terminating
+
+    @property
+    def quarantined(self) -> bool:
+        """As ``NodeInfo.quarantined``."""
+        self.reads.add(("quarantined", ""))
+        return self._node.quarantined
+
+    @property
+    def images(self) -> Mapping[str, int]:
+        """As ``NodeInfo.images``."""
+        self.reads.add(("images", ""))
+        return self._node.images
+
+    @property
+    def features(self) -> frozenset[str]:
+        """As ``NodeInfo.features``."""
+        self.reads.add(("features", ""))
+        return self._node.features
+
+    def allocatable_of(self, resource: str) -> int:
+        """As ``NodeInfo.allocatable_of``."""
+        self.reads.add(("allocatable", resource))
+        return self._node.allocatable_of(resource)
+
+    def capacity_of(self, resource: str) -> int:
+        """As ``NodeInfo.capacity_of``."""
+        self.reads.add(("capacity", resource))
+        return self._node.capacity_of(resource)
+
+    if not TYPE_CHECKING:  # a type checker finds the mistake itself
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(
+                f"NodeFacts has no {name}: a callback that reads more annotates its node as NodeAmounts (what is "
+                "offered and used) or as NodeInfo (everything)"
+            )
+
+
+def shown(view: str, node: NodeInfo) -> Any:
+    """Return what a callback is shown of a node: ``facts``, ``amounts``, or the ``node`` itself."""
+    if view == "node":
+        return node
+    return node.amounts if view == "amounts" else NodeFacts().show(node)
+
+
+_AMOUNTS: Final = frozenset(
+    {"request", "nonzero_cpu", "nonzero_memory", "container_amounts", "best_effort", "rules", "id"}
+)
+
+
+class _Reader:
+    """A template that notes whether more of it is read than a part; what it is asked for is the template's own."""
+
+    __slots__ = ("_template", "read_more")
+
+    def __init__(self, template: PodTemplate) -> None:
+        self._template = template
+        self.read_more = False
+
+    @property
+    def shown(self) -> PodTemplate:
+        """What callbacks are called with."""
+        return cast("PodTemplate", self)
+
+
+class RequestReader(_Reader):
+    """Notes whether anything is read but how much a pod requests, with what scores assume."""
+
+    __slots__ = ("nonzero_cpu", "nonzero_memory", "request")
+
+    def __init__(self, template: PodTemplate) -> None:
+        super().__init__(template)
+        self.request = template.request
+        self.nonzero_cpu = template.nonzero_cpu
+        self.nonzero_memory = template.nonzero_memory
+
+    def __getattr__(self, name: str) -> Any:
+        self.read_more = True
+        return getattr(self._template, name)
+
+
+class ConstraintReader(_Reader):
+    """Notes whether a template's amounts are read: all that is equal for templates that differ in nothing else."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _AMOUNTS:
+            self.read_more = True
+        return getattr(self._template, name)

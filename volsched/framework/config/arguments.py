@@ -1,0 +1,295 @@
+"""What a plugin or an action can be told: a schema of its arguments, and the check of what was given against it.
+
+The schema is data, so that one check serves the loader, the plugin itself and the documentation. A number or a boolean
+that is written as a quoted text counts when the text is one (Volcano's ConfigMaps are full of them), but for those of
+which it is known that they have never counted so; nothing else is bent into shape, and nothing that is given is passed
+over in silence.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+from volsched.model import api
+from volsched.model.errors import ConfigError, FieldError, QuantityError, shortened
+from volsched.model.selectors import LabelSelector
+from volsched.model.values.quantity import parse
+
+ArgumentType: TypeAlias = Literal["bool", "int", "float", "str", "names", "quantity", "percentage", "selector"]
+Severity: TypeAlias = Literal["error", "warning"]
+
+_INT = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_WANTED: Mapping[str, str] = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "names": "a list of names, or one text with commas between them",
+    "quantity": "a quantity that is not negative, as 500m, 32 or 64Gi",
+    "percentage": "a number above 0 and at most 100, without %",
+    "selector": "a mapping with matchLabels, matchExpressions or both",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a plugin or an action.
+
+    ``key`` is what stands in the configuration; one that ends in ``*`` is a family: every key that begins like it. The
+    value comes out as bool, int, float or str; ``names`` as a tuple of texts, ``quantity`` as its text (in which unit
+    it counts depends on the resource), ``percentage`` as an exact Fraction, ``selector`` as a LabelSelector.
+    ``default`` is the value when the key is absent; a family has none. ``minimum`` and ``maximum`` bound numbers, both
+    included, ``choices`` bound texts, in ``any_case`` written however one likes. What is wrong with a ``lenient`` one
+    is a warning and leaves it at its default. A ``bare`` one does not count when it is quoted. Leaving an ``expected``
+    one out is worth a warning.
+    """
+
+    key: str
+    type: ArgumentType
+    default: Any
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    lenient: bool = False
+    any_case: bool = False
+    bare: bool = False
+    expected: bool = False
+
+    @property
+    def is_family(self) -> bool:
+        """Whether this stands for all keys that begin like it."""
+        return self.key.endswith("*")
+
+    def covers(self, key: str) -> bool:
+        """Whether this says what ``key`` means."""
+        if self.is_family:
+            return key.startswith(self.key[:-1]) and len(key) >= len(self.key)
+        return key == self.key
+
+    def parse(self, value: object) -> Any:
+        """Return the value in this argument's type; a ValueError says what is wrong with it."""
+        parsed = None if self.bare and isinstance(value, str) else _PARSERS[self.type](value)
+        if parsed is None:
+            raise ValueError(f"must be {_WANTED[self.type]}, not {describe(value)}")
+        if isinstance(parsed, int | float) and not isinstance(parsed, bool):
+            self._check_range(parsed)
+        if self.any_case and isinstance(parsed, str):
+            parsed = {choice.casefold(): choice for choice in self.choices}.get(parsed.casefold(), parsed)
+        if self.choices and isinstance(parsed, str) and parsed not in self.choices:
+            raise ValueError(
+                f"must be one of {', '.join(self.choices)}, not {describe(value)}{hint(parsed, self.choices)}"
+            )
+        return parsed
+
+    def _check_range(self, number: float) -> None:
+        low, high = self.minimum, self.maximum
+        if low is not None and high is not None and not low <= number <= high:
+            raise ValueError(f"must be from {low:g} to {high:g}, not {number:g}")
+        if low is not None and number < low:
+            raise ValueError(f"must be at least {low:g}, not {number:g}")
+        if high is not None and number > high:
+            raise ValueError(f"must be at most {high:g}, not {number:g}")
+
+
+Schema: TypeAlias = Sequence[Argument]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentProblem:
+    """What is wrong with one of the given arguments; a warning refuses nothing."""
+
+    key: str
+    message: str
+    severity: Severity = "error"
+
+
+CheckFn: TypeAlias = Callable[[Mapping[str, Any]], Iterable[ArgumentProblem]]
+"""Says what is wrong with complete values that are right one by one: the ``check_arguments`` of a plugin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Every argument's value, given or default, and what was wrong with those given.
+
+    A key with a problem has its default; keys of families are there when they were given.
+    """
+
+    values: dict[str, Any]
+    problems: tuple[ArgumentProblem, ...] = ()
+
+
+def check(owner: str, schema: Schema, given: Mapping[str, object], together: CheckFn | None = None) -> Checked:
+    """Check given arguments of ``owner`` (as "plugin binpack") against its schema, and then ``together``.
+
+    What was checked once passes again unchanged, so plugin and loader may both do it.
+    """
+    values = {argument.key: argument.default for argument in schema if not argument.is_family}
+    problems: list[ArgumentProblem] = []
+    for key, value in given.items():
+        argument = find(schema, key)
+        if argument is None:
+            problems.append(ArgumentProblem(key, _unknown(owner, schema, key)))
+            continue
+        try:
+            values[key] = argument.parse(value)
+        except ValueError as error:
+            said = f"{key} of {owner} {error}"
+            lenient = ArgumentProblem(key, f"{said}; it counts as not given", "warning")
+            problems.append(lenient if argument.lenient else ArgumentProblem(key, said))
+    if together is not None:
+        problems.extend(together(values))
+    return Checked(values, tuple(problems))
+
+
+def values_of(
+    owner: str, schema: Schema, given: Mapping[str, object], together: CheckFn | None = None
+) -> dict[str, Any]:
+    """Return every argument's value; the first error is a ConfigError."""
+    checked = check(owner, schema, given, together)
+    for problem in checked.problems:
+        if problem.severity == "error":
+            raise ConfigError(f"arguments.{problem.key}", problem.message)
+    return checked.values
+
+
+def find(schema: Schema, key: str) -> Argument | None:
+    """Return what the schema says about a key: the argument of that name before any family."""
+    covering = [argument for argument in schema if argument.covers(key)]
+    return min(covering, key=lambda argument: argument.is_family, default=None)
+
+
+def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Return the known word that a misspelt one was probably meant to be; ``likeness`` is from 0 to 1."""
+    listed = list(known)
+    folded = {name.casefold(): name for name in reversed(listed)}
+    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=likeness)
+    return folded[found[0]] if found else None
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean X?" for a misspelt word, nothing when no known word is near."""
+    meant = nearest(word, known)
+    return f"; did you mean {meant}?" if meant else ""
+
+
+def describe(value: object) -> str:
+    """Return a value as a user wrote it, short."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'the text "{shortened(value, 40)}"'
+    if isinstance(value, int | float):
+        return _digits(value)
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "a mapping" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+
+
+def _digits(number: float) -> str:
+    if isinstance(number, int) and number.bit_length() >= 128:
+        return "a very large number"
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+def _unknown(owner: str, schema: Schema, key: str) -> str:
+    keys = [argument.key for argument in schema]
+    if not keys:
+        return f"{owner} takes no arguments, not even {shortened(key)}"
+    meant = nearest(key, keys)
+    return f"{owner} has no argument {shortened(key)}; " + (
+        f"did you mean {meant}?" if meant else f"it has {', '.join(keys)}"
+    )
+
+
+def _bool(value: object) -> bool | None:
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
+
+
+def _int(value: object) -> int | None:
+    if isinstance(value, str):
+        return int(value) if _INT.fullmatch(value := value.strip()) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18 else None
+
+
+def _float(value: object) -> float | None:
+    if isinstance(value, str):
+        value = float(value) if _FLOAT.fullmatch(value.strip()) else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) >= 10**18 or math.isnan(value):
+        return None
+    return float(value)
+
+
+def _str(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        return None
+    return tuple(name.strip() for name in value if name.strip())
+
+
+def _quantity(value: object) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    text: str | int | float = value.strip() if isinstance(value, str) else value
+    try:
+        return None if parse(text) < 0 else str(text)
+    except QuantityError:
+        return None
+
+
+def _percentage(value: object) -> Fraction | None:
+    """Read a number exactly as it is written: a float counts as the text that YAML and JSON write for it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = repr(value)
+    if isinstance(value, str):
+        text = value.strip()
+        value = Fraction(text) if len(text) <= _LONGEST_NUMBER and _FLOAT.fullmatch(text) else None
+    return value if isinstance(value, Fraction) and 0 < value <= 100 else None
+
+
+def _selector(value: object) -> LabelSelector | None:
+    if isinstance(value, LabelSelector):
+        return value
+    if not isinstance(value, Mapping):
+        return None
+    for key in value:
+        if key not in _SELECTOR_KEYS:
+            raise ValueError(f"has no key {shortened(str(key))}{hint(str(key), _SELECTOR_KEYS)}; {_SELECTOR_HAS}")
+    try:
+        selector = LabelSelector.parse(api.convert(api.as_json(value), api.LabelSelector), "")
+    except FieldError as error:
+        raise ValueError(f"is no selector: {error.path.lstrip('$.')}: {error.message}") from None
+    if not all(selector.keys()):
+        raise ValueError("is no selector: the key of a label must not be empty")
+    return selector
+
+
+_LONGEST_NUMBER = 100
+_SELECTOR_KEYS = ("matchLabels", "matchExpressions")
+_SELECTOR_HAS = "a selector has matchLabels and matchExpressions"
+_PARSERS = {
+    "bool": _bool,
+    "int": _int,
+    "float": _float,
+    "str": _str,
+    "names": _names,
+    "quantity": _quantity,
+    "percentage": _percentage,
+    "selector": _selector,
+}

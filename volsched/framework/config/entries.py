@@ -1,0 +1,68 @@
+"""How a plugin or an action is listed: where it is, imported only when a configuration names it.
+
+What an entry leads to is a class or a function that makes the plugin or action. The schema of what it can be told is
+its own ``ARGUMENTS``, or that of its module. Where there is one, it is called with the checked and complete arguments,
+else with nothing. A ``check_arguments`` beside it says what is wrong with values that are right one by one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+from volsched.framework.config.arguments import CheckFn, Schema, values_of
+from volsched.framework.plugin import Action, Plugin
+from volsched.framework.validation import Fault
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry(Generic[T]):
+    """One plugin or action: the module that holds it and its name there."""
+
+    module: str
+    attribute: str
+
+    def load(self) -> Callable[..., T]:
+        """Import the module and return what makes the plugin or action."""
+        return cast("Callable[..., T]", getattr(importlib.import_module(self.module), self.attribute))
+
+
+def schema_of(factory: Callable[..., object]) -> Schema:
+    """Return what a plugin or action can be told."""
+    return tuple(_beside(factory, "ARGUMENTS") or ())
+
+
+def check_of(factory: Callable[..., object]) -> CheckFn | None:
+    """Return what judges a plugin's or action's arguments together, None when nothing does."""
+    found: CheckFn | None = _beside(factory, "check_arguments")
+    return found
+
+
+def excluded_by(factory: Callable[..., object]) -> tuple[str, ...]:
+    """Return the names of plugins that a plugin cannot run together with."""
+    return tuple(_beside(factory, "EXCLUDES") or ())
+
+
+def _beside(factory: Callable[..., object], name: str) -> Any:
+    """Return what the factory, or else its module, has under a name."""
+    module = sys.modules.get(getattr(factory, "__module__", ""))
+    own = getattr(factory, name, None)
+    return getattr(module, name, None) if own is None else own
+
+
+def build(owner: str, factory: Callable[..., T], arguments: Mapping[str, Any]) -> T:
+    """Make a plugin or action with these arguments."""
+    schema = schema_of(factory)
+    values = values_of(owner, schema, arguments, check_of(factory))
+    return factory(values) if schema else factory()
+
+
+PluginEntry: TypeAlias = Entry[Plugin]
+ActionEntry: TypeAlias = Entry[Action]
+ValidatorEntry: TypeAlias = Entry[Iterable[Fault]]
+"""Leads to a Validator: the function itself, which is not made of anything."""

@@ -1,0 +1,579 @@
+"""From the text of a configuration to values, strictly: what is not understood is a problem with its key and its line.
+
+A scheduler that goes on with half of what its administrator wrote is worse than one that says what it does not
+understand, so every problem is collected and any one of them refuses the whole. The shape is Volcano's:
+
+    actions: "enqueue, allocate, backfill"
+    tiers:
+    - plugins:
+      - name: gang
+        enablePreemptable: false
+      - name: binpack
+        arguments: {binpack.weight: 10}
+    configurations:
+    - name: allocate
+      arguments: {}
+
+``metrics``, where Volcano says from which system its usage plugin reads, is taken in its right form (a mapping to plain
+values) and has no effect here; a warning says so.
+
+Which plugins and actions there are, and what they can be told, comes from a ``Catalogue``: the framework knows none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, Protocol, TypeAlias
+
+import yaml
+
+from volsched.framework.config.arguments import CheckFn, Schema, Severity, check, describe, hint, nearest
+from volsched.framework.config.configuration import SWITCHES, Configuration, PluginOption
+from volsched.model.errors import ConfigError, shortened
+
+DEFAULT_CONFIGURATION: Final = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: predicates
+  - name: nodeorder
+  - name: binpack
+"""
+"""What applies when no configuration is given: the default of Volcano's Helm chart without its fair shares.
+
+So a pod that no node can take is told so, and not that its queue deserves no more."""
+
+IN_KUBE_SCHEDULERS_PLACE: Final = """\
+actions: "allocate, backfill, preempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: predicates
+  - name: nodeorder
+configurations:
+- name: preempt
+  arguments:
+    leastImportantVictims: true
+"""
+"""What applies when no configuration is given and volsched answers to the name default-scheduler: pods are spread, and
+preempt by priority, as users of that scheduler expect."""
+
+PREFERRED_KEYS: Final = ("volcano-scheduler.conf", "scheduler.conf")
+"""Names under which a ConfigMap usually holds a configuration."""
+
+MOST_PROBLEMS: Final = 100
+LONGEST_TEXT: Final = 1 << 17
+"""Characters: three hundred times the default, and read in some two seconds whatever is in them. A ConfigMap may hold
+eight times as much, and webhooks read it as well."""
+
+_TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics")
+_ENTRY_KEYS: Final = ("name", "arguments")
+_MOST_PARTS: Final = 10_000
+_OF_AN_OBJECT: Final = re.compile(r"^[^\w\n]*(kind|apiVersion)[^\w\n]*:", re.MULTILINE)
+"""Told without reading: files of objects may be long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """One thing that is wrong: ``key`` is its path, ``line`` counts from 1 (0: the text as a whole)."""
+
+    code: str
+    key: str
+    line: int
+    message: str
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        where = [f"line {self.line}"] if self.line else []
+        return ": ".join([*where, *([self.key] if self.key else []), self.message])
+
+
+class ConfigurationError(ConfigError):
+    """A configuration with everything that is wrong in it."""
+
+    def __init__(self, problems: Sequence[ConfigProblem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
+        super().__init__("", "\n".join(map(str, self.problems)))
+
+
+class Catalogue(Protocol):
+    """The plugins, or the actions, that there are."""
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """Names that are known and cannot be used, and why."""
+
+    def names(self) -> Sequence[str]:
+        """Return all names that can be used."""
+
+    def schema(self, name: str) -> Schema | None:
+        """Return what can be told to the one of this name, None when there is none; ConfigError when it is broken."""
+
+    def check(self, name: str) -> CheckFn | None:
+        """Return what judges the arguments of the one of this name together, None when nothing does."""
+
+    def excluded_by(self, name: str) -> Sequence[str]:
+        """Return the names of those that the one of this name cannot run together with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration that holds, and what is still worth saying about it."""
+
+    configuration: Configuration
+    warnings: tuple[ConfigProblem, ...] = ()
+
+
+def load(text: str, plugins: Catalogue, actions: Catalogue) -> Loaded:
+    """Return the configuration that a text says, from a bare file or a ConfigMap manifest; else ConfigurationError.
+
+    Arguments come out checked and complete, with the defaults of those that are not given.
+    """
+    problems = _Problems()
+    try:
+        root = _root(text, problems)
+        if _is_config_map(root):
+            root = _inside_config_map(root, problems)
+        configuration = _Reader(problems, plugins, actions).read(root)
+    except _TooMany:
+        raise ConfigurationError(problems.errors) from None
+    if problems.errors:
+        raise ConfigurationError(problems.errors)
+    return Loaded(configuration, tuple(problems.warnings))
+
+
+def find_in_data(data: Mapping[str, str]) -> str | None:
+    """Return the key of a ConfigMap's data that holds a scheduler configuration, None when there is none.
+
+    A key of a usual name holds one; any other does when its text has ``actions`` or ``tiers`` at the top. Among
+    several, one that ends in ``.conf`` is meant; when that leaves a choice, ConfigError.
+    """
+    for name in PREFERRED_KEYS:
+        if name in data:
+            return name
+    found = [key for key in sorted(data) if looks_like_configuration(data[key])]
+    found = [key for key in found if key.endswith(".conf")] or found
+    if len(found) > 1:
+        raise ConfigError("data", f"{', '.join(found)} all hold a scheduler configuration; name the one that counts "
+                                  f"{PREFERRED_KEYS[0]}")  # fmt: skip
+    return found[0] if found else None
+
+
+def looks_like_configuration(text: str) -> bool:
+    """Say whether a text is a mapping with ``actions`` or ``tiers`` at the top, whatever else may be wrong."""
+    if len(text) > LONGEST_TEXT or ("actions" not in text and "tiers" not in text):
+        return False
+    try:
+        root = _root(text, _Problems())
+    except _TooMany:
+        return False
+    return any(name in ("actions", "tiers") for name, _ in _plain_entries(root))
+
+
+def is_bare_configuration(text: str, *, among_others: bool = False) -> bool:
+    """Say whether a text is one mapping that is no Kubernetes object, and so can only be a configuration.
+
+    A file that was found ``among_others`` may be anything, so it has to have actions or tiers.
+    """
+    if _OF_AN_OBJECT.search(text):
+        return False
+    try:
+        root = _root(text, _Problems())
+    except _TooMany:
+        return False
+    if not isinstance(root, yaml.MappingNode):
+        return False
+    names = {name for name, _ in _plain_entries(root)}
+    return not names & {"kind", "apiVersion"} and (not among_others or bool(names & {"actions", "tiers"}))
+
+
+# --- the text -------------------------------------------------------------------------------------------------------
+
+
+class _TooMany(Exception):  # noqa: N818 - stops the reading, is no error of its own
+    """Reading on would only list more problems."""
+
+
+@dataclass(slots=True)
+class _Problems:
+    """What was found wrong so far. ``shift`` is added to lines: where in a file the text begins."""
+
+    errors: list[ConfigProblem] = field(default_factory=list)
+    warnings: list[ConfigProblem] = field(default_factory=list)
+    shift: int = 0
+
+    def add(self, code: str, key: str, line: int, message: str) -> None:
+        self.errors.append(ConfigProblem(code, key, line + self.shift if line else 0, message))
+        if len(self.errors) >= MOST_PROBLEMS:
+            raise _TooMany
+
+    def at(self, code: str, key: str, node: yaml.Node, message: str) -> None:
+        self.add(code, key, _line(node), message)
+
+    def warn(self, code: str, key: str, node: yaml.Node, message: str) -> None:
+        self.warnings.append(ConfigProblem(code, key, _line(node) + self.shift, message, "warning"))
+
+    def stop(self, code: str, line: int, message: str) -> _TooMany:
+        """Add a problem after which nothing more can be read."""
+        self.errors.append(ConfigProblem(code, "", line + self.shift if line else 0, message))
+        return _TooMany()
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without dates: a value that looks like one stays the text that it is."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
+        first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def _root(text: str, problems: _Problems) -> yaml.Node:
+    if len(text) > LONGEST_TEXT:
+        raise problems.stop("TooLong", 0, f"is longer than {LONGEST_TEXT} characters")
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = shortened(str(error.problem or error.context), 200)
+        raise problems.stop("NotYaml", mark.line + 1 if mark else 0, f"is not YAML: {said}") from None
+    except Exception as error:  # PyYAML's scanner and reader fail in many ways on odd characters and deep nesting
+        said = shortened(str(error).splitlines()[0] if str(error) else type(error).__name__, 200)
+        raise problems.stop("NotYaml", 0, f"is not YAML: {said}") from None
+    if root is None:
+        raise problems.stop("Empty", 0, "is empty; a configuration has actions and tiers")
+    return root
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _plain_entries(node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
+    """Yield the entries of a mapping whose keys are plain, without judging it."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                yield str(key.value), value
+
+
+def _is_config_map(root: yaml.Node) -> bool:
+    return any(name == "kind" and value.value == "ConfigMap" for name, value in _plain_entries(root))
+
+
+def _inside_config_map(root: yaml.Node, problems: _Problems) -> yaml.Node:
+    data = next((value for name, value in _plain_entries(root) if name == "data"), None)
+    texts = {name: node for name, node in _plain_entries(data or root) if isinstance(node.value, str)} if data else {}
+    try:
+        key = find_in_data({name: node.value for name, node in texts.items()})
+    except ConfigError as error:
+        raise problems.stop("Ambiguous", _line(root), str(error)) from None
+    if key is None:
+        wanted = f"no key of data holds a scheduler configuration; name it {PREFERRED_KEYS[0]}"
+        raise problems.stop("NoConfiguration", _line(data or root), wanted)
+    node = texts[key]
+    if isinstance(node, yaml.ScalarNode) and node.style == "|":
+        problems.shift = _line(node)
+    return _root(node.value, problems)
+
+
+# --- its meaning ----------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reads one configuration; every method returns what could be understood and notes the rest."""
+
+    def __init__(self, problems: _Problems, plugins: Catalogue, actions: Catalogue) -> None:
+        self._problems = problems
+        self._plugins = plugins
+        self._actions = actions
+        self._constructor = _Loader("")
+
+    def read(self, root: yaml.Node) -> Configuration:
+        """Return the configuration, as far as it was understood."""
+        top = self._entries(root, "")
+        for name, (key, _) in top.items():
+            if name not in _TOP_KEYS:
+                said = f"there is no {_named(name)} in a configuration{hint(name, _TOP_KEYS)}"
+                self._problems.at("UnknownKey", name, key, said)
+        actions = self._action_names(root, top)
+        tiers = self._tiers(top)
+        given = self._action_arguments(top)
+        self._metrics(top)
+        return Configuration(actions, tiers, self._with_defaults(actions, given))
+
+    # -- actions
+
+    def _action_names(self, root: yaml.Node, top: _Entries) -> tuple[str, ...]:
+        if "actions" not in top:
+            self._problems.at("NoActions", "actions", root, 'is missing; it lists what a session does, as "allocate"')
+            return ()
+        node = top["actions"][1]
+        text = self._text(node, "actions", 'one text with commas between the names, as "enqueue, allocate"')
+        if text is None:
+            return ()
+        names = [name.strip() for name in text.split(",")]
+        if not any(names):
+            self._problems.at("NoActions", "actions", node, 'is empty; it lists what a session does, as "allocate"')
+            return ()
+        if not all(names):
+            self._problems.at("EmptyName", "actions", node, "has an empty name between two commas or at an end")
+        return tuple(name for name in names if name and self._action_schema(name, "actions", node) is not None)
+
+    def _action_schema(self, name: str, key: str, node: yaml.Node) -> Schema | None:
+        return self._schema("action", self._actions, name, key, node)
+
+    def _action_arguments(self, top: _Entries) -> dict[str, Mapping[str, Any]]:
+        given: dict[str, Mapping[str, Any]] = {}
+        if "configurations" not in top:
+            return given
+        for key, item in self._items(top["configurations"][1], "configurations"):
+            entries = self._entries(item, key)
+            self._known_only(entries, key, _ENTRY_KEYS, "an action's configuration")
+            name = self._name_of(entries, key, item, "action")
+            if name is None:
+                continue
+            at = entries["name"][1]
+            if name in given:
+                self._problems.at("Duplicate", f"{key}.name", at, f"action {name} is configured twice")
+            schema = self._action_schema(name, f"{key}.name", at)
+            if schema is not None:
+                given[name] = self._arguments(f"action {name}", schema, self._actions.check(name), entries, key)
+        return given
+
+    def _with_defaults(self, actions: Sequence[str], given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        complete = dict(given)
+        for name in actions:
+            if name not in complete:
+                complete[name] = check(f"action {name}", self._actions.schema(name) or (), {}).values
+        return complete
+
+    # -- tiers
+
+    def _tiers(self, top: _Entries) -> tuple[tuple[PluginOption, ...], ...]:
+        if "tiers" not in top:
+            return ()
+        seen: dict[str, tuple[str, yaml.Node]] = {}
+        tiers = []
+        for key, tier in self._items(top["tiers"][1], "tiers"):
+            entries = self._entries(tier, key)
+            self._known_only(entries, key, ("plugins",), "a tier")
+            if "plugins" in entries:
+                tiers.append(self._tier(entries["plugins"][1], key, seen))
+        self._exclusions([option.name for tier in tiers for option in tier], seen)
+        return tuple(tiers)
+
+    def _exclusions(self, names: Sequence[str], seen: Mapping[str, tuple[str, yaml.Node]]) -> None:
+        """Refuse plugins that do the same work in different ways; ``names`` are those that there are."""
+        for name in names:
+            for other in self._plugins.excluded_by(name):
+                if other in seen:
+                    said = f"plugins {name} and {other} contradict each other; leave one of them out"
+                    self._problems.at("Contradiction", *seen[name], said)
+
+    def _tier(self, node: yaml.Node, key: str, seen: dict[str, tuple[str, yaml.Node]]) -> tuple[PluginOption, ...]:
+        options = []
+        hierarchy: tuple[str, yaml.Node] | None = None
+        proportion = False
+        for path, item in self._items(node, f"{key}.plugins"):
+            entries = self._entries(item, path)
+            name = self._name_of(entries, path, item, "plugin")
+            switches = self._switches(entries, path)
+            if name is None:
+                continue
+            at = entries["name"][1]
+            if name in seen:
+                first = seen[name][0].removesuffix(".name")
+                self._problems.at("Duplicate", f"{path}.name", at, f"plugin {name} is already in {first}")
+            seen.setdefault(name, (f"{path}.name", at))
+            if name == "drf" and switches.get("enableHierarchy"):
+                hierarchy = f"{path}.enableHierarchy", entries["enableHierarchy"][0]
+                self._problems.at("NotSupported", *hierarchy, "drf over a hierarchy is not in this version of volsched")
+            proportion = proportion or name == "proportion"
+            schema = self._schema("plugin", self._plugins, name, f"{path}.name", at)
+            if schema is not None:
+                arguments = self._arguments(f"plugin {name}", schema, self._plugins.check(name), entries, path)
+                options.append(PluginOption(name, switches, arguments, self._given(entries)))
+        if hierarchy is not None and proportion:
+            said = "drf with enableHierarchy and proportion contradict each other in one tier; leave one of them out"
+            self._problems.at("Contradiction", *hierarchy, said)
+        return tuple(options)
+
+    def _switches(self, entries: _Entries, path: str) -> dict[str, bool]:
+        switches = {}
+        known = (*_ENTRY_KEYS, *SWITCHES)
+        for name, (key, node) in entries.items():
+            if name in _ENTRY_KEYS:
+                continue
+            if name not in SWITCHES:
+                said = f"a plugin has no switch {_named(name)}{hint(name, known)}"
+                self._problems.at("UnknownSwitch", f"{path}.{name}", key, said)
+                continue
+            value = self._value(node, f"{path}.{name}")
+            on = {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else value
+            if not isinstance(on, bool):
+                self._problems.at("WrongType", f"{path}.{name}", node, f"must be true or false, not {describe(value)}")
+                continue
+            switches[name] = on
+        return switches
+
+    def _metrics(self, top: _Entries) -> None:
+        if "metrics" not in top:
+            return
+        key, node = top["metrics"]
+        for name, (_, value) in self._entries(node, "metrics").items():
+            if not isinstance(value, yaml.ScalarNode):
+                self._problems.at("WrongType", f"metrics.{name}", value, "must be a plain value")
+        said = "is for Volcano's usage plugin, which is not in this version; it has no effect"
+        self._problems.warn("NoEffect", "metrics", key, said)
+
+    # -- parts that plugins and actions share
+
+    def _schema(self, what: str, catalogue: Catalogue, name: str, key: str, node: yaml.Node) -> Schema | None:
+        try:
+            schema = catalogue.schema(name)
+        except ConfigError as error:
+            self._problems.at("Broken", key, node, error.message)
+            return None
+        if schema is not None:
+            return schema
+        if name in catalogue.absent:
+            self._problems.at("NotInThisVersion", key, node, f"{what} {name} {catalogue.absent[name]}")
+            return None
+        known = catalogue.names()
+        meant = nearest(name, [*known, *catalogue.absent])
+        said = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
+        self._problems.at(f"Unknown{what.capitalize()}", key, node, f"there is no {what} {_named(name)}; {said}")
+        return None
+
+    def _arguments(
+        self, owner: str, schema: Schema, together: CheckFn | None, entries: _Entries, path: str
+    ) -> Mapping[str, Any]:
+        nodes: _Entries = {}
+        key = f"{path}.arguments"
+        if "arguments" in entries and not _is_null(entries["arguments"][1]):
+            nodes = self._entries(entries["arguments"][1], key)
+        unreadable = _Unreadable()
+        given = {name: self._value(node, f"{key}.{name}", unreadable) for name, (_, node) in nodes.items()}
+        readable = {name: value for name, value in given.items() if value is not unreadable}
+        checked = check(owner, schema, readable, together)
+        for problem in checked.problems:
+            say = self._problems.warn if problem.severity == "warning" else self._problems.at
+            at = nodes[problem.key][0] if problem.key in nodes else entries["name"][1]
+            say("Argument", f"{key}.{problem.key}", at, problem.message)
+        return checked.values
+
+    def _given(self, entries: _Entries) -> frozenset[str]:
+        node = entries["arguments"][1] if "arguments" in entries else None
+        return frozenset(name for name, _ in _plain_entries(node)) if node is not None else frozenset()
+
+    def _name_of(self, entries: _Entries, path: str, item: yaml.Node, what: str) -> str | None:
+        if "name" not in entries:
+            if isinstance(item, yaml.MappingNode):
+                self._problems.at("NoName", f"{path}.name", item, f"is missing; it says which {what} is meant")
+            return None
+        return self._text(entries["name"][1], f"{path}.name", f"the name of {_article(what)} {what}")
+
+    def _known_only(self, entries: _Entries, path: str, known: Sequence[str], what: str) -> None:
+        for name, (key, _) in entries.items():
+            if name not in known:
+                said = f"there is no {_named(name)} in {what}{hint(name, known)}"
+                self._problems.at("UnknownKey", f"{path}.{name}", key, said)
+
+    # -- YAML
+
+    def _entries(self, node: yaml.Node, path: str) -> _Entries:
+        """Return the entries of a mapping with the node of each key and value; the first of two equal keys counts."""
+        if not isinstance(node, yaml.MappingNode):
+            self._problems.at("WrongType", path, node, f"must be a mapping, not {_shape(node)}")
+            return {}
+        entries: _Entries = {}
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            if not isinstance(name, str):
+                self._problems.at("WrongType", path, key, f"a key must be a text, not {_shape(key)}")
+            elif name in entries:
+                first = _line(entries[name][0]) + self._problems.shift
+                self._problems.at("Duplicate", _joined(path, name), key, f"is said twice, first in line {first}")
+            else:
+                entries[name] = key, value
+        return entries
+
+    def _items(self, node: yaml.Node, path: str) -> list[tuple[str, yaml.Node]]:
+        """Return the items of a list with their paths; nothing for a null."""
+        if _is_null(node):
+            return []
+        if not isinstance(node, yaml.SequenceNode):
+            self._problems.at("WrongType", path, node, f"must be a list, not {_shape(node)}")
+            return []
+        return [(f"{path}[{number}]", item) for number, item in zip(count(), node.value, strict=False)]
+
+    def _text(self, node: yaml.Node, path: str, wanted: str) -> str | None:
+        value = self._value(node, path)
+        if isinstance(value, str):
+            return value
+        if value is not None or _is_null(node):
+            self._problems.at("WrongType", path, node, f"must be {wanted}, not {describe(value)}")
+        return None
+
+    def _value(self, node: yaml.Node, path: str, otherwise: object = None) -> Any:
+        """Return the plain value of a node; ``otherwise`` with a problem when it is none."""
+        try:
+            return self._plain(node, count(1))
+        except Exception as error:  # PyYAML's constructors fail in many ways on an odd tag
+            said = "is too large" if isinstance(error, RecursionError) else "is not a plain value"
+            self._problems.at("WrongType", path, node, said)
+            return otherwise
+
+    def _plain(self, node: yaml.Node, parts: Iterator[int]) -> Any:
+        if next(parts) > _MOST_PARTS:
+            raise RecursionError
+        if isinstance(node, yaml.SequenceNode):
+            return [self._plain(item, parts) for item in node.value]
+        if isinstance(node, yaml.MappingNode):
+            return {str(key.value): self._plain(value, parts) for key, value in node.value}
+        return self._constructor.construct_object(node)
+
+
+class _Unreadable:
+    """Stands for a value with a problem."""
+
+
+_Entries: TypeAlias = dict[str, tuple[yaml.Node, yaml.Node]]
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
+
+
+def _shape(node: yaml.Node) -> str:
+    if isinstance(node, yaml.SequenceNode):
+        return "a list"
+    if isinstance(node, yaml.MappingNode):
+        return "a mapping"
+    return "nothing" if _is_null(node) else f"{shortened(repr(str(node.value)), 40)}"
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _named(name: str) -> str:
+    return f'"{shortened(name, 60)}"'
+
+
+def _article(word: str) -> str:
+    return "an" if word[:1] in "aeiou" else "a"

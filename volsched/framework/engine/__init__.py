@@ -1,0 +1,1 @@
+"""Where can a task go, and where best: answers about nodes, kept until what they were made from has changed."""

@@ -1,0 +1,681 @@
+"""Which pods are where, counted by topology domain, for rules about a pod's neighbours.
+
+Pod affinity and topology spreading ask how many pods of some kind are in the domain of a node: in its zone, on its
+host. Looking through all pods for every question is what makes such rules slow, so the answers are kept and follow
+every move of a task: one count for each (kind of pods, topology key, domain) that somebody asked about. A move back
+restores them exactly. A cluster without such rules keeps nothing and pays one comparison for a move.
+
+Words: a *selection* is a kind of pods (a label selector in some namespaces); its *census* counts them; a *table* counts
+them by domain. A *claim* is the reverse: a term of pods that are placed already, by which they keep others away or
+draw them near.
+
+``stamp`` says when answers about nodes other than the one that a task moved to or from may have changed: it does not
+change for a domain of a single node, because that node's row is asked again anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from volsched.framework.columns.arrays import Mask, Rows
+from volsched.framework.columns.columns import FactColumns
+from volsched.framework.session import Session
+from volsched.model.cluster import Cluster, Observer
+from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate, PodTerm, SpreadConstraint, Toleration
+from volsched.model.selectors import NAMESPACE_NAME, LabelSelector, NodeSelector
+from volsched.model.status import ON_NODE, TaskStatus
+
+NAME = "framework.domains"
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
+_MOST_CENSUSES = 4096
+_MOST_ANSWERS = 50_000
+_MOST_ELIGIBLE = 512
+_IDLE_CLAIMS = 256
+
+Labels = Mapping[str, str]
+Counts = npt.NDArray[np.int64]
+
+
+class Selection(NamedTuple):
+    """Pods that all of some terms mean; ``live`` leaves those out that are being deleted."""
+
+    terms: tuple[PodTerm, ...]
+    live: bool = False
+
+    def matches(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
+        """Say whether a pod is meant."""
+        return all(term.matches(namespace, labels, namespace_labels) for term in self.terms)
+
+
+class _Sought(Protocol):
+    """Something that means certain pods."""
+
+    terms: tuple[PodTerm, ...]
+
+
+S = TypeVar("S", bound=_Sought)
+
+
+class _Finder(Generic[S]):
+    """Finds those of many selections that mean a pod, without asking each of them.
+
+    A selection that demands one value of a label is kept under it. Answers are remembered for pods that agree in
+    their namespace and in all labels that any selection looks at.
+    """
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], list[S]] = {}
+        self._others: list[S] = []
+        self._keys: dict[str, int] = {}
+        self._key_names: tuple[str, ...] = ()
+        self._answers: dict[tuple[str | None, ...], tuple[S, ...]] = {}
+        self.size = 0
+
+    def add(self, sought: S) -> None:
+        """Find this one too from now on."""
+        self._shelf(sought).append(sought)
+        self._count_keys(sought, 1)
+        self.size += 1
+
+    def remove(self, sought: S) -> None:
+        """Do not find this one any more."""
+        self._shelf(sought).remove(sought)
+        self._count_keys(sought, -1)
+        self.size -= 1
+
+    def forget_answers(self) -> None:
+        """Ask again what was answered: namespaces have other labels now."""
+        self._answers.clear()
+
+    def find(self, namespace: str, labels: Labels, namespace_labels: Labels) -> tuple[S, ...]:
+        """Return those that mean a pod with these labels, in the order in which they were added."""
+        key = (namespace, *[labels.get(name) for name in self._key_names])
+        found = self._answers.get(key)
+        if found is None:
+            if len(self._answers) > _MOST_ANSWERS:
+                self._answers.clear()
+            candidates = [s for pair in labels.items() for s in self._by_label.get(pair, ())] + self._others
+            found = self._answers[key] = tuple(
+                s for s in candidates if all(t.matches(namespace, labels, namespace_labels) for t in s.terms)
+            )
+        return found
+
+    def _shelf(self, sought: S) -> list[S]:
+        pair = next((pair for term in sought.terms for pair in term.selector.equal), None)
+        return self._others if pair is None else self._by_label.setdefault(pair, [])
+
+    def _count_keys(self, sought: S, by: int) -> None:
+        for term in sought.terms:
+            for key in term.selector.keys():  # noqa: SIM118 - a selector is no mapping
+                left = self._keys.get(key, 0) + by
+                if left:
+                    self._keys[key] = left
+                else:
+                    del self._keys[key]
+        self._key_names = tuple(self._keys)
+        self._answers.clear()
+
+
+class Eligible:
+    """The nodes on which pods count for a spread constraint, and how many of them each domain has.
+
+    A node counts when it has all of some labels and, as far as the constraint honours them, is one that the pod's node
+    affinity admits and whose taints it tolerates.
+    """
+
+    __slots__ = ("_keys", "_selector", "_tolerations", "domains", "names")
+
+    def __init__(
+        self, keys: tuple[str, ...], selector: NodeSelector | None, tolerations: tuple[Toleration, ...] | None
+    ) -> None:
+        self._keys = keys
+        self._selector = selector
+        self._tolerations = tolerations
+        self.names: set[str] = set()
+        self.domains: dict[str, dict[str, int]] = {key: {} for key in keys}
+
+    def admits(self, facts: NodeSpec) -> bool:
+        """Say whether a node counts."""
+        labels = facts.labels
+        if any(key not in labels for key in self._keys):
+            return False
+        if self._selector is not None and not self._selector.matches(facts.name, labels):
+            return False
+        if self._tolerations is None:
+            return True
+        return all(
+            any(toleration.tolerates(taint) for toleration in self._tolerations)
+            for taint in facts.taints
+            if taint.effect in HARD_EFFECTS
+        )
+
+    def enter(self, facts: NodeSpec) -> None:
+        """Take a node in, if it counts."""
+        if self.admits(facts):
+            self.names.add(facts.name)
+            for key, domains in self.domains.items():
+                value = facts.labels[key]
+                domains[value] = domains.get(value, 0) + 1
+
+    def leave(self, facts: NodeSpec) -> None:
+        """Forget a node."""
+        if facts.name in self.names:
+            self.names.discard(facts.name)
+            for key, domains in self.domains.items():
+                _add(domains, facts.labels[key], -1)
+
+
+class Table:
+    """Pods by domain of one topology key: ``counts`` has the domains that have any.
+
+    An empty key stands for the node itself, whatever its labels.
+    """
+
+    __slots__ = ("binds", "counts", "draws", "eligible", "key", "levels", "stamp")
+
+    def __init__(self, key: str, eligible: Eligible | None, stamp: int) -> None:
+        self.key = key
+        self.eligible = eligible
+        self.counts: dict[str, int] = {}
+        self.levels: dict[int, int] = {}
+        self.stamp = stamp
+        self.draws = False
+        """Whether pods wait for others to come into a domain (affinity)."""
+        self.binds = False
+        """Whether pods must be spread by this, and do not only like to be."""
+
+    def count(self, value: str, by: int) -> tuple[int, int]:
+        """Add to a domain; the numbers before and after."""
+        before = self.counts.get(value, 0)
+        after = before + by
+        if after:
+            self.counts[value] = after
+            self.levels[after] = self.levels.get(after, 0) + 1
+        else:
+            self.counts.pop(value, None)
+        if before:
+            _add(self.levels, before, -1)
+        return before, after
+
+    def lowest(self, min_domains: int = 1) -> int:
+        """Return the smallest count of any domain that has eligible nodes; 0 when there are too few such domains."""
+        assert self.eligible is not None  # noqa: S101 - only asked of spread constraints
+        domains = len(self.eligible.domains[self.key])
+        if domains < min_domains or len(self.counts) < domains:
+            return 0
+        return min(self.levels, default=0)
+
+    def by_row(self, facts: FactColumns, rows: Rows) -> Counts:
+        """Return the count in the domain of each of these rows; 0 for rows that are in none."""
+        names = facts.names(("label", self.key))
+        counts = np.zeros(len(names) + 1, dtype=np.int64)
+        for value, count in self.counts.items():
+            number = names.get(value)
+            if number is not None:
+                counts[number] = count
+        return counts[facts.ids(("label", self.key))[rows]]
+
+
+class Census:
+    """The pods that a selection means: how many on each node, and the tables made of them."""
+
+    __slots__ = ("by_node", "selection", "tables", "terms")
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self.terms = selection.terms
+        self.by_node: dict[str, int] = {}
+        self.tables: dict[tuple[str, int], Table] = {}
+
+
+class Claim:
+    """A term of placed pods: ``table`` counts those pods (or adds up their weights) by domain."""
+
+    __slots__ = ("number", "table", "term", "terms")
+
+    def __init__(self, number: int, term: PodTerm, stamp: int) -> None:
+        self.number = number
+        self.term = term
+        self.terms = (term,)
+        self.table = Table(term.topology_key, None, stamp)
+
+
+class _Claims(NamedTuple):
+    """What a template's pods claim wherever they are placed."""
+
+    template: PodTemplate
+    apart: tuple[Claim, ...]
+    liked: tuple[tuple[Claim, int], ...]
+
+
+class Near(NamedTuple):
+    """A template's own required terms: near the pods of one census in each of these topologies, apart from others'."""
+
+    template: PodTemplate
+    affinity: tuple[Table, ...]
+    anti_affinity: tuple[Table, ...]
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All tables."""
+        return self.affinity + self.anti_affinity
+
+
+class Spread(NamedTuple):
+    """A template's spread constraints of one kind, each with the table that it is judged by."""
+
+    template: PodTemplate
+    constraints: tuple[tuple[SpreadConstraint, Table], ...]
+    keys: tuple[str, ...]
+
+
+class Liking(NamedTuple):
+    """A template's own preferred terms, each with its table and weight (below 0 for anti-affinity)."""
+
+    template: PodTemplate
+    terms: tuple[tuple[Table, int], ...]
+
+
+class Domains(Observer):
+    """The account: obtained with ``domains_of``, kept from session to session, following every change."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._namespaces_version = cluster.namespaces_version
+        self._clock = 0
+        self._nodes: dict[str, dict[str, int]] = {}
+        self._eligible: dict[tuple[object, ...], Eligible] = {}
+        self._era = cluster.era
+        self._censuses: dict[Selection, Census] = {}
+        self._finder: _Finder[Census] = _Finder()
+        self._index: dict[str, dict[str, dict[str, TaskInfo]]] = {}
+        self._apart: dict[PodTerm, Claim] = {}
+        self._apart_finder: _Finder[Claim] = _Finder()
+        self._liked: dict[PodTerm, Claim] = {}
+        self._liked_finder: _Finder[Claim] = _Finder()
+        self._near: dict[int, Near] = {}
+        self._hard: dict[int, Spread] = {}
+        self._soft: dict[int, Spread] = {}
+        self._liking: dict[int, Liking] = {}
+        self._claims: dict[int, _Claims] = {}
+        self._next_claim = 0
+        for task in cluster.tasks.values():
+            if task.node is not None and ON_NODE[task.status] and _claims_anything(task.template):
+                self._count_claims(task, task.node.spec, 1)
+
+    # -- following the cluster ----------------------------------------------------------------------------------------
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Follow one task."""
+        if not self._minds(task):
+            return
+        self._follow_namespaces()
+        status, node = task.status, task.node
+        was = node_before if node_before is not None and ON_NODE[before] else None
+        now = node if node is not None and ON_NODE[status] else None
+        was_live = was is not None and before is not TaskStatus.RELEASING
+        now_live = now is not None and status is not TaskStatus.RELEASING
+        if was is not now:
+            if was is not None:
+                self._note_pod(task, None)
+                self._count(task, was.spec, -1, was_live)
+            if now is not None:
+                self._note_pod(task, now)
+                self._count(task, now.spec, 1, now_live)
+        elif was is not None and was_live != now_live:
+            for census in self._matching(task):
+                if census.selection.live:
+                    self._add(census, was.spec, 1 if now_live else -1)
+
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Follow equal tasks."""
+        if self._minds(tasks[0]):
+            super().run_allocated(tasks)
+
+    def _minds(self, task: TaskInfo) -> bool:
+        """Whether the task's moves matter: its template has terms of its own, or somebody counts pods."""
+        return bool(self._censuses or self._index or _claims_anything(task.template))
+
+    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+        """Follow what a node says of itself: its tasks may be in other domains now."""
+        facts = node.spec
+        if before is None:
+            self._enter(facts)
+            return
+        if before.labels == facts.labels and before.taints == facts.taints:
+            return
+        self._follow_namespaces()
+        tasks = [task for task in node.tasks.values() if ON_NODE[task.status]]
+        for task in tasks:
+            self._count(task, before, -1, task.status is not TaskStatus.RELEASING)
+        self._leave(before)
+        self._enter(facts)
+        for task in tasks:
+            self._count(task, facts, 1, task.status is not TaskStatus.RELEASING)
+
+    def node_removed(self, node: NodeInfo) -> None:
+        """Forget a node."""
+        self._leave(node.spec)
+
+    def _enter(self, facts: NodeSpec) -> None:
+        for key, nodes in self._nodes.items():
+            if key in facts.labels:
+                value = facts.labels[key]
+                nodes[value] = nodes.get(value, 0) + 1
+        for eligible in self._eligible.values():
+            eligible.enter(facts)
+
+    def _leave(self, facts: NodeSpec) -> None:
+        for key, nodes in self._nodes.items():
+            if key in facts.labels:
+                _add(nodes, facts.labels[key], -1)
+        for eligible in self._eligible.values():
+            eligible.leave(facts)
+
+    def _count(self, task: TaskInfo, facts: NodeSpec, by: int, live: bool) -> None:
+        for census in self._matching(task):
+            if live or not census.selection.live:
+                self._add(census, facts, by)
+        if _claims_anything(task.template):
+            self._count_claims(task, facts, by)
+
+    def _add(self, census: Census, facts: NodeSpec, by: int) -> None:
+        name, labels = facts.name, facts.labels
+        _add(census.by_node, name, by)
+        for table in census.tables.values():
+            eligible = table.eligible
+            if eligible is not None:
+                if name in eligible.names:
+                    self._spread_out(table, labels[table.key], by)
+            elif not table.key:
+                table.count(name, by)
+            elif table.key in labels:
+                self._gather(table, labels[table.key], by)
+
+    def _gather(self, table: Table, value: str, by: int) -> None:
+        """Count for affinity, where it matters whether there is any pod in a domain."""
+        before, after = table.count(value, by)
+        if (before == 0) == (after == 0):
+            return
+        if self._nodes[table.key].get(value, 0) > 1 or (table.draws and len(table.counts) <= 1):
+            table.stamp = self._tick()
+        if after and table.draws:
+            self._cluster.relief += 1
+
+    def _spread_out(self, table: Table, value: str, by: int) -> None:
+        """Count for spreading, where it matters how many pods a domain has and how few another."""
+        if not table.binds:
+            table.count(value, by)
+            return
+        lowest = table.lowest()
+        table.count(value, by)
+        raised = table.lowest() - lowest
+        if raised or self._nodes[table.key].get(value, 0) > 1:
+            table.stamp = self._tick()
+        if raised > 0:
+            self._cluster.relief += 1
+
+    def _count_claims(self, task: TaskInfo, facts: NodeSpec, by: int) -> None:
+        claims = self._claims_of(task.template)
+        labels = facts.labels
+        for claim in claims.apart:
+            if claim.term.topology_key in labels:
+                self._gather(claim.table, labels[claim.term.topology_key], by)
+        for claim, weight in claims.liked:
+            if claim.term.topology_key in labels:
+                claim.table.count(labels[claim.term.topology_key], by * weight)
+
+    def _tick(self) -> int:
+        self._clock += 1
+        return self._clock
+
+    # -- namespaces and pods ------------------------------------------------------------------------------------------
+
+    def namespace_labels(self, namespace: str) -> Labels:
+        """Return the labels of a namespace; of one that nobody has described, its name."""
+        found = self._cluster.namespaces.get(namespace)
+        return {NAMESPACE_NAME: namespace} if found is None else found
+
+    def _matching(self, task: TaskInfo) -> tuple[Census, ...]:
+        if not self._censuses:
+            return ()
+        return self._finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
+
+    def _follow_namespaces(self) -> None:
+        """Count anew what depends on labels of namespaces when these have changed."""
+        if self._namespaces_version == self._cluster.namespaces_version:
+            return
+        self._namespaces_version = self._cluster.namespaces_version
+        for finder in (self._finder, self._apart_finder, self._liked_finder):
+            finder.forget_answers()
+        for selection, census in list(self._censuses.items()):
+            if any(term.namespace_selector is not None for term in selection.terms):
+                self._finder.remove(census)
+                del self._censuses[selection]
+        for rules in (self._near, self._liking):
+            rules.clear()
+
+    def _note_pod(self, task: TaskInfo, node: NodeInfo | None) -> None:
+        for key, values in self._index.items():
+            value = task.labels.get(key)
+            if value is not None:
+                if node is not None:
+                    values.setdefault(value, {})[task.uid] = task
+                elif value in values:
+                    values[value].pop(task.uid, None)
+
+    def _pods_of(self, selection: Selection) -> Iterable[TaskInfo]:
+        """Return the pods among which those of a selection are: by a label that it demands, if it does."""
+        pair = next((pair for term in selection.terms for pair in term.selector.equal), None)
+        if pair is None:
+            return _placed(self._cluster)
+        key, value = pair
+        values = self._index.get(key)
+        if values is None:
+            values = self._index[key] = {}
+            for task in _placed(self._cluster):
+                if key in task.labels:
+                    values.setdefault(task.labels[key], {})[task.uid] = task
+        return values.get(value, {}).values()
+
+    # -- what rules ask for -------------------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Forget what has not been needed for long: called when a session opens."""
+        is_full = len(self._censuses) > _MOST_CENSUSES or len(self._eligible) > _MOST_ELIGIBLE
+        if is_full or self._era != self._cluster.era:
+            self._era = self._cluster.era
+            self._censuses.clear()
+            self._finder = _Finder()
+            self._index.clear()
+            self._eligible.clear()
+            for rules in (self._near, self._hard, self._soft, self._liking):
+                rules.clear()
+        for known, finder in ((self._apart, self._apart_finder), (self._liked, self._liked_finder)):
+            idle = [claim for claim in known.values() if not claim.table.counts]
+            if len(idle) > _IDLE_CLAIMS and len(idle) * 2 > len(known):
+                for claim in idle:
+                    del known[claim.term]
+                    finder.remove(claim)
+                self._claims.clear()
+
+    def near(self, template: PodTemplate) -> Near:
+        """Return the tables of a template's required affinity and anti-affinity."""
+        self._follow_namespaces()
+        found = self._near.get(template.id)
+        if found is None or found.template is not template:
+            affinity: tuple[Table, ...] = ()
+            if template.affinity:
+                selection = Selection(tuple(_anywhere(term) for term in template.affinity))
+                keys = dict.fromkeys(term.topology_key for term in template.affinity)
+                affinity = tuple(self._table(selection, key) for key in keys)
+                for table in affinity:
+                    table.draws = True
+            apart = tuple(self._table(Selection((_anywhere(t),)), t.topology_key) for t in template.anti_affinity)
+            found = self._near[template.id] = Near(template, affinity, apart)
+            self._claims_of(template)
+        return found
+
+    def keeping_away(self, task: TaskInfo) -> tuple[Claim, ...]:
+        """Return the anti-affinity terms of pods placed so far that mean this task."""
+        if not self._apart_finder.size:
+            return ()
+        self._follow_namespaces()
+        return self._apart_finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
+
+    def drawing(self, task: TaskInfo) -> tuple[Claim, ...]:
+        """Return the preferred terms of pods placed so far that mean this task; their tables hold weights."""
+        if not self._liked_finder.size:
+            return ()
+        self._follow_namespaces()
+        return self._liked_finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
+
+    def liking(self, template: PodTemplate) -> Liking:
+        """Return the tables of a template's preferred affinity and anti-affinity."""
+        self._follow_namespaces()
+        found = self._liking.get(template.id)
+        if found is None or found.template is not template:
+            terms = [(item.term, item.weight) for item in template.preferred_affinity]
+            terms += [(item.term, -item.weight) for item in template.preferred_anti_affinity]
+            tables = tuple((self._table(Selection((_anywhere(t),)), t.topology_key), weight) for t, weight in terms)
+            found = self._liking[template.id] = Liking(template, tables)
+        return found
+
+    def must_spread(self, template: PodTemplate) -> Spread:
+        """Return the tables of a template's DoNotSchedule constraints."""
+        return self._spread(self._hard, template, hard=True)
+
+    def likes_spread(self, template: PodTemplate) -> Spread:
+        """Return the tables of a template's ScheduleAnyway constraints; that of hosts counts by node."""
+        return self._spread(self._soft, template, hard=False)
+
+    def _spread(self, known: dict[int, Spread], template: PodTemplate, hard: bool) -> Spread:
+        found = known.get(template.id)
+        if found is None or found.template is not template:
+            constraints = tuple(item for item in template.spread if item.hard is hard)
+            keys = tuple(dict.fromkeys(item.topology_key for item in constraints))
+            tables = tuple((item, self._spread_table(template, item, keys)) for item in constraints)
+            for _, table in tables:
+                table.binds |= hard
+            found = known[template.id] = Spread(template, tables, keys)
+        return found
+
+    def _spread_table(self, template: PodTemplate, item: SpreadConstraint, keys: tuple[str, ...]) -> Table:
+        selector = item.selector if not item.selector.is_empty else LabelSelector(matches_nothing=True)
+        selection = Selection((PodTerm("", selector, frozenset((template.namespace_of_terms,))),), live=True)
+        if not item.hard and item.topology_key == "kubernetes.io/hostname":
+            return self._table(selection, "")
+        nodes = template.required_nodes if item.honor_affinity else None
+        tolerations = template.tolerations if item.honor_taints else None
+        return self._table(selection, item.topology_key, self._eligible_nodes(keys, nodes, tolerations))
+
+    def _eligible_nodes(
+        self, keys: tuple[str, ...], selector: NodeSelector | None, tolerations: tuple[Toleration, ...] | None
+    ) -> Eligible:
+        key = (keys, selector, tolerations)
+        found = self._eligible.get(key)
+        if found is None:
+            found = self._eligible[key] = Eligible(keys, selector, tolerations)
+            for node in self._cluster.rows:
+                found.enter(node.spec)
+        return found
+
+    def _table(self, selection: Selection, key: str, eligible: Eligible | None = None) -> Table:
+        census = self._census(selection)
+        which = (key, id(eligible))
+        table = census.tables.get(which)
+        if table is None:
+            self._watch(key)
+            table = census.tables[which] = Table(key, eligible, self._tick())
+            for name, count in census.by_node.items():
+                labels = self._cluster.nodes[name].labels
+                if eligible is None or name in eligible.names:
+                    value = labels.get(key) if key else name
+                    if value is not None:
+                        table.count(value, count)
+        return table
+
+    def _watch(self, key: str) -> None:
+        if key and key not in self._nodes:
+            nodes = self._nodes[key] = {}
+            for node in self._cluster.rows:
+                if key in node.labels:
+                    _add(nodes, node.labels[key], 1)
+
+    def _census(self, selection: Selection) -> Census:
+        census = self._censuses.get(selection)
+        if census is None:
+            census = self._censuses[selection] = Census(selection)
+            self._finder.add(census)
+            for task in self._pods_of(selection):
+                if selection.live and task.status is TaskStatus.RELEASING:
+                    continue
+                node = task.node
+                if node is not None and selection.matches(
+                    task.namespace, task.labels, self.namespace_labels(task.namespace)
+                ):
+                    _add(census.by_node, node.name, 1)
+        return census
+
+    def _claims_of(self, template: PodTemplate) -> _Claims:
+        found = self._claims.get(template.id)
+        if found is None or found.template is not template:
+            apart = tuple(self._claim(self._apart, self._apart_finder, term) for term in template.anti_affinity)
+            liked = [(item.term, item.weight) for item in template.preferred_affinity]
+            liked += [(item.term, -item.weight) for item in template.preferred_anti_affinity]
+            weighed = tuple((self._claim(self._liked, self._liked_finder, term), weight) for term, weight in liked)
+            found = self._claims[template.id] = _Claims(template, apart, weighed)
+        return found
+
+    def _claim(self, known: dict[PodTerm, Claim], finder: _Finder[Claim], term: PodTerm) -> Claim:
+        found = known.get(term)
+        if found is None:
+            self._watch(term.topology_key)
+            self._next_claim += 1
+            found = known[term] = Claim(self._next_claim, term, self._tick())
+            finder.add(found)
+        return found
+
+
+def domains_of(session: Session) -> Domains:
+    """Return the account of a session's cluster, tidied up."""
+    found = session.account(NAME, Domains)
+    found.sweep()
+    return found
+
+
+def has_label(key: str, facts: FactColumns, rows: Rows) -> Mask:
+    """Mark those of some rows whose node has a label."""
+    absent = facts.names(("label", key)).get(None, -1)
+    found: Mask = facts.ids(("label", key))[rows] != absent
+    return found
+
+
+def _anywhere(term: PodTerm) -> PodTerm:
+    """Return the pods that a term means, whatever its topology."""
+    return PodTerm("", term.selector, term.namespaces, term.namespace_selector)
+
+
+def _claims_anything(template: PodTemplate) -> bool:
+    return bool(template.anti_affinity or template.preferred_affinity or template.preferred_anti_affinity)
+
+
+def _placed(cluster: Cluster) -> Iterator[TaskInfo]:
+    return (task for task in cluster.tasks.values() if task.node is not None and ON_NODE[task.status])
+
+
+K = TypeVar("K", str, int)
+
+
+def _add(counts: dict[K, int], key: K, by: int) -> None:
+    left = counts.get(key, 0) + by
+    if left:
+        counts[key] = left
+    else:
+        counts.pop(key, None)

@@ -1,0 +1,115 @@
+"""The answers about nodes, asked plainly: every callback about every node, nothing kept.
+
+What the naive engine does for each question, and the fast one for those that are seldom asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeAlias
+
+from volsched.framework.callbacks import KeyFn, NodeCallbacks, Predicate
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.verdict import NodeRefusals, Verdict
+
+Totals: TypeAlias = Callable[[TaskInfo, list[NodeInfo]], list[float]]
+"""The sums of all scores of some nodes."""
+
+
+def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...]:
+    """The keys of all predicates."""
+    return tuple(p.key for p in callbacks.predicates if p.key is not None)
+
+
+def speaks_for_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
+    """Whether all pods of the task's queue that are equal to it are of its kind, too."""
+    return all(p.key is None or p.is_keyed_by_queue or p.key(task) is None for p in callbacks.predicates)
+
+
+def kind_of(keys: tuple[KeyFn, ...], task: TaskInfo) -> Hashable:
+    """What decides, beside the nodes, to which of them a task can go: its template's id, and what predicates key it by.
+
+    The id alone when no predicate has a key for the task. No score closes a node.
+    """
+    found = [key(task) for key in keys]
+    number = task.template.id
+    return number if found.count(None) == len(found) else (number, *found)
+
+
+def refusal_of(
+    cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo
+) -> tuple[Verdict | None, list[str]]:
+    """Why one node refuses a task: the first predicate's verdict, or the resources that it lacks."""
+    for predicate in callbacks.predicates:
+        if predicate.applies(task):
+            verdict = predicate.ask(task, node)
+            if verdict is not None:
+                return verdict, [verdict.message]
+    lacking = [
+        f"Insufficient {name}"
+        for column, amount in cluster.columns.request(task.template)
+        if not node.fits_future(((column, amount),))
+        for name in cluster.columns.names_of(task.template, column)
+    ]
+    return None, lacking
+
+
+def refusals_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
+    """Count the reasons of all nodes, as kube-scheduler words them."""
+    refusals = NodeRefusals()
+    for node in cluster.rows:
+        verdict, reasons = refusal_of(cluster, callbacks, task, node)
+        if verdict is not None:
+            refusals.add_verdict(verdict, node.name)
+        else:
+            refusals.add_all(reasons)
+    return refusals
+
+
+def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> list[NodeInfo]:
+    """The nodes that are chosen from, in order of names: those with room now, else those that will have it."""
+    request = cluster.columns.request(task.template)
+    possible = [n for n in cluster.rows if refusal_of(cluster, callbacks, task, n) == (None, [])]
+    return [node for node in possible if node.fits_idle(request)] or possible
+
+
+def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> list[NodeInfo]:
+    """Nodes where the task could go if others left, best first; ``totals`` gives the score of each."""
+    request = cluster.columns.request(task.template)
+    nodes = [
+        node
+        for node in cluster.rows
+        if all(node.allocatable[c] >= amount or node.leaves_to_devices(c) for c, amount in request)
+        and all(_leaves_hope(predicate, task, node) for predicate in callbacks.predicates)
+    ]
+    scored = sorted(zip(totals(task, nodes), range(len(nodes)), strict=True), key=lambda pair: (-pair[0], pair[1]))
+    return [nodes[place] for _, place in scored]
+
+
+def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:
+    if not predicate.applies(task):
+        return True
+    verdict = predicate.ask(task, node)
+    return verdict is None or (predicate.scope != "static" and verdict.resolvable)
+
+
+def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dict[str, dict[str, float]]:
+    """Each plugin's score of each candidate."""
+    nodes = candidates_of(cluster, callbacks, task)
+    found: dict[str, dict[str, float]] = {node.name: {} for node in nodes}
+
+    def add(node: NodeInfo, plugin: str, score: float) -> None:
+        found[node.name][plugin] = found[node.name].get(plugin, 0.0) + score
+
+    for order in callbacks.node_orders:
+        if order.speaks(task):
+            for node in nodes:
+                add(node, order.plugin, order.ask(task, node))
+    for batch in callbacks.batch_orders:
+        uniform = batch.uniform(task) if batch.uniform is not None else None
+        answers: Sequence[float] = batch.fn(task, nodes) if uniform is None else [uniform] * len(nodes)
+        for node, score in zip(nodes, answers, strict=True):
+            add(node, batch.plugin, float(score))
+    return found

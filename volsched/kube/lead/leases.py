@@ -1,0 +1,90 @@
+"""What a scheduler says of itself on the Lease that it leads by, for whoever wants to know what is in force.
+
+    label       volsched.io/lease: scheduler
+    annotation  volsched.io/scheduler-names       whose pods it schedules, separated by commas
+    annotation  volsched.io/default-queue         the queue of what names none
+    annotation  volsched.io/configuration         where its configuration is from: `ConfigMap <namespace>/<name>`, the
+                                                  path of a file, or `built-in default`
+    annotation  volsched.io/configuration-hash    of the text in force, as metrics say it
+
+It is written with each renewal, so it follows the configuration within seconds, and costs no request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from volsched.kube.watch.resources import Resource
+from volsched.model import api
+
+LABEL: Final = "volsched.io/lease"
+SCHEDULER: Final = "scheduler"
+NAMES: Final = "volsched.io/scheduler-names"
+QUEUE: Final = "volsched.io/default-queue"
+CONFIGURATION: Final = "volsched.io/configuration"
+HASH: Final = "volsched.io/configuration-hash"
+
+CONFIG_MAP: Final = "ConfigMap "
+"""How the source of a configuration begins that is a ConfigMap object; its namespace and name follow."""
+BUILT_IN: Final = "built-in default"
+
+
+class LeaseSpec(api.Record, frozen=True):
+    """Who leads, and when that was last said."""
+
+    holder_identity: str = ""
+    renew_time: str = ""
+
+
+class Lease(api.ApiObject, frozen=True):
+    """coordination.k8s.io/v1 Lease."""
+
+    spec: LeaseSpec = LeaseSpec()
+
+
+LEASES: Final = Resource("Lease", "coordination.k8s.io/v1", "leases", Lease, label_selector=f"{LABEL}={SCHEDULER}")
+"""Those of schedulers, in all namespaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one scheduler says on its Lease; ``lease`` is `namespace/name`, ``renewed`` an RFC 3339 time."""
+
+    lease: str
+    names: tuple[str, ...]
+    default_queue: str
+    configuration: str
+    hash: str
+    renewed: str = ""
+
+    @property
+    def config_map(self) -> tuple[str, str] | None:
+        """Namespace and name of the ConfigMap that the configuration is from; None when it is from elsewhere."""
+        if not self.configuration.startswith(CONFIG_MAP):
+            return None
+        namespace, _, name = self.configuration.removeprefix(CONFIG_MAP).partition("/")
+        return namespace, name
+
+
+def metadata_of(
+    names: Sequence[str], default_queue: str, source: str, text_hash: str
+) -> Mapping[str, Mapping[str, str]]:
+    """Return the labels and annotations by which a scheduler says this."""
+    annotations = {NAMES: ",".join(names), QUEUE: default_queue, CONFIGURATION: source, HASH: text_hash}
+    return {"labels": {LABEL: SCHEDULER}, "annotations": annotations}
+
+
+def hash_in(annotations: Mapping[str, str], source: str) -> str:
+    """Return the hash of the configuration from this source that was in force; empty when the Lease says none."""
+    return annotations.get(HASH, "") if annotations.get(CONFIGURATION) == source else ""
+
+
+def said_by(lease: Lease) -> Said:
+    """Return what a scheduler has said on its Lease."""
+    told = lease.metadata.annotations
+    names = tuple(name for name in told.get(NAMES, "").split(",") if name)
+    return Said(
+        lease.key, names, told.get(QUEUE, ""), told.get(CONFIGURATION, ""), told.get(HASH, ""), lease.spec.renew_time
+    )

@@ -1,0 +1,125 @@
+"""What the scheduler serves over HTTP: probes, metrics, its effective configuration.
+
+`/livez` says whether the scheduling loop still turns, `/readyz` whether everything has been listed (a follower with
+warm caches is ready), `/healthz` that the process answers at all. The probes have an address of their own, so that a
+NetworkPolicy can tell who reads from the node that asks, and stay open where `access` guards the other pages.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import structlog
+from aiohttp import web
+
+from volsched.kube.serve.listeners import Listeners
+from volsched.kube.serve.metrics import CONTENT_TYPE
+from volsched.kube.serve.reader_access import ReaderAccess
+from volsched.kube.serve.serving_tls import self_signed_context
+
+Check: TypeAlias = Callable[[], str]
+"""Returns what is wrong, empty when nothing is."""
+
+_SHUTDOWN_SECONDS: Final = 1.0
+_HEADERS: Final = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}
+"""Of refusals, by status."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What the pages say. `configuration` is anything that JSON can hold; `metrics` is Prometheus' text."""
+
+    live: Check
+    ready: Check
+    metrics: Callable[[], bytes]
+    configuration: Callable[[], Any]
+
+
+class Server:
+    """Serves the pages on addresses, each `host:port` (`:8080` is every interface, port 0 a free one).
+
+    Where there is an `access`, it is asked who may read metrics and configuration, and their address speaks TLS.
+    """
+
+    def __init__(self, pages: Pages, listeners: Listeners, access: ReaderAccess | None = None) -> None:
+        self._pages = pages
+        self._listeners = listeners
+        self._access = access
+        self._runners: list[web.AppRunner] = []
+        self.addresses: list[str] = []
+
+    async def start(self, pages_at: str, probes_at: str) -> None:
+        """Listen: for all pages, and for the probes alone; empty is nowhere.
+
+        Raises KubeSetupError when an address cannot be had.
+        """
+        if pages_at:
+            tls = self_signed_context() if self._access is not None else None
+            await self._listen(pages_at, [*self._probes(), *self._others()], tls)
+        if probes_at and probes_at != pages_at:
+            await self._listen(probes_at, self._probes(), None)
+        self.addresses = [_text(name) for runner in self._runners for name in runner.addresses]
+        _log.info("serving", addresses=self.addresses, guarded=self._access is not None)
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        for runner in self._runners:
+            await runner.cleanup()
+
+    async def _listen(self, address: str, routes: list[web.RouteDef], tls: ssl.SSLContext | None) -> None:
+        app = web.Application()
+        app.add_routes(routes)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        self._runners.append(runner)
+        await runner.setup()
+        await web.SockSite(runner, self._listeners.take(address), ssl_context=tls).start()
+
+    def _probes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/healthz", _checking(lambda: "")),
+            web.get("/livez", _checking(self._pages.live)),
+            web.get("/readyz", _checking(self._pages.ready)),
+        ]
+
+    def _others(self) -> list[web.RouteDef]:
+        return [
+            web.get("/metrics", self._guarded(self._metrics)),
+            web.get("/configz", self._guarded(self._configuration)),
+        ]
+
+    def _guarded(self, page: Callable[[], web.Response]) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            if self._access is not None:
+                refusal = await self._access.refusal(request.headers.get("Authorization", ""), request.path)
+                if refusal is not None:
+                    return web.Response(
+                        text=refusal.message + "\n", status=refusal.status, headers=_HEADERS.get(refusal.status)
+                    )
+            return page()
+
+        return answer
+
+    def _metrics(self) -> web.Response:
+        return web.Response(body=self._pages.metrics(), headers={"Content-Type": CONTENT_TYPE})
+
+    def _configuration(self) -> web.Response:
+        text = json.dumps(self._pages.configuration(), indent=2, default=str)
+        return web.Response(text=text + "\n", content_type="application/json")
+
+
+def _checking(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        problem = check()
+        return web.Response(text=(problem or "ok") + "\n", status=503 if problem else 200)
+
+    return answer
+
+
+def _text(name: Any) -> str:
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)

@@ -1,0 +1,101 @@
+"""Who may read `/metrics` and `/configz`: the API server is asked who a token belongs to, and what that user may read.
+
+Answers are kept for a minute, and only so many are asked for in a second: whoever reaches the port may send any number
+of tokens, and each question is a request to the API server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from volsched.kube.client.client import Api
+from volsched.kube.errors import ApiError
+from volsched.kube.write.bucket import TokenBucket
+from volsched.model.values.bounded import Bounded
+
+REVIEWS_OF_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+REVIEWS_OF_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+KEPT_SECONDS: Final = 60.0
+MOST_KEPT: Final = 1024
+REVIEWS_PER_SECOND: Final = 5.0
+REVIEWS_AT_ONCE: Final = 20
+_WITHIN_SECONDS: Final = 10.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What is answered to who may not read: an HTTP status, and why."""
+
+    status: int
+    message: str
+
+
+class ReaderAccess:
+    """Asks the API server about readers, with TokenReviews and SubjectAccessReviews for the verb `get` on a path."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._bucket = TokenBucket(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)
+        self._known: Bounded[tuple[bytes, str], tuple[float, Refusal | None]] = Bounded(MOST_KEPT)
+
+    async def refusal(self, authorization: str, path: str) -> Refusal | None:
+        """Say why whoever sends this header may not read a path; None when they may."""
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            return Refusal(401, "send the token of a ServiceAccount or user: Authorization: Bearer TOKEN")
+        key = (hashlib.sha256(token.encode()).digest(), path)
+        known = self._known.recall(key)
+        if known is not None and time.monotonic() < known[0]:
+            return known[1]
+        if not self._bucket.take():
+            return Refusal(429, "too many readers are being asked about; try again in a second")
+        try:
+            found = await self._asked(token, path)
+        except ApiError as error:
+            _log.warning("it cannot be found out who may read", path=path, error=str(error))
+            return Refusal(503, _CANNOT_ASK if error.status == 403 else "the API server cannot be asked who may read")
+        self._known[key] = (time.monotonic() + KEPT_SECONDS, found)
+        return found
+
+    async def _asked(self, token: str, path: str) -> Refusal | None:
+        review = await self._review(REVIEWS_OF_TOKENS, "TokenReview", "authentication.k8s.io/v1", {"token": token})
+        user = review.get("user") or {}
+        if not review.get("authenticated"):
+            return Refusal(401, "the API server does not know this token")
+        spec = {
+            "user": user.get("username", ""),
+            "uid": user.get("uid", ""),
+            "groups": user.get("groups") or [],
+            "extra": user.get("extra") or {},
+            "nonResourceAttributes": {"path": path, "verb": "get"},
+        }
+        review = await self._review(REVIEWS_OF_ACCESS, "SubjectAccessReview", "authorization.k8s.io/v1", spec)
+        if review.get("allowed"):
+            return None
+        return Refusal(
+            403, f'user "{spec["user"]}" may not get {path}: that takes a ClusterRole with this nonResourceURL'
+        )
+
+    async def _review(self, path: str, kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """Have one review made, and return its status; raises ApiError."""
+        body = json.dumps({"apiVersion": version, "kind": kind, "spec": spec}).encode()
+        resource = path.rpartition("/")[2]
+        answer = await self._api.request("POST", path, resource, body=body, within=_WITHIN_SECONDS)
+        status = json.loads(answer).get("status")
+        return status if isinstance(status, dict) else {}
+
+
+_CANNOT_ASK: Final = (
+    "volsched may not ask who may read: bind its ServiceAccount to the ClusterRole system:auth-delegator, as the "
+    "component metrics-auth does"
+)

@@ -1,0 +1,92 @@
+"""Where changes wait for the scheduling thread.
+
+Any thread may put changes in; one thread takes them out. Waking waits a little after the first change, so that a burst
+(a gang being created, a node pool coming up) becomes one session and not fifty; the wait is bounded, so that a steady
+stream does not put sessions off.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from volsched.model.changes import Change
+from volsched.model.values.bounded import Size
+
+QUIET_SECONDS: Final = 0.003
+"""A burst is over when nothing has come for this long."""
+
+LONGEST_SECONDS: Final = 0.025
+"""No change waits longer than this for others to join it."""
+
+FULL: Final = 20_000
+"""Changes. A first list can come in faster than it is taken in, and objects weigh ten times what is kept of them."""
+
+
+class Inbox:
+    """Changes by their order of arrival, and a bell."""
+
+    @classmethod
+    def settling(cls, seconds: float) -> Inbox:
+        """Return one in which each first change waits this long for others; with 0 only until its burst is over."""
+        return cls(seconds, seconds) if seconds > 0 else cls()
+
+    def __init__(self, quiet: float = QUIET_SECONDS, longest: float = LONGEST_SECONDS) -> None:
+        self._batches: deque[Sequence[Change]] = deque()
+        self._bell = threading.Event()
+        self._quiet = quiet
+        self._longest = longest
+        self.received = 0
+        self.taken = 0
+
+    def put(self, changes: Sequence[Change], *, wake: bool = True) -> None:
+        """Add changes; never blocks. The sequence must not be changed afterwards.
+
+        With `wake` False they are taken along by whoever wakes next, since they call for no decision.
+        """
+        if changes:
+            self._batches.append(changes)
+            self.received += len(changes)
+            if wake:
+                self._bell.set()
+
+    def wake(self) -> None:
+        """Let the waiting thread go on although nothing has changed."""
+        self._bell.set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until something has come (and its burst is over) or `timeout` seconds are over; tell which."""
+        if not self._bell.wait(max(0.0, timeout)):
+            return False
+        deadline = time.monotonic() + self._longest
+        while time.monotonic() < deadline:
+            before = self.received
+            time.sleep(self._quiet)
+            if self.received == before:
+                break
+        return True
+
+    def take(self) -> list[Change]:
+        """Return everything that has come since this was last called, in order."""
+        self._bell.clear()
+        taken: list[Change] = []
+        while self._batches:
+            taken.extend(self._batches.popleft())
+        self.taken += len(taken)
+        return taken
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {"inbox.changes": lambda: len(self)}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that whoever can should hold more back."""
+        return self.received - self.taken > FULL
+
+    def __len__(self) -> int:
+        """How many changes wait, roughly."""
+        return self.received - self.taken

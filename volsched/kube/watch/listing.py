@@ -1,0 +1,113 @@
+"""Everything that there is of some kinds, read once: for verbs that show what is and do not follow it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from volsched.kube.client.client import Api, parsed
+from volsched.kube.client.credentials import Source
+from volsched.kube.errors import ApiError
+from volsched.kube.watch.informer import PAGE
+from volsched.kube.watch.resources import Resource
+from volsched.kube.watch.schemas import dropped_of_queues
+from volsched.model import api
+from volsched.model.errors import ObjectError
+
+_MOST_TRIES: Final = 3
+_AGAIN: Final = (410, 429)
+"""The list grew too old between two pages, or the server asks to come later."""
+
+
+@dataclass(slots=True)
+class Listing:
+    """What was read, in the order of the kinds, by namespace and name; and what cannot be read, which is left out.
+
+    ``dropped`` are the fields of Queues that the server does not keep, None when that was not asked or cannot be told.
+    """
+
+    server: str = ""
+    dropped: frozenset[str] | None = None
+    objects: list[api.ApiObject] = field(default_factory=list)
+    unreadable: list[ObjectError] = field(default_factory=list)
+
+
+def read_cluster(source: Source, resources: Sequence[Resource]) -> Listing:
+    """Read everything of these kinds; raises CredentialsError and ApiError, whose text names the kind and the way out.
+
+    An optional kind that the server does not have has no objects.
+    """
+    return asyncio.run(_read(source, resources))
+
+
+async def _read(source: Source, resources: Sequence[Resource]) -> Listing:
+    server = await Api.connect(source)
+    listing = Listing(server.server)
+    try:
+        for resource in resources:
+            await _list(server, resource, listing)
+        if any(resource.kind == "Queue" for resource in resources):
+            listing.dropped = await dropped_of_queues(server)
+    finally:
+        await server.close()
+    return listing
+
+
+async def _list(server: Api, resource: Resource, listing: Listing) -> None:
+    for left in reversed(range(_MOST_TRIES)):
+        try:
+            raw = await _pages(server, resource)
+            break
+        except ApiError as error:
+            if error.status in _AGAIN and left:
+                await asyncio.sleep(error.retry_after or 0)
+                continue
+            if error.status == 404 and resource.optional:
+                return
+            raise _explained(resource, server.server, error) from error
+    found = [item for item in (_decoded(resource, each, listing) for each in raw) if item is not None]
+    listing.objects.extend(sorted((item for item in found if resource.keep(item)), key=lambda item: item.key))
+
+
+def _explained(resource: Resource, server: str, error: ApiError) -> ApiError:
+    what = f"{resource.plural} of {resource.group_version}"
+    match error.status:
+        case 0:
+            said = f"{server} does not answer when {what} are listed: {error.message}"
+        case 401:
+            said = f"{server} does not know you ({error.message}); renew the credentials of your kubeconfig"
+        case 403:
+            said = f"you may not list {what} ({error.message}); ask for the right to list them in all namespaces"
+        case 404:
+            said = f"{server} has no {what}; install their CustomResourceDefinition, see manifests/crds"
+        case _:
+            said = f"cannot list {what}: {error.message}"
+    return ApiError(error.status, error.reason, said, error.retry_after)
+
+
+async def _pages(server: Api, resource: Resource) -> list[Any]:
+    items: list[Any] = []
+    parameters = {"limit": str(PAGE)}
+    while True:
+        page = parsed(await server.request("GET", resource.query(**parameters), resource.plural, verb="list"))
+        items.extend(page.get("items") or ())
+        continued = (page.get("metadata") or {}).get("continue")
+        if not continued:
+            return items
+        parameters["continue"] = continued
+
+
+def _decoded(resource: Resource, raw: Any, listing: Listing) -> api.ApiObject | None:
+    try:
+        return msgspec.convert(raw, resource.struct)
+    except msgspec.ValidationError:
+        pass  # nulls where nothing is meant; `decode_as` passes over them, and is slower
+    try:
+        return api.decode_as(resource.struct, {"kind": resource.kind, **raw})
+    except ObjectError as error:
+        listing.unreadable.append(error)
+        return None

@@ -1,0 +1,78 @@
+"""What the API server keeps of custom objects, as its own OpenAPI document says.
+
+A CustomResourceDefinition that has no place for a field drops it from every object. Who applies the object on the
+server's side, or with kubectl's own checks, is refused; any other client loses the field without a word, and the object
+shows no trace of it. So it is the schema that is looked at. Every user that has proved who it is may read that (the
+ClusterRole system:discovery), so no right is needed for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+
+from volsched.kube.client.client import Api
+from volsched.kube.errors import ApiError
+from volsched.model.changes import DroppedFields
+
+OPEN: Final = "x-kubernetes-preserve-unknown-fields"
+KINDS: Final = "x-kubernetes-group-version-kind"
+QUEUES: Final = "scheduling.volcano.sh/v1beta1"
+QUEUE_FIELDS: Final = ("spec.dra",)
+"""Fields of a Queue that decide something and that the CRD of somebody else lacks."""
+
+LOOK_AGAIN_SECONDS: Final = 300.0
+"""A CRD is rarely changed; the document has some 80 KB."""
+
+_log = structlog.get_logger(__name__)
+
+
+async def follow_queue_schema(api: Api, report: Callable[[DroppedFields], None]) -> None:
+    """Report which fields of Queues the API server drops, now and whenever that changes; does not return."""
+    known: frozenset[str] | None = None
+    while True:
+        dropped = await dropped_of_queues(api)
+        if dropped is not None and dropped != known:
+            if dropped:
+                _log.warning("the CRD of Queue drops fields; install the one of volsched", fields=sorted(dropped))
+            known = dropped
+            report(DroppedFields("Queue", dropped))
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+
+async def dropped_of_queues(api: Api) -> frozenset[str] | None:
+    """Return the fields of Queues that the API server drops; None while it cannot be told."""
+    try:
+        document = await api.get(f"/openapi/v3/apis/{QUEUES}", "openapi")
+    except ApiError as error:
+        _log.debug("no schema of Queues", error=str(error))
+        return None
+    schema = schema_of(document, "Queue")
+    if schema is None:
+        return None
+    return frozenset(field for field in QUEUE_FIELDS if not keeps(schema, field.split(".")))
+
+
+def schema_of(document: Any, kind: str) -> Mapping[str, Any] | None:
+    """Return the schema of a kind from an OpenAPI document (version 3) of its group; None when it is not there."""
+    components = document.get("components") if isinstance(document, Mapping) else None
+    schemas = components.get("schemas") if isinstance(components, Mapping) else None
+    for schema in schemas.values() if isinstance(schemas, Mapping) else ():
+        if any(named.get("kind") == kind for named in schema.get(KINDS) or ()):
+            return schema  # type: ignore[no-any-return]
+    return None
+
+
+def keeps(schema: Mapping[str, Any], path: Sequence[str]) -> bool:
+    """Say whether an object of this schema keeps a field: every step of its path is declared, or anything is kept."""
+    for step in path:
+        if schema.get(OPEN) or schema.get("additionalProperties"):
+            return True
+        found = (schema.get("properties") or {}).get(step)
+        if found is None:
+            return False
+        schema = found
+    return True

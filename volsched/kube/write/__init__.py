@@ -1,0 +1,1 @@
+"""What goes to the API server: bindings and evictions first, then statuses and Events."""

@@ -1,0 +1,408 @@
+"""Tells users what happened, as Events on their objects: behind the bindings, without repeating itself.
+
+Why a pod waits matters more than where it went: when too much is to be told, `Scheduled` goes first, and is counted; a
+refusal is replaced by a later one on the same object, ends with its object, and is dropped only when there are tens of
+thousands before it. Where each message counts, as of verdicts on the configuration, none replaces another. What is said
+again in the same words counts up an Event that is there; new words about an object come at growing intervals. A
+scheduler without any rights to Events schedules all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import socket
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import structlog
+
+from volsched.kube.client.backoff import Backoff
+from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.errors import ApiError, FenceError
+from volsched.kube.lead.fence import Fence
+from volsched.kube.tasks import Tasks
+from volsched.kube.write.bucket import TokenBucket
+from volsched.kube.write.due import Due
+from volsched.model.plan import Tell
+from volsched.model.values.bounded import Bounded, Size
+from volsched.model.verdict import truncated
+
+COMPONENT: Final = "volsched"
+SCHEDULED: Final = "Scheduled"
+
+LANE_LIMIT: Final = 8192
+"""`Scheduled` Events that may wait; older ones are dropped."""
+
+WAITING_LIMIT: Final = 65536
+"""Other Events that may wait; those that have waited longest are dropped then."""
+
+REMEMBERED: Final = 16384
+"""Objects of which it is remembered what was said last, until they are gone."""
+
+REMEMBERED_OF_ONE: Final = 64
+"""Reasons of one object of which it is remembered; some count by their message."""
+
+QPS: Final = 100.0
+BURST: Final = 200
+IN_FLIGHT: Final = 4
+WRITE_TIMEOUT_SECONDS: Final = 10.0
+SETTLE_SECONDS: Final = 1.0
+"""A refusal waits this long: a pod that is bound meanwhile needs none."""
+
+FIRST_INTERVAL_SECONDS: Final = 2.0
+LONGEST_INTERVAL_SECONDS: Final = 300.0
+"""New words about an object wait this long since the last ones, doubling each time."""
+
+QUIET_SECONDS: Final = 900.0
+"""An object about which nothing was said for this long is told about at once again."""
+
+_FORBIDDEN_PAUSES: Final = (2.0, 300.0)
+"""Seconds without Events after they were refused for want of rights: at first, and at most."""
+
+_SCHEDULED_ATTEMPTS: Final = 3
+_LONGEST_PREFIX: Final = 230
+
+_log = structlog.get_logger(__name__)
+
+Key: TypeAlias = tuple[str, str]
+"""An object's uid and a reason; with a mark of the message where each message counts by itself."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """The Event in which something was said last: how often, and when (on the monotonic clock)."""
+
+    path: str
+    digest: bytes
+    """Of the message, which may be long."""
+    count: int
+    at: float
+    interval: float
+
+
+@dataclass(slots=True)
+class _Talk:
+    """What is to be told, `times` over: made into one Event of a fixed name, so that sending it twice does no harm."""
+
+    tell: Tell
+    told_at: str
+    name: str
+    times: int = 1
+    attempts: int = 0
+    not_before: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
+
+
+def _digest(message: str) -> bytes:
+    return hashlib.sha256(message.encode()).digest()[:8]
+
+
+class Events:
+    """The lane of Events; lives on the I/O loop. `binds_waiting` says how many bindings wait for their turn."""
+
+    def __init__(self, api: Api, fence: Fence, binds_waiting: Callable[[], int], *, qps: float = QPS) -> None:
+        self._api = api
+        self._fence = fence
+        self._binds_waiting = binds_waiting
+        self._bucket = TokenBucket(qps, BURST)
+        self._scheduled: deque[_Talk] = deque()
+        self._waiting: dict[Key, _Talk] = {}
+        self._warnings: dict[str, set[str]] = {}
+        self._ready: dict[Key, None] = {}
+        self._later: Due[Key] = Due()
+        self._said: Bounded[str, dict[str, _Said]] = Bounded(REMEMBERED)
+        self._tasks = Tasks()
+        self._under_way: set[Key] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused_until = 0.0
+        self._forbidden = Backoff(*_FORBIDDEN_PAUSES)
+        self._stopped = False
+        self._instance = socket.gethostname()
+        self.sent = 0
+        self.suppressed = 0
+        self.dropped = 0
+
+    @property
+    def depth(self) -> int:
+        """How many Events wait."""
+        return len(self._scheduled) + len(self._waiting)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {
+            "events.waiting": lambda: self.depth,
+            "events.warnings": lambda: len(self._warnings),
+            "events.due": lambda: len(self._ready) + self._later.weight,
+            "events.said": lambda: len(self._said),
+        }
+
+    def tell(self, tell: Tell) -> None:
+        """Take something over that should be told."""
+        talk = _Talk(tell, _now_text(), _event_name(tell.name))
+        if tell.reason == SCHEDULED and tell.type == "Normal":
+            self._tell_where(talk)
+        else:
+            self._tell_if_new(talk)
+        self._pump()
+
+    def _tell_where(self, talk: _Talk) -> None:
+        self._scheduled.append(talk)
+        if len(self._scheduled) > LANE_LIMIT:
+            self._scheduled.popleft()
+            self.dropped += 1
+
+    def _tell_if_new(self, talk: _Talk) -> None:
+        key = _key(talk.tell)
+        before = self._waiting.get(key)
+        self._wait(key, talk)
+        if before is None:
+            talk.not_before = time.monotonic() + SETTLE_SECONDS
+            self._route(key)
+            return
+        self.suppressed += 1
+        talk.not_before = before.not_before
+        if before.tell.message == talk.tell.message:
+            talk.times += before.times
+
+    def cancel(self, uid: str) -> None:
+        """Do not tell what is wrong with an object any more: the pod is being bound, or it is gone."""
+        for reason in self._warnings.pop(uid, ()):
+            self._drop((uid, reason))
+            self.suppressed += 1
+
+    def forget(self, uid: str) -> None:
+        """Forget an object that is gone, and tell nothing more about it."""
+        self.cancel(uid)
+        self._said.pop(uid, None)
+
+    def _said_before(self, key: Key) -> _Said | None:
+        uid, reason = key
+        return self._said.get(uid, {}).get(reason)
+
+    def _wait(self, key: Key, talk: _Talk) -> None:
+        """Have something wait to be told; who waits longest makes room when too much does."""
+        self._waiting[key] = talk
+        if talk.tell.type == "Warning":
+            self._warnings.setdefault(key[0], set()).add(key[1])
+        if len(self._waiting) > WAITING_LIMIT:
+            self._drop(next(iter(self._waiting)))
+            self.dropped += 1
+
+    def _drop(self, key: Key) -> _Talk | None:
+        """Take something out of all that wait."""
+        self._ready.pop(key, None)
+        self._later.drop(key)
+        reasons = self._warnings.get(key[0], set())
+        reasons.discard(key[1])
+        if not reasons:
+            self._warnings.pop(key[0], None)
+        return self._waiting.pop(key, None)
+
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - what is left then is dropped, not an error
+        """Send what is due, for at most `timeout` seconds, then nothing more."""
+        deadline = time.monotonic() + timeout
+        while self._has_due and time.monotonic() < deadline:  # noqa: ASYNC110 - polled once in a life
+            await asyncio.sleep(0.02)
+        self._stopped = True
+        self.dropped += self.depth
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._tasks.stop()
+
+    @property
+    def _has_due(self) -> bool:
+        return bool(self._ready or self._scheduled or self._under_way)
+
+    # -- flow -----------------------------------------------------------------------------------------------------
+
+    def _route(self, key: Key) -> None:
+        """Put what waits where it belongs: among what may be told, or what has to wait for its time."""
+        talk = self._waiting.get(key)
+        if talk is None or key in self._under_way:
+            return
+        due = max(talk.not_before, self._due(key))
+        if due <= time.monotonic():
+            self._later.drop(key)
+            self._ready[key] = None
+        else:
+            self._ready.pop(key, None)
+            self._later.put(key, due)
+
+    def _due(self, key: Key) -> float:
+        said = self._said_before(key)
+        if said is None or time.monotonic() - said.at > QUIET_SECONDS:
+            return 0.0
+        return said.at + said.interval
+
+    def _pump(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._stopped:
+            return
+        now = time.monotonic()
+        for key in list(self._later.take(now)):
+            self._route(key)
+        behind_binds = self._binds_waiting() > 0
+        while (self._ready or (self._scheduled and not behind_binds)) and self._may_send(behind_binds):
+            self._start_next()
+        if self.depth:
+            due = self._later.next()
+            wait = due - now if due is not None and not (self._ready or self._scheduled) else 0.1
+            self._timer = asyncio.get_running_loop().call_later(max(0.01, wait), self._pump)
+
+    def _may_send(self, behind_binds: bool) -> bool:
+        """Take a token, if one more may be under way and the right to write is ours."""
+        if len(self._under_way) >= (1 if behind_binds else IN_FLIGHT) or not self._fence.is_open:
+            return False
+        if time.monotonic() < self._paused_until:
+            return False
+        return self._bucket.take()
+
+    def _start_next(self) -> None:
+        if self._ready:
+            key = next(iter(self._ready))
+            talk = self._drop(key)
+        else:
+            talk = self._scheduled.popleft()
+            key = (talk.tell.uid, talk.name)
+        if talk is None:
+            return
+        self._under_way.add(key)
+
+        def ended(_: object) -> None:
+            self._under_way.discard(key)
+            self._route(key)
+            self._pump()
+
+        self._tasks.start(self._send(key, talk), "write of an Event").add_done_callback(ended)
+
+    # -- sending --------------------------------------------------------------------------------------------------
+
+    async def _send(self, key: Key, talk: _Talk) -> None:
+        said = self._said_before(key)
+        try:
+            if said is not None and said.digest == _digest(talk.tell.message):
+                await self._count_up(key, said, talk)
+            else:
+                await self._create(key, talk)
+        except FenceError:
+            self.dropped += 1
+        except ApiError as error:
+            self._failed(key, talk, error)
+        except Exception:
+            self.dropped += 1
+            _log.exception("an Event was not written, in an unforeseen way", object=talk.tell.name)
+        else:
+            self.sent += 1
+            self._forbidden.reset()
+
+    async def _create(self, key: Key, talk: _Talk) -> None:
+        namespace = talk.tell.namespace or "default"
+        path = f"/api/v1/namespaces/{path_segment(namespace)}/events"
+        try:
+            await self._request("POST", path, self._body(talk, namespace), JSON)
+        except ApiError as error:
+            if error.status != 409:  # an earlier try went through
+                raise
+        if talk.tell.reason != SCHEDULED:
+            before = self._said_before(key)
+            fresh = before is None or time.monotonic() - before.at > QUIET_SECONDS
+            interval = FIRST_INTERVAL_SECONDS if before is None or fresh else before.interval * 2
+            self._remember(key, f"{path}/{talk.name}", talk, talk.times, interval)
+
+    async def _count_up(self, key: Key, said: _Said, talk: _Talk) -> None:
+        count = said.count + talk.times
+        body = msgspec.json.encode({"count": count, "lastTimestamp": talk.told_at})
+        try:
+            await self._request("PATCH", said.path, body, MERGE_PATCH)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self._said.get(key[0], {}).pop(key[1], None)  # Events live an hour
+            await self._create(key, talk)
+            return
+        self._remember(key, said.path, talk, count, said.interval * 2)
+
+    def _remember(self, key: Key, path: str, talk: _Talk, count: int, interval: float) -> None:
+        interval = min(interval, LONGEST_INTERVAL_SECONDS)
+        uid, reason = key
+        said = self._said.recall(uid)
+        if said is None:
+            said = self._said[uid] = {}
+        said[reason] = _Said(path, _digest(talk.tell.message), count, time.monotonic(), interval)
+        if len(said) > REMEMBERED_OF_ONE:
+            del said[next(iter(said))]
+
+    async def _request(self, method: str, path: str, body: bytes, content_type: str) -> None:
+        within, fence = WRITE_TIMEOUT_SECONDS, self._fence
+        await self._api.request(
+            method, path, "events", body=body, content_type=content_type, within=within, fence=fence
+        )
+
+    def _failed(self, key: Key, talk: _Talk, error: ApiError) -> None:
+        talk.attempts += 1
+        is_forbidden = error.status == 403 and "terminat" not in error.message
+        if is_forbidden:
+            self._pause(error)
+        is_scheduled = talk.tell.reason == SCHEDULED
+        if not (error.is_transient or is_forbidden) or (is_scheduled and talk.attempts >= _SCHEDULED_ATTEMPTS):
+            self.dropped += 1
+        elif is_scheduled:
+            self._tell_where(talk)
+        elif key not in self._waiting:
+            talk.not_before = time.monotonic() + max(talk.backoff.next(), error.retry_after or 0.0)
+            self._wait(key, talk)
+
+    def _pause(self, error: ApiError) -> None:
+        """Do without Events for a while; what is to be told waits."""
+        if self._forbidden.failures == 0:
+            _log.warning("not allowed to write Events; going on without them", error=str(error))
+        if time.monotonic() >= self._paused_until:
+            self._paused_until = time.monotonic() + self._forbidden.next()
+
+    def _body(self, talk: _Talk, namespace: str) -> bytes:
+        tell = talk.tell
+        involved = {"kind": tell.kind, "apiVersion": tell.api_version, "name": tell.name, "uid": tell.uid}
+        if tell.namespace:
+            involved["namespace"] = tell.namespace
+        event: dict[str, Any] = {
+            "kind": "Event",
+            "apiVersion": "v1",
+            "metadata": {"name": talk.name, "namespace": namespace},
+            "involvedObject": involved,
+            "type": tell.type,
+            "reason": tell.reason,
+            "message": truncated(tell.message),
+            "action": tell.action,
+            "count": talk.times,
+            "firstTimestamp": talk.told_at,
+            "lastTimestamp": talk.told_at,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": self._instance,
+        }
+        return msgspec.json.encode(event)
+
+
+def _key(tell: Tell) -> Key:
+    about = tell.reason
+    if tell.each:
+        about += f" {_digest(tell.message).hex()}"
+    return tell.uid or f"{tell.kind}/{tell.namespace}/{tell.name}", about
+
+
+def _event_name(name: str) -> str:
+    """Return a name for an Event that begins with its object's and fits."""
+    return f"{name[:_LONGEST_PREFIX].rstrip('.-')}.{uuid.uuid4().hex[:16]}"
+
+
+def _now_text() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,163 @@
+"""Carries out what sessions decide: steps come from the scheduling thread and go into lanes on the I/O loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from volsched.kube.client.client import Api
+from volsched.kube.lead.fence import Fence
+from volsched.kube.write.binder import IN_FLIGHT, Binder
+from volsched.kube.write.events import Events
+from volsched.kube.write.preparations import Preparations
+from volsched.kube.write.resource_claims import ResourceClaims
+from volsched.kube.write.statuses import Statuses
+from volsched.kube.write.views import Views
+from volsched.kube.write.volumes import Volumes
+from volsched.model.changes import BindFailed, Change
+from volsched.model.plan import (
+    Bind,
+    Evict,
+    LiftGate,
+    ReleaseClaim,
+    Step,
+    Tell,
+    WriteGroupStatus,
+    WritePodCondition,
+    WriteQueueStatus,
+)
+from volsched.model.values.bounded import Size
+
+EVENTS_SECONDS: Final = 1.0
+"""How long Events may take at the end."""
+
+_log = structlog.get_logger(__name__)
+
+
+class ClusterExecutor:
+    """An `Executor` that writes to the API server. Made on the I/O loop; `execute` may be called from any thread.
+
+    Bindings and evictions come first, statuses and Events when there is time. What came of them reaches the mirror
+    through `report`.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        fence: Fence,
+        views: Views,
+        report: Callable[[Change], None],
+        *,
+        in_flight: int = IN_FLIGHT,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._incoming: deque[Sequence[Step]] = deque()
+        self._called = False
+        self._report = report
+        self._stopped = False
+        self.events = Events(api, fence, lambda: self.binder.waiting)
+        self.statuses = Statuses(api, fence, views, report, lambda: self.binder.waiting)
+        self.claims = ResourceClaims(api, fence, views, report, self._take)
+        self.volumes = Volumes(api, fence, views)
+        self.binder = Binder(
+            api,
+            fence,
+            views,
+            report,
+            self._take,
+            self.statuses.under_way,
+            prebinder=Preparations(self.claims, self.volumes),
+            in_flight=in_flight,
+        )
+
+    @property
+    def backlog(self) -> int:
+        """How many bindings and evictions are not done yet; may be read from any thread."""
+        return self.binder.backlog + sum(map(len, tuple(self._incoming)))
+
+    def execute(self, steps: Sequence[Step]) -> None:
+        """Take steps over for execution, without waiting for them."""
+        if not steps:
+            return
+        self._incoming.append(steps)
+        if not self._called:
+            self._called = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+                self._loop.call_soon_threadsafe(self._sort)
+
+    def forget(self, uid: str) -> None:
+        """Forget everything about an object that is no longer there."""
+        self.binder.forget_pod(uid)
+        self.statuses.forget(uid)
+        self.events.forget(uid)
+
+    def placed(self, uid: str) -> None:
+        """Forget what was kept of a pod while it waited for a node: it has one."""
+        self.binder.forget_pod(uid)
+        self.statuses.forget(uid)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here and in the lanes."""
+        incoming = {"executor.incoming": lambda: sum(map(len, tuple(self._incoming)))}
+        parts = (self.binder, self.statuses, self.events, self.claims)
+        return incoming | {name: size for part in parts for name, size in part.tables().items()}
+
+    async def drain(self, timeout: float) -> bool:  # noqa: ASYNC109 - what is left then is dropped, not an error
+        """Finish what was decided, bindings first, and stop, in `timeout` seconds; tell whether all bindings were made.
+
+        Whatever is decided later, as by a session that did not end in time, is dropped.
+        """
+        deadline = time.monotonic() + timeout
+        self._sort()
+        self._stopped = True
+        finished = await self.binder.drain(timeout)
+        await self._stop(deadline)
+        return finished
+
+    async def stop(self) -> None:
+        """Stop at once: the right to write is lost."""
+        self._stopped = True
+        await self._stop(time.monotonic())
+
+    async def _stop(self, deadline: float) -> None:
+        await self.binder.stop()
+        await self.claims.stop()
+        await self.statuses.stop(deadline - time.monotonic())
+        await self.events.drain(min(EVENTS_SECONDS, deadline - time.monotonic()))
+
+    def _sort(self) -> None:
+        self._called = False
+        while self._incoming:
+            for step in self._incoming.popleft():
+                if not self._stopped:
+                    self._take_or_say(step)
+
+    def _take_or_say(self, step: Step) -> None:
+        """Take a step over; what fails over one ends with it, and a pod is not waited for any more."""
+        try:
+            self._take(step)
+        except Exception:
+            _log.exception("a step was not taken over, in an unforeseen way", step=type(step).__name__)
+            if isinstance(step, Bind):
+                self._report(BindFailed(step.uid, step.node, "internal error, see the scheduler's log", time.time()))
+
+    def _take(self, step: Step) -> None:
+        match step:
+            case Bind():
+                self.statuses.cancel(step.uid)
+                self.events.cancel(step.uid)
+                self.binder.add(step)
+            case Evict() | LiftGate():
+                self.binder.add(step)
+            case ReleaseClaim():
+                self.claims.release(step)
+            case WriteGroupStatus() | WriteQueueStatus() | WritePodCondition():
+                self.statuses.add(step)
+            case Tell():
+                self.events.tell(step)

@@ -1,0 +1,348 @@
+"""Writes what a session chose for ResourceClaims, before the pods that use them are bound.
+
+For each claim, in this order: the finalizer that protects its devices, then allocation and reservation in one write of
+its status; only then may the pod be bound. Pods that share a claim take turns: the first one writes the allocation, the
+others find it and add their reservation. What fails later takes back this pod's reservation and nothing else: an
+allocation stays, the next attempt uses it, and Kubernetes' own controller clears it when its pod is gone.
+
+A claim for a pod's extended resources is made before that, and told in the pod's status after it. It goes again when
+the pod is not bound, as another node may serve these resources in another way.
+
+Where devices have binding conditions, the pod then waits for these: drivers set them in the claim's status, and the
+informer brings them. When that fails, or takes too long, the next attempt has the claim released (`ReleaseClaim`).
+
+Rules: kube-scheduler's dynamicresources (PreBind, Unreserve) of Kubernetes 1.36. The API server refuses a status with
+another allocation than the one it has, and a reservation without any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from volsched.kube.client.backoff import Backoff
+from volsched.kube.client.client import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api, parsed, path_segment
+from volsched.kube.errors import ApiError, FenceError
+from volsched.kube.lead.fence import Fence
+from volsched.kube.tasks import Tasks
+from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.views import Views
+from volsched.model import api
+from volsched.model.changes import Change, Put
+from volsched.model.dra import api as dra
+from volsched.model.dra.binding import Readiness, readiness_of
+from volsched.model.errors import FieldError
+from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, ReleaseClaim, Tell
+from volsched.model.pods.owners import Owner, as_pod, controller_of
+from volsched.model.values.bounded import Size
+
+ATTEMPTS: Final = 5
+IN_FLIGHT: Final = 32
+"""Claims that are written at the same time."""
+
+POLL_SECONDS: Final = 0.25
+"""How often the claims that the informer knows are looked at for binding conditions; no request is made for it."""
+
+_WRITE_TIMEOUT_SECONDS: Final = 10.0
+
+_log = structlog.get_logger(__name__)
+
+
+class ResourceClaims:
+    """A `Prebinder`: makes the writes of `Bind.claims`; carries out `ReleaseClaim` steps beside that.
+
+    `report` is told each claim as it is after a write, so that the scheduler knows it before its watch does; `tell`
+    takes the Event of a pod that waits for binding conditions.
+    """
+
+    def __init__(
+        self,
+        api_server: Api,
+        fence: Fence,
+        views: Views,
+        report: Callable[[Change], None],
+        tell: Callable[[Tell], None],
+    ) -> None:
+        self._api = api_server
+        self._fence = fence
+        self._views = views
+        self._report = report
+        self._tell = tell
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._releasing = Tasks()
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {"claims.turns": lambda: len(self._turns), "claims.releasing": lambda: len(self._releasing)}
+
+    def is_needed(self, step: Bind) -> bool:
+        """Whether a pod uses claims that are not reserved for it, or whose devices are not ready."""
+        return bool(step.claims)
+
+    async def prepare(self, step: Bind) -> None:
+        """Have all claims of a pod allocated, reserved and ready; raises PrebindError or FenceError."""
+        for write in step.claims:
+            async with self._turn(write.claim), self._slots:
+                await self._persistently(write, step)
+                if write.made is not None:
+                    await self._tell_pod(write.made, step)
+        await self._until_ready(step)
+
+    async def withdraw(self, step: Bind) -> None:
+        """Take this pod's reservations back; what cannot be taken back is left to Kubernetes' own controller."""
+        for write in step.claims:
+            claim = self._views.resource_claims.get(write.claim)
+            if write.made is not None:
+                await self._delete(write.claim, as_pod(step.namespace, step.name, step.uid))
+                continue
+            if claim is not None and not _is_reserved(claim, step.uid):
+                continue
+            gone = {"$patch": "delete", "uid": step.uid}
+            body = {"metadata": {"uid": write.uid}, "status": {"reservedFor": [gone]}}
+            try:
+                await self._patch(write.claim, "/status", body, STRATEGIC_PATCH)
+            except (ApiError, FenceError) as error:
+                if not (isinstance(error, ApiError) and error.is_gone):
+                    _log.warning("a claim stays reserved", claim=write.claim, pod=step.name, error=str(error))
+
+    def release(self, step: ReleaseClaim) -> None:
+        """Take from a claim what it was given, unless somebody else has come to use it; does not wait for it."""
+        self._releasing.start(self._release(step), "release of a claim")
+
+    async def stop(self) -> None:
+        """Give up releases that are under way."""
+        await self._releasing.stop()
+
+    @asynccontextmanager
+    async def _turn(self, key: str) -> AsyncIterator[None]:
+        """Wait for our turn at a claim; what is kept for that goes with the last one who wants it."""
+        lock, users = self._turns.get(key, (asyncio.Lock(), 0))
+        self._turns[key] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._turns.pop(key)
+            if users > 1:
+                self._turns[key] = (lock, users - 1)
+
+    # -- one claim ----------------------------------------------------------------------------------------------------
+
+    async def _persistently(self, write: ClaimWrite, step: Bind) -> None:
+        """Write a claim, again after conflicts and trouble of the server, and then as it is by now."""
+        backoff = Backoff(0.05, 5.0)
+        claim = self._views.resource_claims.get(write.claim)
+        while True:
+            try:
+                if write.made is not None:
+                    claim = await self._made(write, write.made, step)
+                claim = claim or await self._get(write.claim)
+                await self._write(claim, write, step)
+            except ApiError as error:
+                if error.is_gone or not error.is_transient or backoff.failures >= ATTEMPTS:
+                    raise PrebindError(f"resourceclaim {write.claim}: {error.message}") from error
+                await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+                claim = None
+            else:
+                return
+
+    async def _write(self, claim: dra.ResourceClaim, write: ClaimWrite, step: Bind) -> None:
+        """Write finalizer and status of a claim, as far as they are missing; raises PrebindError when it may not be."""
+        if write.made is None and claim.metadata.uid != write.uid:
+            raise PrebindError(f"resourceclaim {write.claim} was deleted and made again")
+        has = claim.status.allocation
+        if has is not None and write.allocation is not None and _devices(has) != _devices(write.allocation):
+            raise PrebindError(f"resourceclaim {write.claim} was allocated elsewhere")
+        if has is not None and _is_reserved(claim, step.uid):
+            return
+        if claim.metadata.deletion_timestamp is not None:
+            raise PrebindError(f"resourceclaim {write.claim} is being deleted")
+        if has is None and write.allocation is None:
+            raise PrebindError(f"resourceclaim {write.claim} was deallocated meanwhile")
+        if has is None and dra.FINALIZER not in claim.metadata.finalizers:
+            finalizers = [*claim.metadata.finalizers, dra.FINALIZER]
+            claim = self._heard(await self._patch(write.claim, "", _changed(claim, finalizers=finalizers)))
+        consumer = dra.Consumer(resource="pods", name=step.name, uid=step.uid)
+        status: dict[str, Any] = {"reservedFor": [*claim.status.reserved_for, consumer]}
+        if has is None:
+            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            status["allocation"] = {**msgspec.to_builtins(write.allocation), "allocationTimestamp": now}
+        self._heard(await self._patch(write.claim, "/status", {**_changed(claim), "status": status}))
+
+    async def _made(self, write: ClaimWrite, made: ExtendedClaim, step: Bind) -> dra.ResourceClaim:
+        """Make the claim for a pod's extended resources, or find the one that an earlier try has made."""
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": step.name, "uid": step.uid, "controller": True}
+        meta = {
+            "name": made.name,
+            "annotations": {dra.EXTENDED_CLAIM: "true"},
+            "ownerReferences": [owner],
+            "finalizers": [dra.FINALIZER],
+        }
+        body = {"metadata": meta, "spec": {"devices": {"requests": msgspec.to_builtins(made.requests)}}}
+        try:
+            return self._heard(await self._send("POST", _path(f"{step.namespace}/"), "resourceclaims", body))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        claim = await self._get(write.claim)
+        if not (_is_made_for(claim, as_pod(step.namespace, step.name, step.uid)) and _asks_for(claim, made)):
+            raise PrebindError(f"resourceclaim {write.claim} is there already, and was not made for this attempt")
+        return claim
+
+    async def _tell_pod(self, made: ExtendedClaim, step: Bind) -> None:
+        """Say in the pod's status which request of the claim serves which container: the kubelet reads it there."""
+        mappings = [
+            {"containerName": container, "resourceName": resource, "requestName": request}
+            for container, resource, request in made.mappings
+        ]
+        told = {"resourceClaimName": made.name, "requestMappings": mappings}
+        body = {"metadata": {"uid": step.uid}, "status": {"extendedResourceClaimStatus": told}}
+        pod = f"/api/v1/namespaces/{path_segment(step.namespace)}/pods/{path_segment(step.name)}/status"
+        backoff = Backoff(0.05, 5.0)
+        while True:
+            try:
+                await self._send("PATCH", pod, "pods/status", body)
+            except ApiError as error:
+                if error.is_gone or not error.is_transient or backoff.failures >= ATTEMPTS:
+                    raise PrebindError(f"status of pod {step.namespace}/{step.name}: {error.message}") from error
+                await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+            else:
+                return
+
+    async def _delete(self, key: str, pod: Owner) -> None:
+        """Delete the claim for a pod's extended resources; one that cannot be deleted now, the scheduler has later."""
+        try:
+            claim = await self._get(key)
+            if not _is_made_for(claim, pod):
+                return
+            rest = [name for name in claim.metadata.finalizers if name != dra.FINALIZER]
+            await self._patch(key, "", _changed(claim, finalizers=rest))
+            gone = {"preconditions": {"uid": claim.metadata.uid}}
+            await self._send("DELETE", _path(key), "resourceclaims", gone)
+        except (ApiError, FenceError) as error:
+            if not (isinstance(error, ApiError) and error.is_gone):
+                _log.warning("a claim could not be deleted", claim=key, error=str(error))
+
+    async def _release(self, step: ReleaseClaim) -> None:
+        key = f"{step.namespace}/{step.name}"
+        if step.delete:
+            await self._delete(key, step.pod)
+            return
+        try:
+            claim = await self._get(key)
+            if claim.metadata.uid != step.uid or any(c.uid != step.pod.uid for c in claim.status.reserved_for):
+                return
+            body = {**_changed(claim), "status": {"allocation": None, "reservedFor": None}}
+            self._heard(await self._patch(key, "/status", body))
+        except (ApiError, FenceError) as error:  # the pod is looked at again when the claim, or anything, changes
+            _log.warning("a claim could not be released", claim=key, error=str(error))
+
+    # -- binding conditions -------------------------------------------------------------------------------------------
+
+    async def _until_ready(self, step: Bind) -> None:
+        """Wait until the pod may be bound; raises PrebindError when a device has failed or takes too long."""
+        began = time.time()
+        waiting = [write for write in step.claims if not self._readiness(write, step).is_reached]
+        if waiting:
+            self._tell(_pending_event(step))
+        while waiting:
+            for write in waiting:
+                self._check(write, self._readiness(write, step), began)
+            self._fence.check()
+            await asyncio.sleep(POLL_SECONDS)
+            waiting = [write for write in waiting if not self._readiness(write, step).is_reached]
+
+    def _readiness(self, write: ClaimWrite, step: Bind) -> Readiness:
+        """Return how far a claim is, which the pod must still have; nobody else's claim is waited for."""
+        claim = self._views.resource_claims.get(write.claim)
+        if claim is None or (write.made is None and claim.metadata.uid != write.uid):
+            raise PrebindError(f"resourceclaim {write.claim} is gone")
+        if claim.status.allocation is None:
+            raise PrebindError(f"resourceclaim {write.claim} was deallocated meanwhile")
+        if not _is_reserved(claim, step.uid):
+            raise PrebindError(f"resourceclaim {write.claim} is not reserved for the pod any more")
+        return readiness_of(claim.status)
+
+    @staticmethod
+    def _check(write: ClaimWrite, found: Readiness, began: float) -> None:
+        """Raise PrebindError when a claim cannot be waited for; its time runs from the allocation, or from our wait."""
+        if found.failure:
+            raise PrebindError(f"resourceclaim {write.claim}: {found.failure}")
+        now = time.time()
+        if found.is_given_up(now, write.within) or now > began + write.within:
+            missing = ", ".join(found.pending)
+            raise PrebindError(f"resourceclaim {write.claim}: not true within {write.within:g}s: {missing}")
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def _get(self, key: str) -> dra.ResourceClaim:
+        found = await self._api.get(_path(key), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
+        claim = api.decode_as(dra.ResourceClaim, found)
+        self._views.wrote(claim)
+        return claim
+
+    async def _patch(self, key: str, subresource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
+        return await self._send("PATCH", _path(key) + subresource, f"resourceclaims{subresource}", body, kind)
+
+    async def _send(self, method: str, path: str, resource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
+        answer = await self._api.request(
+            method,
+            path,
+            resource,
+            body=msgspec.json.encode(body),
+            content_type=kind if method == "PATCH" else JSON,
+            within=_WRITE_TIMEOUT_SECONDS,
+            fence=self._fence,
+        )
+        return parsed(answer)
+
+    def _heard(self, answer: Any) -> dra.ResourceClaim:
+        """Take note of a claim as it is after a write, before the watch tells; one that is gone holds no devices."""
+        claim = api.decode_as(dra.ResourceClaim, answer)
+        if self._views.wrote(claim):
+            self._report(Put(claim))
+        return claim
+
+
+def _changed(claim: dra.ResourceClaim, **metadata: Any) -> dict[str, Any]:
+    """Return the start of a patch that fails when the claim is another one, or was changed meanwhile."""
+    meta = claim.metadata
+    return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, **metadata}}
+
+
+def _is_made_for(claim: dra.ResourceClaim, pod: Owner) -> bool:
+    return controller_of(claim.metadata) == pod and claim.metadata.annotations.get(dra.EXTENDED_CLAIM) == "true"
+
+
+def _asks_for(claim: dra.ResourceClaim, made: ExtendedClaim) -> bool:
+    try:
+        return dra.parsed(claim.spec, dra.ResourceClaimSpec).devices.requests == made.requests
+    except FieldError:
+        return False
+
+
+def _pending_event(step: Bind) -> Tell:
+    message = f"waiting for binding conditions for device on node {step.node}"
+    return Tell("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "BindingConditionsPending", message)
+
+
+def _is_reserved(claim: dra.ResourceClaim, pod: str) -> bool:
+    return any(consumer.uid == pod for consumer in claim.status.reserved_for)
+
+
+def _devices(allocation: dra.Allocation) -> set[tuple[str, ...]]:
+    return {(r.request, r.driver, r.pool, r.device, r.share_id or "") for r in allocation.devices.results}
+
+
+def _path(key: str) -> str:
+    namespace, _, name = key.partition("/")
+    claims = f"/apis/{dra.GROUP_VERSION}/namespaces/{path_segment(namespace)}/resourceclaims"
+    return f"{claims}/{path_segment(name)}" if name else claims

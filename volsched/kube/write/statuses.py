@@ -1,0 +1,511 @@
+"""Writes statuses of PodGroups and Queues, and pod conditions: behind bindings, only on change, the latest word only.
+
+For each object there is at most one write waiting and one under way. A later word replaces the one that waits; objects
+that change often are written at growing intervals, and why pods wait at a bounded rate, as a gang may have thousands.
+What the API server already has is not written again. All that is kept of an object is one entry in each table, and
+ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import structlog
+
+from volsched.kube.client.backoff import Backoff
+from volsched.kube.client.client import MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
+from volsched.kube.errors import ApiError, FenceError
+from volsched.kube.lead.fence import Fence
+from volsched.kube.tasks import Tasks
+from volsched.kube.watch.resources import VOLCANO
+from volsched.kube.write.bucket import TokenBucket
+from volsched.kube.write.due import Due
+from volsched.kube.write.views import POD_SCHEDULED, Refusal, Views
+from volsched.model import api
+from volsched.model.changes import Change, GroupWriteFailed
+from volsched.model.errors import QuantityError
+from volsched.model.job import Condition
+from volsched.model.plan import WriteGroupStatus, WritePodCondition, WriteQueueStatus
+from volsched.model.values.bounded import Size
+from volsched.model.values.quantity import QuantityText, amount_of
+
+IN_FLIGHT: Final = 8
+IN_FLIGHT_BEHIND_BINDS: Final = 2
+"""How many writes may be under way, and how many while bindings wait."""
+
+WRITE_TIMEOUT_SECONDS: Final = 10.0
+GROUP_INTERVAL_SECONDS: Final = 1.0
+"""The status of one PodGroup is not written more often; counts change with every pod."""
+
+QUEUE_INTERVAL_SECONDS: Final = 1.0
+"""What one Queue holds is not written more often, either."""
+
+MENDING_INTERVAL_SECONDS: Final = 10.0
+"""What somebody else wrote over what a Queue holds is put right this long after our last write: two that differ in
+opinion must not keep the API server busy."""
+
+SETTLE_SECONDS: Final = 1.0
+"""A pod that has just been refused may be bound in a moment, as when its gang is still being made: wait and see."""
+
+CONDITIONS_PER_SECOND: Final = 200.0
+CONDITIONS_AT_ONCE: Final = 400
+"""So many pods are told why they wait; those that are nominated to a node do not wait for their turn."""
+
+FIRST_POD_INTERVAL_SECONDS: Final = 5.0
+LONGEST_POD_INTERVAL_SECONDS: Final = 300.0
+"""A condition of which only the message changed waits this long since the last write, doubling each time."""
+
+OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled")
+"""Types of PodGroup conditions that the scheduler sets; others are left as they are."""
+
+_REFUSED_PAUSE_SECONDS: Final = 30.0
+_RIGHTS: Final = (401, 403)
+"""Refused for want of rights; an API server that has just been started says so for a moment, too."""
+
+_log = structlog.get_logger(__name__)
+
+Write: TypeAlias = WriteGroupStatus | WriteQueueStatus | WritePodCondition
+
+
+@dataclass(slots=True)
+class _Pace:
+    """When an object was written last and how long its next unimportant write has to wait, in seconds."""
+
+    written_at: float
+    interval: float
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is to be written to one object; `not_before` is on the monotonic clock."""
+
+    step: Write
+    not_before: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
+
+
+class Statuses:
+    """The lane of status writes; lives on the I/O loop.
+
+    `report` takes changes for the mirror; `binds_waiting` says how many bindings wait for their turn.
+    """
+
+    def __init__(
+        self,
+        api_server: Api,
+        fence: Fence,
+        views: Views,
+        report: Callable[[Change], None],
+        binds_waiting: Callable[[], int],
+    ) -> None:
+        self._api = api_server
+        self._fence = fence
+        self._views = views
+        self._report = report
+        self._binds_waiting = binds_waiting
+        self._entries: dict[str, _Entry] = {}
+        self._ready: dict[str, None] = {}
+        self._ready_pods: dict[str, None] = {}
+        self._conditions = TokenBucket(CONDITIONS_PER_SECOND, CONDITIONS_AT_ONCE)
+        self._later: Due[str] = Due()
+        self._tasks = Tasks()
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._gone: set[str] = set()
+        self._paces: dict[str, _Pace] = {}
+        self._queues: dict[str, WriteQueueStatus] = {}
+        self._refused: dict[str, asyncio.TimerHandle] = {}
+        self._groups_have_status: bool | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+        self.written = 0
+        self.suppressed = 0
+        self.dropped = 0
+
+    @property
+    def depth(self) -> int:
+        """How many writes wait."""
+        return len(self._entries)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {
+            "statuses.waiting": lambda: len(self._entries) + len(self._under_way),
+            "statuses.due": lambda: len(self._ready) + len(self._ready_pods) + self._later.weight,
+            "statuses.paces": lambda: len(self._paces),
+            "statuses.queues": lambda: len(self._queues),
+            "statuses.refused": lambda: len(self._refused),
+        }
+
+    def add(self, step: Write) -> None:
+        """Take a step over; it replaces one that waits for the same object."""
+        key = step.uid
+        if isinstance(step, WriteQueueStatus):
+            self._queues[key] = step
+        waiting = self._entries.get(key)
+        if waiting is None:
+            settle = SETTLE_SECONDS if isinstance(step, WritePodCondition) and not step.nominated else 0.0
+            self._entries[key] = _Entry(step, time.monotonic() + settle)
+        else:
+            waiting.step = step
+        self._route(key)
+        self._pump()
+
+    def queue_shown(self, queue: api.Queue) -> None:
+        """Compare what a Queue says it holds with our last word about it, and put right what somebody else wrote."""
+        key = queue.metadata.uid
+        word = self._queues.get(key)
+        if word is None or key in self._entries or key in self._under_way or _holds(queue, word):
+            return
+        pace = self._paces.get(key)
+        self._entries[key] = _Entry(word, pace.written_at + MENDING_INTERVAL_SECONDS if pace is not None else 0.0)
+        self._route(key)
+        self._pump()
+
+    def cancel(self, uid: str) -> None:
+        """Forget what waits to be written to a pod: it is being bound."""
+        if self._entries.pop(uid, None) is not None:
+            self._unroute(uid)
+            self.suppressed += 1
+
+    def under_way(self, uid: str) -> Awaitable[object] | None:
+        """Return the write to a pod that is under way, if one is, to wait for."""
+        task = self._under_way.get(uid)
+        return None if task is None else asyncio.wait((task,))
+
+    def forget(self, uid: str) -> None:
+        """Forget an object that is no longer there, or of which nothing is to be told any more."""
+        for known in (self._entries, self._paces, self._queues):
+            known.pop(uid, None)
+        self._unroute(uid)
+        if (timer := self._refused.pop(uid, None)) is not None:
+            timer.cancel()
+        if uid in self._under_way:
+            self._gone.add(uid)
+
+    async def stop(self, timeout: float = WRITE_TIMEOUT_SECONDS) -> None:  # noqa: ASYNC109 - what is left is cancelled
+        """Drop what waits and let what is under way end, for at most `timeout` seconds."""
+        self._stopped = True
+        self.dropped += len(self._entries)
+        self._entries.clear()
+        for timer in (self._timer, *self._refused.values()):
+            if timer is not None:
+                timer.cancel()
+        await self._tasks.finish(timeout)
+
+    # -- flow -----------------------------------------------------------------------------------------------------
+
+    def _route(self, key: str) -> None:
+        """Put an object's waiting write where it belongs: among those that may go, or those whose time will come."""
+        entry = self._entries.get(key)
+        if entry is None or key in self._under_way:
+            return
+        due = max(entry.not_before, self._due(entry.step))
+        if due > time.monotonic():
+            self._unroute(key)
+            self._later.put(key, due)
+            return
+        ready = self._ready_pods if _can_wait(entry.step) else self._ready
+        if key not in ready:  # else it keeps its turn
+            self._unroute(key)
+            ready[key] = None
+
+    def _unroute(self, key: str) -> None:
+        self._ready.pop(key, None)
+        self._ready_pods.pop(key, None)
+        self._later.drop(key)
+
+    def _due(self, step: Write) -> float:
+        """When a step may be written, on the monotonic clock."""
+        pace = self._paces.get(step.uid)
+        if pace is None:
+            return 0.0
+        if isinstance(step, WritePodCondition):
+            seen = self._views.refusal(step.uid)
+            if (seen.reason, seen.nominated) != (step.reason, step.nominated):
+                return 0.0
+        return pace.written_at + pace.interval
+
+    def _pump(self) -> None:
+        """Start as many writes as may be under way, and look again when the next one is due."""
+        if self._stopped:
+            return
+        now = time.monotonic()
+        for key in list(self._later.take(now)):
+            self._route(key)
+        limit = IN_FLIGHT_BEHIND_BINDS if self._binds_waiting() else IN_FLIGHT
+        while len(self._under_way) < limit and (ready := self._next_ready()) is not None:
+            entry = None if ready in self._under_way else self._entries.pop(ready, None)
+            if entry is not None:
+                self._start(ready, entry)
+        self._look_again(now)
+
+    def _next_ready(self) -> str | None:
+        """Take the next object that may be written; pods that only wait have their own pace."""
+        if not self._ready and not (self._ready_pods and self._conditions.take()):
+            return None
+        ready = self._ready or self._ready_pods
+        key = next(iter(ready))
+        del ready[key]
+        return key
+
+    def _look_again(self, now: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waits = [due - now] if (due := self._later.next()) is not None else []
+        if self._ready_pods and (wait := self._conditions.wait()):
+            waits.append(wait)
+        if waits:
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, min(waits)), self._pump)
+
+    def _start(self, key: str, entry: _Entry) -> None:
+        task = self._tasks.start(self._write(key, entry), "write of a status")
+        self._under_way[key] = task
+
+        def ended(_: object) -> None:
+            del self._under_way[key]
+            if key in self._gone:
+                self._gone.discard(key)
+                self.forget(key)
+            self._route(key)
+            self._pump()
+
+        task.add_done_callback(ended)
+
+    async def _write(self, key: str, entry: _Entry) -> None:
+        step = entry.step
+        try:
+            done = await self._carry_out(step)
+        except FenceError:
+            self.dropped += 1
+        except ApiError as error:
+            self._failed(key, entry, error)
+        except Exception:
+            self.dropped += 1
+            _log.exception("a status was not written, in an unforeseen way", object=_name(step))
+        else:
+            if done:
+                self.written += 1
+                self._note_pace(key, step)
+            else:
+                self.suppressed += 1
+
+    async def _carry_out(self, step: Write) -> bool:
+        match step:
+            case WriteGroupStatus():
+                return await self._write_group(step)
+            case WriteQueueStatus():
+                return await self._write_queue(step)
+            case WritePodCondition():
+                return await self._write_condition(step)
+
+    def _note_pace(self, key: str, step: Write) -> None:
+        now = time.monotonic()
+        if isinstance(step, WriteGroupStatus):
+            self._paces[key] = _Pace(now, GROUP_INTERVAL_SECONDS)
+            return
+        if isinstance(step, WriteQueueStatus):
+            self._paces[key] = _Pace(now, QUEUE_INTERVAL_SECONDS)
+            return
+        before = self._paces.get(key)
+        interval = FIRST_POD_INTERVAL_SECONDS if before is None else before.interval * 2
+        self._paces[key] = _Pace(now, min(interval, LONGEST_POD_INTERVAL_SECONDS))
+
+    def _failed(self, key: str, entry: _Entry, error: ApiError) -> None:
+        """Try a transient failure again unless there is a later word; what is gone needs no status.
+
+        An API server that has just been started says 404 to custom kinds for a moment: a Queue is gone when the watch
+        says so.
+        """
+        is_shown = isinstance(entry.step, WriteQueueStatus) and self._known_queue(entry.step) is not None
+        if error.is_gone and not is_shown:
+            self._paces.pop(key, None)
+            self._groups_have_status = None  # a 404 may also mean that the kind was installed anew, without or with it
+        elif error.is_gone or error.is_transient or error.status in _RIGHTS:
+            if error.status in _RIGHTS and entry.backoff.failures == 0:
+                _log.warning("not allowed to write a status", object=_name(entry.step), error=str(error))
+            entry.not_before = time.monotonic() + max(entry.backoff.next(), error.retry_after or 0.0)
+            self._entries.setdefault(key, entry)
+        else:
+            _log.warning("a status was refused", object=_name(entry.step), error=str(error))
+            if isinstance(entry.step, WriteGroupStatus):
+                self._report_later(key, GroupWriteFailed(entry.step.namespace, entry.step.name))
+
+    def _report_later(self, key: str, failed: GroupWriteFailed) -> None:
+        """Have the status of a PodGroup written again some time; once, however often it is refused meanwhile."""
+
+        def report() -> None:
+            del self._refused[key]
+            self._report(failed)
+
+        if key not in self._refused:
+            self._refused[key] = asyncio.get_running_loop().call_later(_REFUSED_PAUSE_SECONDS, report)
+
+    # -- PodGroups ------------------------------------------------------------------------------------------------
+
+    async def _write_group(self, step: WriteGroupStatus) -> bool:
+        """Write a PodGroup's status if it differs from what is there; tell whether it was written."""
+        known = self._views.groups.get(f"{step.namespace}/{step.name}")
+        if known is None or known.metadata.uid != step.uid:
+            return False
+        conditions = merged_conditions(known.status.conditions, step.conditions)
+        if _same_status(known.status, step, conditions):
+            return False
+        path = f"/apis/{VOLCANO}/namespaces/{path_segment(step.namespace)}/podgroups/{path_segment(step.name)}"
+        if await self._has_status_subresource():
+            path += "/status"
+        answer = await self._patch(path, "podgroups/status", _group_body(step, conditions), MERGE_PATCH)
+        self._views.wrote(api.decode_text(api.PodGroup, answer))
+        return True
+
+    async def _has_status_subresource(self) -> bool:
+        """Ask once: Volcano's own CRD has no status subresource, ours has one."""
+        if self._groups_have_status is None:
+            listed = await self._api.get(f"/apis/{VOLCANO}", "discovery")
+            names = {entry.get("name") for entry in listed.get("resources") or ()}
+            self._groups_have_status = "podgroups/status" in names
+            _log.debug("asked for the status subresource of PodGroups", there=self._groups_have_status)
+        return self._groups_have_status
+
+    # -- Queues ---------------------------------------------------------------------------------------------------
+
+    def _known_queue(self, step: WriteQueueStatus) -> api.Queue | None:
+        known = self._views.queues.get(step.name)
+        return known if known is not None and known.metadata.uid == step.uid else None
+
+    async def _write_queue(self, step: WriteQueueStatus) -> bool:
+        """Write what a Queue holds if it differs from what is there, and nothing else; tell whether it was written."""
+        known = self._known_queue(step)
+        if known is None:
+            self._queues.pop(step.uid, None)
+            return False
+        if _holds(known, step):
+            return False
+        path = f"/apis/{VOLCANO}/queues/{path_segment(step.name)}/status"
+        answer = await self._patch(path, "queues/status", queue_body(step, known.status.allocated), MERGE_PATCH)
+        self._views.wrote(api.decode_text(api.Queue, answer))
+        return True
+
+    # -- pods -----------------------------------------------------------------------------------------------------
+
+    async def _write_condition(self, step: WritePodCondition) -> bool:
+        """Write a pod's refusal if it differs from what is there; tell whether it was written."""
+        wanted = Refusal(step.reason, step.message, step.nominated)
+        known = self._views.refusal(step.uid)
+        if known == wanted:
+            return False
+        path = f"/api/v1/namespaces/{path_segment(step.namespace)}/pods/{path_segment(step.name)}/status"
+        answer = await self._patch(path, "pods/status", condition_body(step, known), STRATEGIC_PATCH)
+        version = api.decode_text(api.ApiObject, answer).metadata.resource_version
+        self._views.wrote_refusal(step.uid, wanted, version)
+        return True
+
+    async def _patch(self, path: str, resource: str, body: bytes, content_type: str) -> bytes:
+        within, fence = WRITE_TIMEOUT_SECONDS, self._fence
+        return await self._api.request(
+            "PATCH", path, resource, body=body, content_type=content_type, within=within, fence=fence
+        )
+
+
+def _can_wait(step: Write) -> bool:
+    """Whether a step says no more than why a pod waits."""
+    return isinstance(step, WritePodCondition) and not step.nominated
+
+
+def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[Condition]) -> list[api.Condition]:
+    """Return the conditions to write: others' as they are, ours as wanted, with old times where nothing changed."""
+    before = {condition.type: condition for condition in known}
+    merged = [condition for condition in before.values() if condition.type not in OWN_CONDITIONS]
+    foreign = {condition.type for condition in merged}
+    for condition in wanted:
+        if condition.type in foreign:
+            continue
+        old = before.get(condition.type)
+        if old is not None and _said(old) == _said(condition):
+            merged.append(old)
+        else:
+            merged.append(
+                api.Condition(
+                    type=condition.type,
+                    status=condition.status,
+                    reason=condition.reason,
+                    message=condition.message,
+                    last_transition_time=_now_text(),
+                    transition_id=str(uuid.uuid4()),
+                )
+            )
+    return merged
+
+
+def condition_body(step: WritePodCondition, known: Refusal) -> bytes:
+    """Return the patch for a waiting pod; it fails for another pod of the same name."""
+    condition = {"type": POD_SCHEDULED, "status": "False", "reason": step.reason, "message": step.message}
+    if not known.reason:
+        condition["lastTransitionTime"] = _now_text()
+    status: dict[str, Any] = {"conditions": [condition]}
+    if step.nominated != known.nominated:
+        status["nominatedNodeName"] = step.nominated or None
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": status})
+
+
+def queue_body(step: WriteQueueStatus, known: Iterable[str]) -> bytes:
+    """Return the merge patch for a Queue: what it holds, and null for what it is `known` to hold and does not."""
+    allocated = {**dict.fromkeys(known), **step.allocated}
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": {"allocated": allocated}})
+
+
+def _holds(queue: api.Queue, step: WriteQueueStatus) -> bool:
+    """Whether a Queue says just what is to be written, in whatever spelling."""
+    return _amounts(queue.status.allocated) == _amounts(step.allocated)
+
+
+def _amounts(listed: Mapping[str, QuantityText]) -> dict[str, int | None]:
+    """Read a resource list; what cannot be read is unequal to every amount."""
+    found: dict[str, int | None] = {}
+    for name, text in listed.items():
+        try:
+            found[name] = amount_of(name, text)
+        except QuantityError:
+            found[name] = None
+    return found
+
+
+def _group_body(step: WriteGroupStatus, conditions: list[api.Condition]) -> bytes:
+    status = {
+        "phase": step.phase,
+        "running": step.running,
+        "succeeded": step.succeeded,
+        "failed": step.failed,
+        "conditions": conditions,
+    }
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": status})
+
+
+def _same_status(known: api.PodGroupStatus, step: WriteGroupStatus, conditions: list[api.Condition]) -> bool:
+    return (
+        (known.phase, known.running, known.succeeded, known.failed)
+        == (step.phase, step.running, step.succeeded, step.failed)
+        and {_said(condition) for condition in known.conditions} == {_said(condition) for condition in conditions}
+    )  # fmt: skip
+
+
+def _said(condition: Condition | api.Condition) -> tuple[str, str, str, str]:
+    """Return what a condition says, apart from when."""
+    return condition.type, condition.status, condition.reason, condition.message
+
+
+def _name(step: Write) -> str:
+    if isinstance(step, WriteQueueStatus):
+        return f"Queue/{step.name}"
+    return f"{'Pod' if isinstance(step, WritePodCondition) else 'PodGroup'}/{step.namespace}/{step.name}"
+
+
+def _now_text() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,224 @@
+"""What the executor must know of the cluster at the moment of a write, fed by the informers on their own thread.
+
+The mirror belongs to the scheduling thread; these small tables are the I/O thread's. Each entry keeps the resource
+version that it was seen or written at, so that an older event does not hide what we wrote ourselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from volsched.model import api
+from volsched.model.changes import Change, Gone, Put
+from volsched.model.dra import api as dra
+from volsched.model.values.bounded import Bounded, Size
+
+POD_SCHEDULED: Final = "PodScheduled"
+
+GONE_LATELY: Final = 16384
+"""Objects of which it is remembered that they are gone, while answers to writes may still come."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a waiting pod says of itself: why it has no node, and which one it is nominated to."""
+
+    reason: str = ""
+    message: str = ""
+    nominated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """What was last known of a waiting pod, and as of which resource version."""
+
+    version: int
+    refusal: Refusal
+
+
+class Views:
+    """Nodes and Queues by name, claims of volumes and of devices and PodGroups by key, refusals of waiting pods by uid.
+
+    `on_gone` is told the uid of every pod, PodGroup and Queue that is no longer there, `on_placed` that of a pod that
+    has a node, and `on_queue` every Queue as it is now. Everything here ends with its object.
+    """
+
+    def __init__(
+        self,
+        on_gone: Callable[[str], None] = lambda _: None,
+        on_queue: Callable[[api.Queue], None] = lambda _: None,
+        on_placed: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.nodes: dict[str, str] = {}
+        self.claims: dict[str, api.PersistentVolumeClaim] = {}
+        self.resource_claims: dict[str, dra.ResourceClaim] = {}
+        self.groups: dict[str, api.PodGroup] = {}
+        self.queues: dict[str, api.Queue] = {}
+        self._pods: dict[str, Versioned] = {}
+        self._gone_lately: Bounded[str, None] = Bounded(GONE_LATELY)
+        self._on_gone = on_gone
+        self._on_queue = on_queue
+        self._on_placed = on_placed
+        self._put = {
+            api.Node: self._put_node,
+            api.PersistentVolumeClaim: self._put_claim,
+            dra.ResourceClaim: self._put_resource_claim,
+            api.PodGroup: self._put_group,
+            api.Queue: self._put_queue,
+            api.Pod: self._put_pod,
+        }
+
+    def observe(self, changes: Sequence[Change]) -> None:
+        """Take in what an informer found; what fails over an object ends with that object."""
+        for change in changes:
+            try:
+                self._observe(change)
+            except Exception:
+                _log.exception("an object was not taken in, in an unforeseen way", object=_name_of(change))
+
+    def _observe(self, change: Change) -> None:
+        if isinstance(change, Put):
+            take = self._put.get(type(change.object))
+            if take is not None:
+                take(change.object)
+        elif isinstance(change, Gone):
+            self._gone(change)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {
+            "views.nodes": lambda: len(self.nodes),
+            "views.claims": lambda: len(self.claims),
+            "views.resource_claims": lambda: len(self.resource_claims),
+            "views.groups": lambda: len(self.groups),
+            "views.queues": lambda: len(self.queues),
+            "views.refusals": lambda: len(self._pods),
+            "views.gone": lambda: len(self._gone_lately),
+        }
+
+    def node_exists(self, name: str, uid: str = "") -> bool:
+        """Whether a node is there, and still the same one when its uid is given."""
+        found = self.nodes.get(name)
+        return found is not None and uid in ("", found)
+
+    def refusal(self, uid: str) -> Refusal:
+        """Return what the API server has as a waiting pod's refusal, as far as is known."""
+        known = self._pods.get(uid)
+        return known.refusal if known is not None else Refusal()
+
+    def wrote(self, found: api.ApiObject) -> bool:
+        """Take in an object as it is after a write, before the watch tells, unless that has told that it is gone.
+
+        Tells whether it was taken in: the answer to a write may be late.
+        """
+        if found.metadata.uid in self._gone_lately:
+            return False
+        self.observe((Put(found),))
+        return True
+
+    def wrote_refusal(self, uid: str, refusal: Refusal, version: str) -> None:
+        """Remember what was written, and the version that the pod has with it, unless it is gone by now."""
+        if uid not in self._gone_lately:
+            self._pods[uid] = Versioned(number(version), refusal)
+
+    def forget_pod(self, uid: str) -> None:
+        """Forget a pod that waits no longer."""
+        self._pods.pop(uid, None)
+
+    # -- by kind --------------------------------------------------------------------------------------------------
+
+    def _put_node(self, node: api.ApiObject) -> None:
+        self.nodes[node.metadata.name] = node.metadata.uid
+
+    def _put_claim(self, claim: api.ApiObject) -> None:
+        if isinstance(claim, api.PersistentVolumeClaim):
+            self.claims[claim.key] = claim
+
+    def _put_resource_claim(self, claim: api.ApiObject) -> None:
+        if _is_older(claim, self.resource_claims.get(claim.key)):
+            return
+        if isinstance(claim, dra.ResourceClaim):
+            self.resource_claims[claim.key] = claim
+
+    def _put_group(self, group: api.ApiObject) -> None:
+        if _is_older(group, self.groups.get(group.key)):
+            return
+        if isinstance(group, api.PodGroup):
+            self.groups[group.key] = group
+
+    def _put_queue(self, queue: api.ApiObject) -> None:
+        if _is_older(queue, self.queues.get(queue.key)):
+            return
+        if isinstance(queue, api.Queue):
+            self.queues[queue.key] = queue
+            self._on_queue(queue)
+
+    def _put_pod(self, pod: api.ApiObject) -> None:
+        if not isinstance(pod, api.Pod):
+            return
+        uid = pod.metadata.uid
+        if pod.spec.node_name:
+            self._pods.pop(uid, None)
+            self._on_placed(uid)
+            return
+        known = self._pods.get(uid)
+        if known is None or _version(pod) > known.version:
+            found = refusal_of(pod)
+            if found is not None:
+                self._pods[uid] = Versioned(_version(pod), found)
+            elif known is not None:
+                del self._pods[uid]
+
+    def _gone(self, gone: Gone) -> None:
+        self._gone_lately[gone.uid] = None
+        if gone.kind == "Pod":
+            self._pods.pop(gone.uid, None)
+            self._on_gone(gone.uid)
+        elif gone.kind == "Node":
+            if self.nodes.get(gone.name) == gone.uid:
+                del self.nodes[gone.name]
+        elif gone.kind == "PersistentVolumeClaim":
+            self.claims.pop(f"{gone.namespace}/{gone.name}", None)
+        elif gone.kind == "ResourceClaim":
+            self.resource_claims.pop(f"{gone.namespace}/{gone.name}", None)
+        elif gone.kind == "PodGroup":
+            self.groups.pop(f"{gone.namespace}/{gone.name}", None)
+            self._on_gone(gone.uid)
+        elif gone.kind == "Queue":
+            self.queues.pop(gone.name, None)
+            self._on_gone(gone.uid)
+
+
+def refusal_of(pod: api.Pod) -> Refusal | None:
+    """Read a pod's refusal; None when it has neither a false PodScheduled nor a nomination."""
+    nominated = pod.status.nominated_node_name
+    for condition in pod.status.conditions:
+        if condition.type == POD_SCHEDULED and condition.status == "False":
+            return Refusal(condition.reason, condition.message, nominated)
+    return Refusal(nominated=nominated) if nominated else None
+
+
+def _name_of(change: Change) -> str:
+    if isinstance(change, Put):
+        return f"{type(change.object).__name__}/{change.object.key}"
+    return f"{change.kind}/{change.namespace}/{change.name}" if isinstance(change, Gone) else type(change).__name__
+
+
+def number(version: str) -> int:
+    """Return a resource version as a number; 0 when it is none."""
+    return int(version) if version.isdecimal() else 0
+
+
+def _is_older(found: api.ApiObject, known: api.ApiObject | None) -> bool:
+    """Whether an object says less than what is known of it: an answer to a write may come before the watch."""
+    return known is not None and known.metadata.uid == found.metadata.uid and _version(found) < _version(known)
+
+
+def _version(found: api.ApiObject) -> int:
+    return number(found.metadata.resource_version)

@@ -1,0 +1,163 @@
+"""Gets a pod's volumes ready for its node before the pod is bound to it.
+
+A volume that exists is reserved for its claim (claimRef on the PersistentVolume); one that has to be made is asked for
+on the node (annotation on the claim). The volume controllers and provisioners then do their part, which may take
+minutes; the pod is bound once every claim is. What was written is left in place when a pod goes elsewhere, as upstream
+does: the next try finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from volsched.kube.client.backoff import Backoff
+from volsched.kube.client.client import MERGE_PATCH, Api, parsed, path_segment
+from volsched.kube.errors import ApiError
+from volsched.kube.lead.fence import Fence
+from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.views import Views, number
+from volsched.model import api
+from volsched.model.plan import Bind, VolumeWrite
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+
+POLL_SECONDS: Final = 0.25
+"""How often the claims that the informer knows are looked at; no request is made for it."""
+
+_ATTEMPTS: Final = 5
+_WRITE_TIMEOUT_SECONDS: Final = 10.0
+
+
+class Volumes:
+    """A `Prebinder`: makes the writes of `Bind.volumes` and waits for what they ask for."""
+
+    def __init__(self, api_server: Api, fence: Fence, views: Views) -> None:
+        self._api = api_server
+        self._fence = fence
+        self._views = views
+
+    def is_needed(self, step: Bind) -> bool:
+        """Whether a pod has volumes that are not bound yet."""
+        return bool(step.volumes)
+
+    async def prepare(self, step: Bind) -> None:
+        """Get all volumes of a pod bound; raises PrebindError or FenceError."""
+        written: list[tuple[VolumeWrite, int]] = []
+        for write in step.volumes:
+            reserve = self._reserve if write.kind == "static" else self._select_node
+            written.append((write, await self._persistently(reserve, write)))
+        await self._until_bound(written)
+
+    async def withdraw(self, step: Bind) -> None:
+        """Leave everything in place: the next try finds it."""
+
+    # -- writes ---------------------------------------------------------------------------------------------------
+
+    async def _persistently(self, make: Callable[[VolumeWrite], Awaitable[int]], write: VolumeWrite) -> int:
+        """Make a write, again after conflicts and trouble of the server; return the version that it left."""
+        backoff = Backoff(0.1, 5.0)
+        while True:
+            try:
+                return await make(write)
+            except ApiError as error:
+                if error.is_gone or not error.is_transient or backoff.failures >= _ATTEMPTS:
+                    raise PrebindError(f"claim {write.claim}: {error.message}") from error
+                await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+
+    async def _reserve(self, write: VolumeWrite) -> int:
+        """Give a volume to a claim, unless it has it already."""
+        claim = await self._get(_claim_path(write.claim), "persistentvolumeclaims")
+        path = f"/api/v1/persistentvolumes/{path_segment(write.volume)}"
+        volume = await self._get(path, "persistentvolumes")
+        taken = volume["spec"].get("claimRef")
+        mine = {"namespace": claim["metadata"]["namespace"], "name": claim["metadata"]["name"]}
+        if taken and {key: taken.get(key) for key in mine} != mine:
+            raise PrebindError(f"volume {write.volume} was taken by {taken.get('namespace')}/{taken.get('name')}")
+        if taken and taken.get("uid") not in (None, "", claim["metadata"]["uid"]):
+            raise PrebindError(f"volume {write.volume} belongs to an earlier claim named {write.claim}")
+        if taken and taken.get("uid"):
+            return 0
+        reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": claim["metadata"]["uid"], **mine}
+        metadata: dict[str, Any] = {"resourceVersion": volume["metadata"]["resourceVersion"]}
+        if not taken:
+            metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
+        await self._patch(path, "persistentvolumes", {"metadata": metadata, "spec": {"claimRef": reference}})
+        return 0
+
+    async def _select_node(self, write: VolumeWrite) -> int:
+        """Ask for a claim's volume on a node, unless that was asked for already."""
+        path = _claim_path(write.claim)
+        claim = await self._get(path, "persistentvolumeclaims")
+        selected = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+        if selected == write.node:
+            return number(claim["metadata"]["resourceVersion"])
+        if selected:
+            raise PrebindError(f"claim {write.claim} is being provisioned for node {selected}")
+        metadata = {
+            "resourceVersion": claim["metadata"]["resourceVersion"],
+            "annotations": {SELECTED_NODE: write.node},
+        }
+        left = await self._patch(path, "persistentvolumeclaims", {"metadata": metadata})
+        return number(left["metadata"]["resourceVersion"])
+
+    async def _get(self, path: str, resource: str) -> Any:
+        return await self._api.get(path, resource, within=_WRITE_TIMEOUT_SECONDS)
+
+    async def _patch(self, path: str, resource: str, body: Any) -> Any:
+        answer = await self._api.request(
+            "PATCH",
+            path,
+            resource,
+            body=msgspec.json.encode(body),
+            content_type=MERGE_PATCH,
+            within=_WRITE_TIMEOUT_SECONDS,
+            fence=self._fence,
+        )
+        return parsed(answer)
+
+    # -- waiting --------------------------------------------------------------------------------------------------
+
+    async def _until_bound(self, written: Iterable[tuple[VolumeWrite, int]]) -> None:
+        """Wait for all claims; raises PrebindError when one can no longer become bound here, or takes too long."""
+        waiting = list(written)
+        within = max(write.within for write, _ in waiting)
+        deadline = time.monotonic() + within
+        while True:
+            waiting = [(write, version) for write, version in waiting if not self._is_bound(write, version)]
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                claims = ", ".join(write.claim for write, _ in waiting)
+                raise PrebindError(f"not bound within {within:g}s: {claims}")
+            self._fence.check()
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _is_bound(self, write: VolumeWrite, version: int) -> bool:
+        claim = self._views.claims.get(write.claim)
+        if claim is None:
+            raise PrebindError(f"claim {write.claim} is gone")
+        if number(claim.metadata.resource_version) < version:  # the watch has not shown our own write yet
+            return False
+        if claim.spec.volume_name and claim.metadata.annotations.get(BIND_COMPLETED) == "yes":
+            if write.kind == "static" and claim.spec.volume_name != write.volume:
+                raise PrebindError(f"claim {write.claim} was bound to volume {claim.spec.volume_name}")
+            return True
+        self._check_node(write, claim)
+        return False
+
+    @staticmethod
+    def _check_node(write: VolumeWrite, claim: api.PersistentVolumeClaim) -> None:
+        if write.kind == "dynamic" and claim.metadata.annotations.get(SELECTED_NODE) != write.node:
+            raise PrebindError(f"claim {write.claim}: the provisioner cannot make its volume on node {write.node}")
+
+
+def _claim_path(key: str) -> str:
+    namespace, _, name = key.partition("/")
+    return f"/api/v1/namespaces/{path_segment(namespace)}/persistentvolumeclaims/{path_segment(name)}"

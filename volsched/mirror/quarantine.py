@@ -1,0 +1,168 @@
+"""Objects that are set aside: they cannot be read, or taking them in failed. Each is looked at again when it changes.
+
+What one object causes ends with that object, but what it holds does not: a pod that runs and cannot be read uses its
+node, nobody knows how much of it. So such a node takes nothing new until the pod has gone or can be read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from volsched.model import api
+from volsched.model.changes import Change, Gone, Put, Unreadable
+from volsched.model.dra import api as dra
+from volsched.model.errors import shortened
+from volsched.model.plan import Tell
+
+DECODING: Final = "decoding"
+MIRROR: Final = "mirror"
+RECONCILING: Final = "reconciling"
+"""Where an object was stopped: it could not be decoded, not be taken in, or a controller failed over it."""
+
+QUARANTINED: Final = "Quarantined"
+"""The reason of the Event on such an object."""
+
+_LONGEST_CAUSE: Final = 600
+"""Characters of what is wrong with an object; an Event takes 1024."""
+
+_API_VERSIONS: Final = {kind: version for version, kind in api.KINDS} | dict.fromkeys(dra.KINDS, dra.GROUP_VERSION)
+
+Identity = tuple[str, str, str]
+"""Kind, namespace, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """One object that is set aside: `where` it was stopped and why, and the node that it runs on, if any.
+
+    `error` is what was raised, if that was it.
+    """
+
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    uid: str
+    where: str
+    message: str
+    node: str = ""
+    error: Exception | None = field(default=None, compare=False)
+
+    def tell(self) -> Tell:
+        """Return the Event that says so on the object."""
+        closes = f'; node "{self.node}" takes no more pods meanwhile' if self.node else ""
+        message = f"{_SAID[self.where]} ({shortened(self.message, _LONGEST_CAUSE)}); it is set aside until it changes"
+        version = self.api_version or _API_VERSIONS.get(self.kind, "v1")
+        return Tell(self.kind, version, self.namespace, self.name, self.uid, "Warning", QUARANTINED, message + closes)
+
+
+_SAID: Final = {
+    DECODING: "the object cannot be read",
+    MIRROR: "the object cannot be taken in",
+    RECONCILING: "a controller failed over the object",
+}
+
+
+def unreadable(change: Unreadable) -> SetAside:
+    """Say that an object cannot be decoded."""
+    whose = (change.kind, change.api_version, change.namespace, change.name, change.uid)
+    return SetAside(*whose, DECODING, f"{change.field.removeprefix('$.')}: {change.message}", change.node)
+
+
+def stopped_by(change: Change, error: Exception) -> SetAside | None:
+    """Say that taking an object in failed; None for changes that are about no object."""
+    match change:
+        case Put(found):
+            meta, kind = found.metadata, type(found).__name__
+            spec, status = getattr(found, "spec", None), getattr(found, "status", None)
+            has_ended = getattr(status, "phase", "") in ("Succeeded", "Failed")
+            node = "" if has_ended or kind != "Pod" else getattr(spec, "node_name", "")
+            uid, name, namespace = meta.uid, meta.name, meta.namespace
+        case Gone(kind, namespace, name, uid):
+            node = ""
+        case _:
+            return None
+    return SetAside(kind, "", namespace, name, uid, MIRROR, said_of(error), node, error)
+
+
+def said_of(error: Exception) -> str:
+    """Return what an exception says, with its type."""
+    return f"{type(error).__name__}: {error}"
+
+
+class Quarantine:
+    """What is set aside now. Lives on the scheduling thread; `counts` and its length may be read on any.
+
+    Of each object there is one entry, also among the news, until it can be read, or is gone. What was raised is kept
+    only until it was logged: it holds on to everything that was known where it was raised.
+    """
+
+    def __init__(self) -> None:
+        self._objects: dict[Identity, SetAside] = {}
+        self._news: dict[Identity, SetAside] = {}
+        self._errors: dict[Identity, SetAside] = {}
+        self._nodes: Counter[str] = Counter()
+        self.counts: dict[tuple[str, ...], float] = {}
+        """How many objects of each kind are set aside, and where they were stopped."""
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def add(self, found: SetAside) -> SetAside | None:
+        """Set an object aside; return what was known of it before."""
+        identity = (found.kind, found.namespace, found.name)
+        before = self._objects.get(identity)
+        if before != found:
+            self._count(before, -1)
+            self._objects[identity] = self._news[identity] = replace(found, error=None)
+            self._count(found, 1)
+            if found.error is not None:
+                self._errors[identity] = found
+        return before
+
+    def drop(self, identity: Identity) -> SetAside | None:
+        """Take an object back in; return what was known of it."""
+        found = self._objects.pop(identity, None)
+        self._count(found, -1)
+        self._news.pop(identity, None)
+        return found
+
+    def closed_nodes(self) -> Collection[str]:
+        """Return the nodes that take nothing new."""
+        return self._nodes.keys()
+
+    def take_news(self) -> list[SetAside]:
+        """Return what was set aside since this was last called."""
+        news, self._news = self._news, {}
+        return list(news.values())
+
+    def take_errors(self) -> list[SetAside]:
+        """Return those of them that were stopped by an exception, since this was last called."""
+        errors, self._errors = self._errors, {}
+        return list(errors.values())
+
+    def _count(self, found: SetAside | None, by: int) -> None:
+        """Count an object in or out."""
+        if found is None:
+            return
+        key = (found.kind, found.where)
+        counted = {**self.counts, key: self.counts.get(key, 0.0) + by}
+        self.counts = {key: number for key, number in counted.items() if number}
+        if found.node:
+            self._nodes[found.node] += by
+            if not self._nodes[found.node]:
+                del self._nodes[found.node]
+
+
+def identity_of(change: Change) -> Identity | None:
+    """Return whom a change is about, as it is kept here; None when it is about no object."""
+    match change:
+        case Put(found):
+            return type(found).__name__, found.metadata.namespace, found.metadata.name
+        case Gone(kind, namespace, name, _):
+            return kind, namespace, name
+        case _:
+            return None

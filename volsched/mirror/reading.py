@@ -1,0 +1,231 @@
+"""From API objects to what the scheduler keeps of them: pure functions, one per kind.
+
+A quantity that cannot be read counts as nothing and is reported as a problem of its object: one bad object must not
+stop the scheduler.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from sys import intern
+from typing import Final
+
+from volsched.model import api
+from volsched.model.errors import QuantityError
+from volsched.model.job import Condition
+from volsched.model.node import NodeSpec
+from volsched.model.pods import workload
+from volsched.model.pods.task import ADMISSION_GATE, UNGATED, ResourceClaimUse
+from volsched.model.queues.allowed_namespaces import allowed_in
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.status import TaskStatus
+from volsched.model.values.bounded import Weighed
+from volsched.model.values.quantity import QuantityText, amount_of
+from volsched.model.values.resources import PODS, Resources
+
+GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+ROLE: Final = "volcano.sh/task-spec"
+TASK_PRIORITY: Final = "volcano.sh/task-priority"
+PREEMPTABLE: Final = "volcano.sh/preemptable"
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_QUOTA_NAMES: Final = ("count/", "requests.", "limits.")
+"""How names begin that only a ResourceQuota knows: they repeat what ``cpu``, ``pods`` or a card's own name says."""
+
+_known_names: Final[Weighed[tuple[str, ...], tuple[str, ...]]] = Weighed(1 << 20, lambda names: sum(map(len, names)))
+
+Report = Callable[[str, str], None]
+"""Takes a field's path and what is wrong with it."""
+
+
+def amounts(listed: Mapping[str, QuantityText | None], path: str, report: Report) -> dict[str, int]:
+    """Read a resource list into the project's units; zeros are kept, what is negative or cannot be read counts as 0."""
+    found: dict[str, int] = {}
+    for name, text in listed.items():
+        try:
+            found[name] = amount_of(name, text)
+        except QuantityError as error:
+            report(f"{path}[{name}]", str(error))
+            found[name] = 0
+        if found[name] < 0:
+            report(f"{path}[{name}]", f"{text} is negative")
+            found[name] = 0
+    return found
+
+
+def shared(texts: dict[str, str]) -> dict[str, str]:
+    """The same texts, one copy of each in memory: pods of a workload say much the same of themselves."""
+    for key, text in texts.items():
+        texts[key] = intern(text)
+    return texts
+
+
+def container_names(pod: api.Pod) -> tuple[str, ...]:
+    """The names of a pod's containers, then of its init containers, one copy of each list in memory."""
+    return _same_names(tuple([item.name for item in (*pod.spec.containers, *pod.spec.init_containers)]))
+
+
+def _same_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    return _known_names.recall(names) or _known_names.keep(names, names)
+
+
+@lru_cache(maxsize=4096)
+def seconds(stamp: str | None) -> float | None:
+    """A timestamp as seconds since the epoch; None when absent or unreadable; the pods of a gang say much the same."""
+    if not stamp:
+        return None
+    try:
+        return datetime.fromisoformat(stamp).timestamp()
+    except ValueError:
+        return None
+
+
+def node_spec(node: api.Node, report: Report) -> tuple[NodeSpec, dict[str, int]]:
+    """What a node says of itself, and what pods may take there."""
+    meta, spec, status = node.metadata, node.spec, node.status
+    facts = NodeSpec(
+        name=meta.name,
+        uid=meta.uid,
+        labels=meta.labels,
+        annotations=meta.annotations,
+        taints=spec.taints,
+        unschedulable=spec.unschedulable,
+        capacity=amounts(status.capacity, "status.capacity", report),
+        images={name: image.size_bytes for image in status.images for name in image.names},
+        features=frozenset(status.declared_features),
+        terminating=meta.deletion_timestamp is not None,
+    )
+    return facts, amounts(status.allocatable, "status.allocatable", report)
+
+
+def pod_status(pod: api.Pod) -> TaskStatus:
+    """Where a pod stands, by its phase, its node and whether it is being deleted."""
+    phase = pod.status.phase
+    if phase == "Succeeded":
+        return TaskStatus.SUCCEEDED
+    if phase == "Failed":
+        return TaskStatus.FAILED
+    if pod.metadata.deletion_timestamp is not None and pod.spec.node_name:
+        return TaskStatus.RELEASING
+    if phase == "Running":
+        return TaskStatus.RUNNING
+    if phase == "Unknown":
+        return TaskStatus.UNKNOWN
+    return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
+
+
+def task_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
+    """A task's priority within its job: the annotation, else the pod's number, else its class's, else 1, as Volcano."""
+    annotated = task_priority_in(pod.metadata.annotations.get(TASK_PRIORITY, ""))
+    if annotated is not None:
+        return annotated
+    if pod.spec.priority is not None:
+        return pod.spec.priority
+    return classes.get(pod.spec.priority_class_name, 1)
+
+
+def task_priority_in(text: str) -> int | None:
+    """The number that an annotation of priority says, None when it says none: digits, 32 bits, as Go reads it."""
+    if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
+        return None
+    return int(text)
+
+
+def is_preemptable(pod: api.Pod) -> bool:
+    """The annotation, else the label; absent means yes, unreadable no."""
+    meta = pod.metadata
+    text = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE))
+    return text is None or truth_in(text) is True
+
+
+def truth_in(text: str) -> bool | None:
+    """The truth that a text says in one of the spellings that Go takes, None when it says none."""
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
+
+
+def role_of(pod: api.Pod) -> str:
+    """The task role of a gang member."""
+    return pod.metadata.annotations.get(ROLE) or pod.metadata.labels.get(ROLE, "")
+
+
+def workload_of(pod: api.Pod) -> str:
+    """Whether a pod is online or offline work, by its label, else by the kind of its owner."""
+    owner = pod.metadata.controller
+    return workload.workload_of(pod.metadata.labels, owner.kind if owner is not None else "")
+
+
+def gates_of(pod: api.Pod) -> tuple[str, ...]:
+    """The gates that keep a pod out; Volcano's admission gate is ours to lift and keeps nobody out."""
+    gates = pod.spec.scheduling_gates
+    return tuple(gate.name for gate in gates if gate.name != ADMISSION_GATE) if gates else ()
+
+
+def was_ungated(pod: api.Pod) -> bool:
+    """Whether we have taken Volcano's gate off a pod: its queue took it on."""
+    is_told = any(condition.type == UNGATED and condition.status == "True" for condition in pod.status.conditions)
+    return is_told and not has_admission_gate(pod)
+
+
+def has_admission_gate(pod: api.Pod) -> bool:
+    """Whether a pod carries the gate that we lift once its queue takes it on."""
+    gates = pod.spec.scheduling_gates
+    return bool(gates) and any(gate.name == ADMISSION_GATE for gate in gates)
+
+
+def resource_claims_of(pod: api.Pod) -> tuple[ResourceClaimUse, ...]:
+    """The ResourceClaims that a pod names, and the templates from which it has others made."""
+    uses = pod.spec.resource_claims
+    if not uses:
+        return ()
+    return tuple(
+        ResourceClaimUse(use.name, use.resource_claim_name or "", use.resource_claim_template_name or "")
+        for use in uses
+    )
+
+
+def claim_names_of(pod: api.Pod) -> tuple[tuple[str, str | None], ...]:
+    """The ResourceClaims that were made for a pod from templates: the entry, and the claim's name, None for none."""
+    made = pod.status.resource_claim_statuses
+    return tuple((one.name, one.resource_claim_name) for one in made) if made else ()
+
+
+def queue_info(queue: api.Queue, report: Report) -> QueueInfo:
+    """A queue as the scheduler keeps it."""
+    spec = queue.spec
+    info = QueueInfo(queue.metadata.name)
+    info.uid = queue.metadata.uid
+    info.weight = spec.weight
+    info.priority = spec.priority
+    info.parent = spec.parent
+    info.reclaimable = spec.reclaimable is not False
+    info.state = queue.status.state
+    info.annotations = queue.metadata.annotations
+    info.allowed = allowed_in(info.annotations)
+    info.capability = amounts(spec.capability, "spec.capability", report)
+    info.deserved = amounts(spec.deserved, "spec.deserved", report)
+    info.guarantee = amounts(spec.guarantee.resource, "spec.guarantee.resource", report)
+    info.dra = spec.dra
+    return info
+
+
+def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
+    """A PodGroup's minResources; None when it names none.
+
+    Volcano's job controller writes them as a ResourceQuota would count them, ``count/pods`` and ``requests.cpu`` beside
+    ``cpu``; no node has those (Volcano's scheduler leaves them out, too). Nor do ``pods`` count, of which requests have
+    none either: slots are the business of nodes.
+    """
+    listed = group.spec.min_resources
+    if listed is None:
+        return None
+    asked = {name: text for name, text in listed.items() if name != PODS and not name.startswith(_QUOTA_NAMES)}
+    return Resources(amounts(asked, "spec.minResources", report))
+
+
+def conditions_of(group: api.PodGroup) -> tuple[Condition, ...]:
+    """A PodGroup's conditions without the fields that only say when."""
+    return tuple(Condition(c.type, c.status, c.reason, c.message) for c in group.status.conditions)

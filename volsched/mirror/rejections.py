@@ -1,0 +1,45 @@
+"""Pods that a node's kubelet refused after they were bound there: it knew of less room, or of no free device.
+
+The kubelet tells it on the pod, which ends with it; what lasts is the PodGroup, so it is told there, too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from volsched.model import api
+from volsched.model.errors import shortened
+from volsched.model.plan import Tell
+from volsched.model.pods.task import TaskInfo
+from volsched.model.status import TaskStatus
+
+REASON: Final = "RejectedByNode"
+_GROUP_VERSION: Final = "scheduling.volcano.sh/v1beta1"
+_LONGEST_CAUSE: Final = 600
+"""Characters of what the kubelet says; an Event takes 1024."""
+
+
+def rejection_of(task: TaskInfo, pod: api.Pod) -> Tell | None:
+    """Return the Event on the PodGroup of a pod that failed before any of its containers was made, else None.
+
+    `task` stands as before, `pod` is what came. A pod without a PodGroup has the Event of the kubelet alone.
+    """
+    status, job = pod.status, task.job
+    was_bound = task.status in (TaskStatus.BINDING, TaskStatus.BOUND)
+    if not (was_bound and task.ours and status.phase == "Failed" and status.reason) or status.container_statuses:
+        return None
+    if job is None or not job.group_uid:
+        return None
+    said = shortened(f"{status.reason}: {status.message}", _LONGEST_CAUSE)
+    message = f'pod "{task.name}" was refused by node "{pod.spec.node_name}", to which it was bound: {said}'
+    return Tell(
+        "PodGroup",
+        _GROUP_VERSION,
+        job.namespace,
+        job.name,
+        job.group_uid,
+        "Warning",
+        REASON,
+        message,
+        each=True,  # the next pod, soon bound, makes it no less true
+    )

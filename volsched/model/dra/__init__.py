@@ -1,0 +1,1 @@
+"""Dynamic Resource Allocation: devices, classes, claims, and who has which device."""

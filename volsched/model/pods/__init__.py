@@ -1,0 +1,1 @@
+"""What a pod says that decides where it may go: its template, its requests, its limits."""

@@ -1,0 +1,191 @@
+"""One pod as the scheduler sees it: who it is, where it stands, and the template that says what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from volsched.model.pods.owners import Owner, as_pod
+from volsched.model.pods.template import PodTemplate
+from volsched.model.pods.workload import OFFLINE
+from volsched.model.status import TaskStatus
+from volsched.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from volsched.model.job import JobInfo
+    from volsched.model.node import NodeInfo
+    from volsched.model.plan import ClaimWrite, VolumeWrite
+
+ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+"""Volcano's scheduling gate on pods that are to be held back until their queue has room for them."""
+
+UNGATED = "volsched.io/Ungated"
+"""The condition of a pod whose gate we lift: who follows us counts it in its queue.
+
+A condition, as whoever may make pods may annotate them, and would fill others' queues with pods that go nowhere.
+"""
+
+USER_PRIORITY_LIMIT: Final = 1_000_000_000
+"""Priorities above are those of the system's classes (Kubernetes: HighestUserDefinablePriority)."""
+
+_NONE: Mapping[str, str] = {}
+
+
+class ResourceClaimUse(msgspec.Struct, frozen=True, gc=False, order=True):
+    """An entry of `spec.resourceClaims`: the claim it names, or the template from which one is made for each pod."""
+
+    name: str
+    claim: str = ""
+    template: str = ""
+
+
+class TaskInfo:
+    """A pod: identity, template, standing. Created by the mirror; moved only by ``Cluster.move``.
+
+    ``containers`` are the names of ``spec.containers`` when one of them asks for an extended resource, else empty.
+    ``charge`` is what the task takes on a node: ``(column, amount)`` pairs in the cluster's resource columns.
+    ``admission_gate``: the pod carries Volcano's gate that we lift once its queue takes the task on.
+    ``ungated``: we have lifted it, or are about to; until the task has a node it counts in its queue all the same.
+    ``nominated`` is the node where room is being made for the task; ``nomination_sent`` says that we decided so (or
+    that it no longer holds) and the API server has not shown it yet.
+    ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
+    that were made from templates: (entry of the pod, name or None for none).
+    ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
+    ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
+    ``workload``: whether the pod serves (online) or runs to an end; a pod of which that changes is another task.
+    ``order`` is what tasks of a job are ordered by after plugins' keys (see ``framework.ordering``), once it was asked.
+    """
+
+    __slots__ = (
+        "admission_gate",
+        "annotations",
+        "bind_annotations",
+        "bind_claims",
+        "bind_volumes",
+        "charge",
+        "claim_names",
+        "containers",
+        "created",
+        "gated",
+        "held",
+        "job",
+        "key",
+        "labels",
+        "name",
+        "namespace",
+        "node",
+        "nominated",
+        "nomination_sent",
+        "order",
+        "ours",
+        "pod_priority",
+        "preemptable",
+        "preempts",
+        "priority",
+        "priority_class",
+        "refusal",
+        "resource_claims",
+        "resource_version",
+        "role",
+        "scheduler",
+        "sequence",
+        "status",
+        "template",
+        "terminating",
+        "told",
+        "uid",
+        "ungated",
+        "workload",
+    )
+
+    def __init__(
+        self,
+        uid: str,
+        namespace: str,
+        name: str,
+        template: PodTemplate,
+        charge: tuple[tuple[int, int], ...] = (),
+    ) -> None:
+        self.uid = uid
+        self.namespace = namespace
+        self.name = name
+        self.key = f"{namespace}/{name}"
+        self.template = template
+        self.charge = charge
+        self.status = TaskStatus.PENDING
+        self.node: NodeInfo | None = None
+        self.job: JobInfo | None = None
+        self.labels: Mapping[str, str] = _NONE
+        self.annotations: Mapping[str, str] = _NONE
+        self.containers: tuple[str, ...] = ()
+        self.role = ""
+        self.scheduler = ""
+        self.priority = 1
+        self.pod_priority = 0
+        self.priority_class = ""
+        self.created = 0.0
+        self.sequence = 0
+        self.preemptable = True
+        self.preempts = True
+        self.gated: tuple[str, ...] = ()
+        self.admission_gate = False
+        self.ungated = False
+        self.ours = False
+        self.terminating = False
+        self.held = False
+        self.nominated = ""
+        self.nomination_sent = False
+        self.resource_version = ""
+        self.refusal: Verdict | None = None
+        self.told: Verdict | None = None
+        self.bind_annotations: dict[str, str] | None = None
+        self.bind_volumes: tuple[VolumeWrite, ...] = ()
+        self.bind_claims: tuple[ClaimWrite, ...] = ()
+        self.resource_claims: tuple[ResourceClaimUse, ...] = ()
+        self.claim_names: tuple[tuple[str, str | None], ...] = ()
+        self.order: tuple[object, ...] = ()
+        self.workload = OFFLINE
+
+    @property
+    def best_effort(self) -> bool:
+        """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks."""
+        return self.template.best_effort
+
+    @property
+    def as_owner(self) -> Owner:
+        """The pod as the owner that objects may name."""
+        return as_pod(self.namespace, self.name, self.uid)
+
+    @property
+    def eviction_priority(self) -> int:
+        """With how much priority the task takes room from other jobs' pods, and keeps its own.
+
+        That is its PodGroup's, and at most the highest of the pods of its job: anybody may write a PodGroup of any
+        class, while the API server and ResourceQuotas mind the classes of pods. What is above ``USER_PRIORITY_LIMIT``,
+        the classes of the system, counts for pods that have such a class themselves. (Ours; Volcano believes the
+        PodGroup.)
+        """
+        job = self.job
+        if job is None:
+            return self.pod_priority
+        value = min(job.priority, job.highest_pod_priority)
+        return value if value <= USER_PRIORITY_LIMIT else min(value, self.pod_priority)
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue that the task counts for; empty without a job."""
+        return self.job.queue if self.job is not None else ""
+
+    def __repr__(self) -> str:
+        return f"<Task {self.key} {self.status.name}{f' on {self.node.name}' if self.node else ''}>"
+
+
+def index_in_name(name: str) -> int | None:
+    """The number after the last dash of a pod's name, when the name has at least three dash-separated parts.
+
+    Volcano's tie break between tasks: ``job-worker-2`` comes before ``job-worker-10``.
+    """
+    rest, _, last = name.rpartition("-")
+    return int(last) if last.isdigit() and last.isascii() and "-" in rest else None

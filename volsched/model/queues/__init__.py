@@ -1,0 +1,1 @@
+"""Queues, and which namespaces may use them."""

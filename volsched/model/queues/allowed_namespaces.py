@@ -1,0 +1,164 @@
+"""Which namespaces may use a queue, as its annotation says: by their names, or by their labels.
+
+Labels of namespaces are for administrators to give, as Queues are. Whoever wrote the annotation meant to keep somebody
+out, so one that cannot be read lets nobody in, and what is hardly meant (no name at all, a selector without conditions,
+a field that selectors do not have) cannot be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from volsched.model import api
+from volsched.model.errors import FieldError, shortened
+from volsched.model.selectors import IN, NOT_IN, NOTHING, LabelSelector
+from volsched.model.values import json_text
+
+ALLOWED_NAMESPACES: Final = "volsched.io/allowed-namespaces"
+FIELD: Final = f"metadata.annotations[{ALLOWED_NAMESPACES}]"
+
+NAMES_TOLD: Final = 10
+"""Namespaces that a refusal names; the rest is a number."""
+
+_LONGEST_SELECTOR: Final = 300
+_LONGEST_PROBLEM: Final = 300
+_NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_WORD: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_DOMAIN: Final = 253
+_WAY_OUT: Final = "leave the annotation out to let in every namespace"
+
+T = TypeVar("T")
+
+
+class AllowedNamespaces(msgspec.Struct, frozen=True, gc=False):
+    """Whom a queue lets in: these names, or namespaces with such labels; with a ``problem`` nobody."""
+
+    names: frozenset[str] = frozenset()
+    selector: LabelSelector = NOTHING
+    problem: str = ""
+
+    def lets_in(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
+        """Say whether a namespace may use the queue; labels are None of one that nobody knows."""
+        return namespace in self.names or (labels is not None and self.selector.matches(labels))
+
+    @property
+    def who(self) -> str:
+        """Whom it lets in, as "namespaces vision, language" or "namespaces with labels team=vision"."""
+        if self.problem:
+            return "nobody"
+        if not self.names:
+            return f"namespaces with labels {shortened(str(self.selector), _LONGEST_SELECTOR)}"
+        named = sorted(self.names)
+        more = f" and {len(named) - NAMES_TOLD} more" if len(named) > NAMES_TOLD else ""
+        return f"namespace{'s' if len(named) > 1 else ''} {', '.join(named[:NAMES_TOLD])}{more}"
+
+
+def allowed_in(annotations: Mapping[str, str]) -> AllowedNamespaces | None:
+    """Return whom a queue with these annotations lets in, None for everybody."""
+    text = annotations.get(ALLOWED_NAMESPACES)
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except FieldError as error:
+        return AllowedNamespaces(problem=shortened(error.message, _LONGEST_PROBLEM))
+
+
+def parse(text: str) -> AllowedNamespaces:
+    """Read the annotation's text; FieldError for what cannot be read.
+
+    Names are a list: ``vision, language`` or ``["vision", "language"]``. Labels are a list of ``key=value`` and
+    ``key!=value`` that must all hold, or a ``metav1.LabelSelector`` in JSON: ``{"matchLabels": {"team": "vision"}}``.
+    """
+    text = text.strip()
+    if text.startswith("["):
+        return _of_names(_decoded(text, list[str]))
+    if text.startswith("{"):
+        return _of_selector(_decoded(text, _Selector))
+    entries = [entry.strip() for entry in text.split(",")]
+    return _of_labels(entries) if "=" in text else _of_names(entries)
+
+
+class _Expression(msgspec.Struct, forbid_unknown_fields=True):
+    key: str
+    operator: str
+    values: list[str] = []
+
+
+class _Selector(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    match_labels: dict[str, str] = {}
+    match_expressions: list[_Expression] = []
+
+
+def _decoded(text: str, kind: type[T]) -> T:
+    try:
+        return json_text.decode(text, kind)
+    except (msgspec.MsgspecError, ValueError) as error:
+        wanted = "a list of names" if text.startswith("[") else "a label selector"
+        raise _wrong(f"is no JSON of {wanted}: {error}") from error
+
+
+def _of_names(names: Sequence[str]) -> AllowedNamespaces:
+    if not any(names):
+        raise _wrong(f"names no namespace; {_WAY_OUT}")
+    for name in names:
+        if not _NAMESPACE.fullmatch(name):
+            raise _wrong(f"{shortened(repr(name))} is no name of a namespace")
+    return AllowedNamespaces(names=frozenset(names))
+
+
+def _of_labels(entries: Iterable[str]) -> AllowedNamespaces:
+    return _selecting(api.LabelSelector(match_expressions=tuple(map(_requirement, entries))))
+
+
+def _requirement(entry: str) -> api.LabelSelectorRequirement:
+    key, equals, value = entry.partition("=")
+    if not equals:
+        raise _wrong(f"{shortened(repr(entry))} stands among labels and is no key=value; names and labels do not mix")
+    operator = NOT_IN if key.endswith("!") else IN
+    value = value.removeprefix("=") if operator == IN else value
+    return api.LabelSelectorRequirement(key.removesuffix("!").strip(), operator, (value.strip(),))
+
+
+def _of_selector(said: _Selector) -> AllowedNamespaces:
+    expressions = (api.LabelSelectorRequirement(e.key, e.operator, tuple(e.values)) for e in said.match_expressions)
+    return _selecting(api.LabelSelector(said.match_labels, tuple(expressions)))
+
+
+def _selecting(said: api.LabelSelector) -> AllowedNamespaces:
+    keys = [*said.match_labels, *(expression.key for expression in said.match_expressions)]
+    values = [*said.match_labels.values(), *(v for expression in said.match_expressions for v in expression.values)]
+    if not keys:
+        raise _wrong(f"is a selector without conditions; {_WAY_OUT}")
+    _check(keys, _is_key, "no key of a label")
+    _check(values, _is_value, "no value of a label")
+    try:
+        return AllowedNamespaces(selector=LabelSelector.parse(said, "selector"))
+    except FieldError as error:
+        raise _wrong(f"{error.path.removeprefix('selector.')}: {error.message}") from error
+
+
+def _check(texts: Iterable[str], is_right: Callable[[str], bool], what: str) -> None:
+    for text in texts:
+        if not is_right(text):
+            raise _wrong(f"{shortened(repr(text))} is {what}")
+
+
+def _is_key(text: str) -> bool:
+    domain, slash, word = text.rpartition("/")
+    if slash and not (len(domain) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(domain)):
+        return False
+    return _WORD.fullmatch(word) is not None
+
+
+def _is_value(text: str) -> bool:
+    return not text or _WORD.fullmatch(text) is not None
+
+
+def _wrong(message: str) -> FieldError:
+    return FieldError(FIELD, message)

@@ -1,0 +1,122 @@
+"""Which jobs may not use the queue that they are in, and why, kept as queues, namespaces and jobs change.
+
+A queue's own word counts, and that of every queue above it. Jobs of queues that anybody may use are not even
+remembered, so a cluster without such words pays nothing; of the others those are judged again that a change concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from volsched.model.job import JobInfo
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES, AllowedNamespaces
+from volsched.model.queues.queue import ROOT, QueueInfo, levels
+
+Labels = Mapping[str, str]
+
+
+def refusal_of(namespace: str, labels: Labels | None, queue: str, rules: Mapping[str, AllowedNamespaces]) -> str:
+    """Say why a namespace may not use a queue, empty when it may; ``rules`` are those of the queue and those above it.
+
+    ``labels`` are those of the namespace, None when nobody knows it.
+    """
+    for name, rule in rules.items():
+        if not rule.lets_in(namespace, labels):
+            whose = "its annotation" if name == queue else f'of queue "{name}" above it the annotation'
+            why, way_out = _why(rule)
+            said = f'namespace "{namespace}" may not use queue "{queue}": {whose} {ALLOWED_NAMESPACES} {why}'
+            return f"{said}; name another queue, or have whoever runs the cluster {way_out}"
+    return ""
+
+
+def _why(rule: AllowedNamespaces) -> tuple[str, str]:
+    """Why a queue does not let somebody in, and what would have to be done."""
+    if rule.problem:
+        return f"cannot be read, so nobody is let in ({rule.problem})", "correct it"
+    return f"lets in {rule.who} only", "let the namespace in"
+
+
+class Permissions:
+    """Follows a cluster's queues and namespaces, which it reads.
+
+    ``minded`` says how many jobs are remembered, as their answer may change; ``judged`` how often one was looked at.
+    """
+
+    def __init__(self, queues: Mapping[str, QueueInfo], namespaces: Mapping[str, Labels]) -> None:
+        self._queues = queues
+        self._namespaces = namespaces
+        self._rules: dict[str, AllowedNamespaces] = {}
+        self._children: dict[str, dict[str, None]] = {}
+        self._minded: dict[str, dict[str, JobInfo]] = {}
+        self.minded = 0
+        self.judged = 0
+
+    # -- queues -------------------------------------------------------------------------------------------------------
+
+    def put_queue(self, queue: QueueInfo, known: QueueInfo | None) -> bool:
+        """Take in a queue; whether jobs of it, or of queues below it, may have another answer now."""
+        name, before = queue.name, self._rules.get(queue.name)
+        moved = known is None or known.parent != queue.parent
+        if known is not None and moved:
+            self._children.get(known.parent, {}).pop(name, None)
+        self._children.setdefault(queue.parent, {})[name] = None
+        if queue.allowed is not None:
+            self._rules[name] = queue.allowed
+        else:
+            self._rules.pop(name, None)
+        return before != queue.allowed or (moved and bool(self._rules))
+
+    def drop_queue(self, queue: QueueInfo) -> bool:
+        """Forget a queue; whether others may have another answer now."""
+        siblings = self._children.get(queue.parent, {})
+        siblings.pop(queue.name, None)
+        if not siblings:
+            self._children.pop(queue.parent, None)
+        had_rules = bool(self._rules)
+        self._rules.pop(queue.name, None)
+        return had_rules
+
+    def below(self, name: str) -> set[str]:
+        """Return a queue and all below it."""
+        if name == ROOT:
+            return {ROOT, *self._queues}
+        found: set[str] = set()
+        left = [name]
+        while left:
+            queue = left.pop()
+            if queue not in found:
+                found.add(queue)
+                left.extend(self._children.get(queue, ()))
+        return found
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    def judge(self, job: JobInfo) -> str:
+        """Say why a job may not use its queue, empty when it may, and remember it if anybody minds who does."""
+        if not self._rules and not self.minded:
+            return ""
+        self.judged += 1
+        rules = dict(self._rules_for(job.queue))
+        self.forget(job)
+        if rules:
+            self._minded.setdefault(job.namespace, {})[job.key] = job
+            self.minded += 1
+        return refusal_of(job.namespace, self._namespaces.get(job.namespace), job.queue, rules)
+
+    def forget(self, job: JobInfo) -> None:
+        """Mind a job no longer."""
+        minded = self._minded.get(job.namespace, {})
+        if minded.pop(job.key, None) is not None:
+            self.minded -= 1
+            if not minded:
+                del self._minded[job.namespace]
+
+    def minded_in(self, namespace: str) -> list[JobInfo]:
+        """Return the jobs of a namespace whose answer depends on it."""
+        return list(self._minded.get(namespace, {}).values())
+
+    def _rules_for(self, queue: str) -> Iterator[tuple[str, AllowedNamespaces]]:
+        """Yield whom a queue and each above it lets in, where they say so."""
+        for name in levels(self._queues, queue):
+            if name in self._rules:
+                yield name, self._rules[name]

@@ -1,0 +1,83 @@
+"""A queue: the name that quota and fairness are kept by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from volsched.model.queues.allowed_namespaces import AllowedNamespaces
+
+ROOT: Final = "root"
+"""The queue that all others are below, whether they say so or not."""
+
+
+class QueueInfo:
+    """A Queue object's spec as the scheduler reads it.
+
+    ``capability``, ``deserved`` and ``guarantee`` are amounts per resource; a resource that is absent from
+    ``capability`` is not limited by it. ``allowed`` says which namespaces may use it, None for all. ``allocated``
+    is what the queue's placed tasks hold and ``placed`` how many these are, kept by the cluster.
+    """
+
+    __slots__ = (
+        "allocated",
+        "allowed",
+        "annotations",
+        "capability",
+        "created",
+        "deserved",
+        "dra",
+        "guarantee",
+        "name",
+        "parent",
+        "placed",
+        "priority",
+        "reclaimable",
+        "state",
+        "uid",
+        "version",
+        "weight",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.uid = ""
+        self.weight = 1
+        self.priority = 0
+        self.parent = ""
+        self.reclaimable = True
+        self.state = "Open"
+        self.created = 0.0
+        self.capability: Mapping[str, int] = {}
+        self.deserved: Mapping[str, int] = {}
+        self.guarantee: Mapping[str, int] = {}
+        self.dra: object = None
+        self.annotations: Mapping[str, str] = {}
+        self.allowed: AllowedNamespaces | None = None
+        self.allocated: dict[str, int] = {}
+        self.placed = 0
+        self.version = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether new work is admitted; a queue whose state nobody has written yet is open (*ours*)."""
+        return self.state in ("", "Open")
+
+    @property
+    def said(self) -> tuple[object, ...]:
+        """All that its object says, without what the cluster counts: two that say the same are alike to everybody."""
+        limits = (self.capability, self.deserved, self.guarantee, self.dra)
+        standing = (self.uid, self.created, self.parent, self.state, self.annotations)
+        return (*limits, *standing, self.weight, self.priority, self.reclaimable)
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name} {self.state}>"
+
+
+def levels(queues: Mapping[str, QueueInfo], name: str) -> tuple[str, ...]:
+    """Return a queue and the queues above it, each once, the root last; a parent that does not exist ends the way."""
+    found: dict[str, None] = {}
+    while name in queues and name not in found:
+        found[name] = None
+        name = queues[name].parent
+    return (*(name for name in found if name != ROOT), ROOT)

@@ -1,0 +1,1 @@
+"""Values that know nothing of the cluster: quantities, amounts, durations, bounded tables."""

@@ -1,0 +1,241 @@
+"""What every long-running verb has: an event loop, signals, tasks that must not fail, a lease, and an orderly end.
+
+How a process ends:
+
+* SIGTERM or SIGINT: in good order, the lease is given back, all of it within `END_SECONDS`; status 0.
+* The lease is lost or could not be renewed in time: nothing more is written; a plain message; status 1.
+* A task of the program dies, or ends although it should not: a message that names it; status 1.
+* The configuration, a flag or an address is wrong at the start: status 2.
+* Anything unforeseen: status 1.
+* The API server's store was put back to an earlier state: nothing that is known can be believed. Everything is begun
+  anew inside the same process, as after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import math
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from volsched import logs
+from volsched.kube.client.client import Api
+from volsched.kube.client.credentials import Source
+from volsched.kube.errors import ApiError, CredentialsError, KubeSetupError
+from volsched.kube.lead.elector import LeaseSettings, Predecessor
+from volsched.kube.lead.fence import Fence
+from volsched.kube.lead.lease_thread import Candidate, LeaseThread
+from volsched.kube.serve.pulse import Pulse
+from volsched.kube.tasks import Tasks
+from volsched.kube.watch.informer import Informer
+from volsched.model.errors import ConfigError
+from volsched.model.values.bounded import Tables
+from volsched.run import memory
+
+STOPPED, FAILED, MISUSED = 0, 1, 2
+"""Exit statuses."""
+
+_ANEW: Final = -1
+"""In place of an exit status: begin again, knowing nothing."""
+
+HISTORY_SECONDS: Final = 15.0
+"""How often it is asked whether the API server's store was put back; one small request."""
+
+END_SECONDS: Final = 25.0
+"""How long a process may take from the signal to its end; the Deployments give it 30 s before they kill it."""
+
+LAST_SECONDS: Final = 7.0
+"""Of these, what is kept for the end of the end: giving the lease back, closing servers and connections."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _End:
+    """Why the program ends."""
+
+    status: int
+    message: str
+
+
+class Process(ABC):
+    """One run of a verb against one cluster: `await process.run()` gives the exit status.
+
+    What `_start` begins is undone by `_cleanup`, the latest first.
+    """
+
+    def __init__(self, *, leader_elect: bool) -> None:
+        self._fence = Fence() if leader_elect else Fence.always_open()
+        self._cleanup = contextlib.AsyncExitStack()
+        self._tasks = Tasks(lambda what, error: self._finish(FAILED, f"{what} failed: {error}"))
+        self._tables = Tables()
+        self._pulse = Pulse()
+        self._is_clean_end = True
+        self._is_hasty_end = False
+        self._ends_at = math.inf
+        self._lease: LeaseThread | None = None
+        self._end: asyncio.Future[_End]
+
+    @abstractmethod
+    async def _start(self) -> None:
+        """Begin everything; raises ConfigError, CredentialsError or KubeSetupError when that cannot be."""
+
+    async def run(self) -> int:
+        """Run until a signal, a lost lease or a failure; return the exit status."""
+        self._end = asyncio.get_running_loop().create_future()
+        self._handle_signals()
+        asyncio.get_running_loop().set_exception_handler(_say_unforeseen)
+        self._spawn(self._pulse.beat(), "pulse")
+        self._spawn(memory.give_back(), "memory")
+        try:
+            await self._start()
+        except (ConfigError, CredentialsError, KubeSetupError) as error:
+            _log.error("cannot start", error=str(error))
+            self._finish(MISUSED, "")
+        end = await self._end
+        await self._shut_down(end)
+        return end.status
+
+    # -- leading --------------------------------------------------------------------------------------------------
+
+    def _lead(self, source: Source, lease: LeaseSettings, begin: Callable[[Predecessor], Awaitable[None]]) -> None:
+        """Become the leader some time, then `begin` with who led before; when leading is over the process ends."""
+        program = Candidate(self._pulse.problem, self._says_of_itself, self._lead_no_more)
+        thread = self._lease = LeaseThread(source, lease, self._fence, program)
+        thread.start()
+
+        async def lead() -> None:
+            await begin(await thread.acquired())
+
+        self._spawn(lead(), "leading", ends=True)
+
+    def _says_of_itself(self) -> Mapping[str, Mapping[str, str]]:
+        """Labels and annotations of the Lease by which others find the process and what it does; none by default.
+
+        Called on the thread of the lease.
+        """
+        return {}
+
+    def _lead_no_more(self, reason: str) -> None:
+        """Take note that the lease is lost, and the fence closed; called on the thread of the lease."""
+        self._finish_from_thread(FAILED, f"{reason}; nothing more is written")
+
+    async def _end_lease(self) -> None:
+        if self._lease is not None:
+            await self._lease.end(release=self._is_clean_end)
+
+    def _apis(self, api: Api) -> list[Api]:
+        """Return all that ask the API server, for their numbers."""
+        return [api, *([self._lease.api] if self._lease is not None and self._lease.api is not None else ())]
+
+    # -- tasks and the end ----------------------------------------------------------------------------------------
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._finish, STOPPED, f"stopped by {number.name}")
+        loop.add_signal_handler(signal.SIGUSR1, _change_log_level)
+
+    def _finish(self, status: int, message: str) -> None:
+        if not self._end.done():
+            self._end.set_result(_End(status, message))
+
+    def _finish_from_thread(self, status: int, message: str) -> None:
+        """End the program; may be called on any thread."""
+        self._call_from_thread(self._finish, status, message)
+
+    def _call_from_thread(self, call: Callable[..., object], *arguments: object) -> None:
+        """Call something on the loop, from any thread, unless the program has ended."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._end.get_loop().call_soon_threadsafe(call, *arguments)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], what: str, *, ends: bool = False) -> None:
+        """Run something beside everything else; if it fails, or ends although it should not, the program ends."""
+        self._tasks.start(work, what, ends=ends)
+
+    def _mind_history_of(self, informers: Sequence[Informer]) -> None:
+        """Ask for pods: there are always some that change, so an earlier state is told by their version."""
+        pods = next(each for each in informers if each.resource.kind == "Pod")
+        self._spawn(self._mind_history(pods), "history of the store")
+
+    async def _mind_history(self, informer: Informer) -> None:
+        """Begin everything anew once the API server's store was put back to an earlier state."""
+        while True:
+            await asyncio.sleep(HISTORY_SECONDS)
+            with contextlib.suppress(ApiError):
+                lost = await informer.history_lost()
+                if lost:
+                    self._finish(_ANEW, f"{lost}: its store was put back; everything is listed anew")
+
+    async def _interruptible(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for something, or for the end of the program if that comes first; raises what it raises."""
+        task = asyncio.get_running_loop().create_task(work)
+        awaited: set[asyncio.Future[Any]] = {task, self._end}
+        await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            return
+        await task
+
+    async def _cancel_tasks(self) -> None:
+        await self._tasks.stop()
+
+    @property
+    def _time_left(self) -> float:
+        """How many seconds the end may still take so that its last steps have theirs."""
+        return max(0.0, self._ends_at - LAST_SECONDS - time.monotonic())
+
+    async def _shut_down(self, end: _End) -> None:
+        """Stop deciding, finish or drop what was decided, give the lease back, close everything."""
+        self._ends_at = time.monotonic() + END_SECONDS
+        if end.message:
+            (_log.info if end.status == STOPPED else _log.error)(end.message)
+        self._is_clean_end = end.status == STOPPED
+        self._is_hasty_end = end.status not in (STOPPED, _ANEW)
+        if not self._is_clean_end:
+            self._fence.close()
+        await self._cleanup.aclose()
+        await self._tasks.stop()
+
+
+def run_process(make: Callable[[], Process]) -> int:
+    """Make a process and run it until it ends, a new one whenever all is to begin anew; return the exit status."""
+    status = _run_once(make)
+    while status == _ANEW:
+        gc.unfreeze()
+        gc.collect()
+        status = _run_once(make)
+    return status
+
+
+def _run_once(make: Callable[[], Process]) -> int:
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(make().run())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Use uvloop where it is installed; it makes requests cheaper."""
+    try:
+        import uvloop  # noqa: PLC0415 - only there on some platforms
+    except ImportError:
+        return None
+    return uvloop.new_event_loop  # type: ignore[no-any-return,unused-ignore]
+
+
+def _say_unforeseen(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what went wrong where nobody waits for it, as in a callback, without what it was about."""
+    _log.error("unforeseen on the event loop", said=str(context.get("message")), exc_info=context.get("exception"))
+
+
+def _change_log_level() -> None:
+    level = "info" if logs.level_name() == "debug" else "debug"
+    logs.set_level(level)
+    _log.info("log level changed", level=level)
