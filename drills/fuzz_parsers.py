@@ -51,7 +51,8 @@ from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import Reader, Unread
 from volsched.kube.watch.resources import VOLCANO, Resource, watched
 from volsched.mirror import reading
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.model.dra import announced
