@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import click
@@ -12,10 +13,13 @@ from volsched.cli.flags import files_flag, strict_flag
 from volsched.cli.output import print_result, refuse, say, width
 from volsched.cli.sources import read_manifests
 from volsched.replay import table
+from volsched.replay.compare import Policy, comparison_of
 from volsched.replay.jobs import ReplayJob
+from volsched.replay.objects import DURATION, annotated_jobs, past_jobs
+from volsched.replay.plot import PlotError, charts_of, draw
 from volsched.replay.result import result_of
 from volsched.replay.runner import Progress, Replay, Settings
-from volsched.replay.summary import CARDS
+from volsched.replay.summary import CARDS, Json
 from volsched.replay.trace import read_trace
 from volsched.scheduler import Profile
 from volsched.simulation.documents import InputError
@@ -28,13 +32,24 @@ _EVERY: Final = 5.0
 
 @click.command()
 @files_flag()
-@click.option("--jobs", "trace", required=True, metavar="FILE", help="The jobs, a CSV file; - for standard input.")
+@click.option("--jobs", "trace", metavar="FILE", help="Jobs from a CSV file; - for standard input.")
+@click.option(
+    "--past",
+    is_flag=True,
+    help="Replay what the manifests, a snapshot of a cluster, say is over or runs: Jobs, Volcano Jobs and pods.",
+)
 @click.option(
     "--config",
     metavar="FILE",
     help="The scheduler configuration: a bare file or a ConfigMap. Otherwise a ConfigMap among the manifests counts, "
     "else the built-in default.",
 )
+@click.option(
+    "--compare",
+    metavar="FILE",
+    help="Replay the same under this configuration too, and show who gains and who loses by it.",
+)
+@click.option("--plot", metavar="FILE", help="Draw use and waits into a page (.html) or a picture (.png).")
 @click.option(
     "-o",
     "--output",
@@ -51,12 +66,26 @@ _EVERY: Final = 5.0
     help="By this resource jobs are large or small, and queues have their shares.",
 )
 @strict_flag
-def replay(*, paths: tuple[str, ...], trace: str, config: str | None, output: str, cards: str, strict: bool) -> None:
-    """Schedule the jobs of a trace on the nodes and queues of manifests, in virtual time, and show how long each
-    waited. Nothing outside is touched.
+def replay(  # noqa: PLR0913 - a parameter for each flag
+    *,
+    paths: tuple[str, ...],
+    trace: str | None,
+    past: bool,
+    config: str | None,
+    compare: str | None,
+    plot: str | None,
+    output: str,
+    cards: str,
+    strict: bool,
+) -> None:
+    """Schedule jobs on the nodes and queues of manifests, in virtual time, and show how long they waited. Nothing
+    outside is touched.
 
     The scheduler is that of `volsched run`, with the actions and plugins of the configuration. Jobs come when the trace
     says, start when the scheduler decides, and end after their duration. The same input gives the same result.
+
+    Jobs are from a CSV file (--jobs), from workloads among the manifests that say how long they run (the annotation
+    replay.volsched.io/duration; replay.volsched.io/submit says when they come), and from a cluster's past (--past).
 
     \b
     Columns of the trace (the first three are needed):
@@ -74,35 +103,71 @@ def replay(*, paths: tuple[str, ...], trace: str, config: str | None, output: st
     Examples:
       volsched replay -f cluster.yaml --jobs jobs.csv
       volsched replay -f cluster.yaml --jobs jobs.csv --config scheduler.conf -o json
+      volsched replay -f cluster.yaml --jobs jobs.csv --config today.conf --compare other.conf --plot waits.html
+      kubectl get nodes,queues,podgroups,jobs,jobs.batch.volcano.sh,pods -A -o yaml | volsched replay -f - --past
 
     \b
     Exit status: 0 the replay was made; 2 the input or the configuration is invalid.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     inventory = read_manifests(paths, strict=strict)
-    profile = profile_of(config, inventory)
-    jobs = _jobs(trace, inventory)
-    done = _play(inventory, profile, jobs)
-    result = result_of(done, cards)
-    if output == "json":
-        print_result(result, "json")
+    policies = [(config or "the configuration in force", profile_of(config, inventory))]
+    if compare is not None:
+        policies.append((compare, profile_of(compare, inventory)))
+    jobs = _jobs(trace, inventory, past=past)
+    played = [_play(name, inventory, profile, jobs, cards) for name, profile in policies]
+    if plot is not None:
+        _draw(played, cards, plot)
+    if compare is None:
+        _print(played[0][2], output, table.render)
     else:
-        click.echo(table.render(result, width()), nl=False)
+        _print(comparison_of(played[0], played[1], cards), output, table.render_comparison)
 
 
-def _jobs(trace: str, inventory: Inventory) -> list[ReplayJob]:
-    """Return the jobs of a trace; the PriorityClasses that they need come into the inventory."""
+def _jobs(trace: str | None, inventory: Inventory, *, past: bool) -> list[ReplayJob]:
+    """Return all jobs; what the inventory has of them is taken out of it, and PriorityClasses come in."""
+    scheduler = SCHEDULER_NAMES[0]
     try:
-        jobs, classes = read_trace(trace, SCHEDULER_NAMES[0], inventory)
+        jobs = annotated_jobs(inventory, scheduler)
+        jobs += _past(inventory) if past else []
+        if trace is not None:
+            traced, classes = read_trace(trace, scheduler, inventory)
+            jobs += traced
+            inventory.objects.extend(classes)
     except InputError as error:
         refuse(error)
-    inventory.objects.extend(classes)
+    if not jobs:
+        raise click.UsageError(
+            f"there are no jobs to replay; name a CSV file with --jobs, say {DURATION} on workloads, or take what a "
+            "snapshot tells of the past with --past"
+        )
     return jobs
 
 
-def _play(inventory: Inventory, profile: Profile, jobs: list[ReplayJob]) -> Replay:
+def _past(inventory: Inventory) -> list[ReplayJob]:
+    found = past_jobs(inventory, SCHEDULER_NAMES)
+    for said in found.left_out:
+        say(f"{said}; it is left out", "warning")
+    return found.jobs
+
+
+def _play(name: str, inventory: Inventory, profile: Profile, jobs: list[ReplayJob], cards: str) -> Policy:
     done = Replay(inventory, profile, jobs, Settings(SCHEDULER_NAMES), _Progress())
-    done.run()
-    return done
+    records = done.run()
+    return name, records, result_of(done, cards)
+
+
+def _draw(played: list[Policy], cards: str, path: str) -> None:
+    try:
+        draw(charts_of(played, cards), path)
+    except PlotError as error:
+        refuse(error)
+
+
+def _print(result: Json, output: str, render: Callable[[Json, int], str]) -> None:
+    if output == "json":
+        print_result(result, "json")
+    else:
+        click.echo(render(result, width()), nl=False)
 
 
 class _Progress:

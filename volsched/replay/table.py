@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from volsched.replay.summary import Json
 from volsched.simulation.table import Row, section
@@ -17,6 +17,42 @@ def render(result: Json, width: int) -> str:
     parts += section("Use", _use(summary["use"]), width)
     parts += [""] + [line for line in (_fairness(summary), _promises(summary)) if line]
     return "\n".join(parts) + "\n"
+
+
+def render_comparison(comparison: Json, width: int) -> str:
+    """Return the page of two policies."""
+    first, second = (policy["configuration"] for policy in comparison["policies"])
+    use = {
+        name: [policy["summary"]["use"][name] for policy in comparison["policies"]] for name in _resources(comparison)
+    }
+    parts = [f"{first} -> {second}"]
+    parts += section("Queues", _changes("QUEUE", comparison["queues"]), width)
+    parts += section("Jobs by cards", _changes("CARDS", comparison["sizes"]), width)
+    parts += section("Use", _use_changes(use), width)
+    return "\n".join(parts) + "\n"
+
+
+def _resources(comparison: Json) -> list[str]:
+    return list(comparison["policies"][0]["summary"]["use"])
+
+
+def _changes(head: str, groups: Mapping[str, Json]) -> Iterator[Row]:
+    yield head, "JOBS", "MEDIAN", "P95", "MAX", "SLOWDOWN", "EARLIER", "LATER", "OUTCOME"
+    for name, group in groups.items():
+        waits = [_change(group["wait"][key], span) for key in ("median", "p95", "max")]
+        slowdown = _change(group["bounded_slowdown"], lambda value: f"{value:.2f}")
+        counts = str(group["count"]), str(group["earlier"]), str(group["later"])
+        yield name, counts[0], *waits, slowdown, *counts[1:], group["outcome"]
+
+
+def _change(values: Sequence[float | None], said: Callable[[float], str]) -> str:
+    return " -> ".join("-" if value is None else said(value) for value in values)
+
+
+def _use_changes(use: Mapping[str, Sequence[Json]]) -> Iterator[Row]:
+    yield "RESOURCE", "USED", "IDLE WHILE A JOB WAITED THAT ASKS FOR SOME"
+    for resource, found in use.items():
+        yield resource, *(_change([each[key] for each in found], percent) for key in ("mean", "idle_while_waiting"))
 
 
 def _headline(result: Json) -> str:
