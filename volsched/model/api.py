@@ -382,6 +382,7 @@ class TerminatedState(Record, frozen=True):
 
     exit_code: int = 0
     reason: str = ""
+    finished_at: str | None = None
 
 
 class ContainerState(Record, frozen=True):
@@ -723,6 +724,7 @@ class JobStatus(Record, frozen=True):
     unknown: int = 0
     version: int = 0
     retry_count: int = 0
+    running_duration: str | None = None
 
 
 class Job(ApiObject, frozen=True):
@@ -797,6 +799,8 @@ class BatchJobStatus(Record, frozen=True):
     """How a batch Job is doing."""
 
     conditions: tuple[Condition, ...] = ()
+    start_time: str | None = None
+    completion_time: str | None = None
 
 
 class BatchJob(ApiObject, frozen=True):
