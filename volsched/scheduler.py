@@ -252,6 +252,10 @@ class Scheduler:
                 session.opening(tier, option)
                 plugin.on_session_open(session)
                 durations[option.name] = self._clock.elapsed() - before
+        session.opening(len(self.profile.plugins), PluginOption(""))
+        for action in self.profile.actions:
+            if isinstance(action, Plugin):
+                action.on_session_open(session)
         session.opened()
 
     def wake_at(self) -> float | None:

@@ -370,6 +370,7 @@ class PodSpec(Record, frozen=True):
     priority_class_name: str = ""
     preemption_policy: str = ""
     restart_policy: str = ""
+    active_deadline_seconds: int | None = None
     host_network: bool = False
     host_users: bool | None = None
     runtime_class_name: str | None = None

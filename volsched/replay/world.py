@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from volsched.controllers.grouping import quantities
-from volsched.mirror.reading import GROUP_NAME, ROLE, seconds
+from volsched.mirror.reading import GROUP_NAME, ROLE
 from volsched.model import api
 from volsched.model.changes import Change
 from volsched.model.plan import Bind, Evict, Tell
+from volsched.model.reservation import RESERVED, promise_in
 from volsched.replay.jobs import EXPECTED_DURATION, ReplayJob, Role
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.world import STAMP, History, World
@@ -29,10 +30,6 @@ class _Deeds(History):
         self.evictions.clear()
         return binds, evictions
 
-
-RESERVED_NODES: Final = "volsched.io/reserved-nodes"
-RESERVED_START: Final = "volsched.io/reserved-start"
-"""Annotations of a PodGroup by which it is said which nodes are held for it, and from when it has them."""
 
 Promise: TypeAlias = tuple[float, float | None]
 """When a start was promised and for when, in seconds of the replay; None: nodes are held, and nobody knows how long."""
@@ -67,13 +64,13 @@ class VirtualCluster(World):
             self.put_pod(self._pod(job, name, role, created))
 
     def put_group(self, group: api.PodGroup) -> None:
-        """Write a PodGroup, and note the start that it promises when that is another one."""
+        """Write a PodGroup, and note the start that it was promised when that is another one."""
         super().put_group(group)
-        said = group.metadata.annotations
-        if RESERVED_NODES not in said and RESERVED_START not in said:
+        said = next((c for c in group.status.conditions if c.type == RESERVED and c.status == "True"), None)
+        promise = promise_in(said.message) if said is not None else None
+        if promise is None:
             return
-        stamp = seconds(said.get(RESERVED_START))
-        start = stamp - self.epoch if stamp is not None else None
+        start = promise.start - self.epoch if promise.start is not None else None
         promises = self.promises.setdefault(group.key, [])
         if not promises or promises[-1][1] != start:
             promises.append((self.seconds, start))
