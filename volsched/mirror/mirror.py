@@ -31,6 +31,7 @@ from volsched.model.changes import (
     Put,
     Unreadable,
 )
+from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import GroupStatus, JobInfo
@@ -142,7 +143,7 @@ class Mirror:
             "PodDisruptionBudget": self._drop_budget,
         }
         for name in dict.fromkeys(("root", self.settings.default_queue)):
-            self.cluster.put_queue(self._standing_queue(name))
+            self.cluster.queue_ledger.put_queue(self._standing_queue(name))
 
     def count_online(self) -> None:
         """Count anew what online pods take."""
@@ -158,8 +159,8 @@ class Mirror:
             "mirror.jobs": lambda: len(cluster.jobs),
             "mirror.nodes": lambda: len(cluster.nodes),
             "mirror.queues": lambda: len(cluster.queues),
-            "mirror.namespaces": lambda: len(cluster.namespaces),
-            "mirror.permissions": lambda: cluster.permissions.minded,
+            "mirror.namespaces": lambda: len(cluster.queue_ledger.namespaces),
+            "mirror.permissions": lambda: cluster.queue_ledger.permissions.minded,
             "mirror.columns": lambda: len(cluster.columns),
             "mirror.templates": lambda: len(self.templates),
             "mirror.remembered": lambda: self.templates.remembered,
@@ -189,7 +190,7 @@ class Mirror:
                 self._apply_batch(nodes, others)
                 nodes, others = [], []
         self._apply_batch(nodes, others)
-        self.cluster.changes += count
+        self.cluster.clocks.changes += count
         return count
 
     def _apply_batch(self, nodes: Sequence[Put], others: Iterable[Change]) -> None:
@@ -247,7 +248,7 @@ class Mirror:
         for name in {each.node for each in found if each is not None}:
             node = self.cluster.nodes.get(name)
             if node is not None:
-                self.cluster.set_spec(node, self._with_quarantine(node.spec))
+                self.cluster.node_ledger.set_spec(node, self._with_quarantine(node.spec))
 
     def _with_quarantine(self, facts: NodeSpec) -> NodeSpec:
         closed = facts.name in self.quarantine.closed_nodes()
@@ -290,7 +291,7 @@ class Mirror:
         read: list[tuple[NodeSpec, Mapping[str, int]]] = []
         for change in changes:
             self._guarded(lambda change: read.append(self._read_node(change)), change)
-        self.cluster.put_nodes(read)
+        self.cluster.node_ledger.put(read)
         for facts, _ in read:
             for task in list(self._pods.homeless.get(facts.name, {}).values()):
                 self._leave_home(task.uid)
@@ -312,7 +313,7 @@ class Mirror:
             else:
                 self.cluster.move(task, task.status, None)
                 self._wait_for_home(task, name)
-        self.cluster.remove_node(name)
+        self.cluster.node_ledger.remove(name)
 
     # -- pods ---------------------------------------------------------------------------------------------------------
 
@@ -346,7 +347,8 @@ class Mirror:
         status, node = self._standing(task, pod)
         self.cluster.add_task(task, status, node)
         if task.gated and node is None:
-            self.cluster.relief += 1  # what was reserved for it in its job's minimum is not, as long as it is gated
+            # what was reserved for it in its job's minimum is not, as long as it is gated
+            self.cluster.wake(ClusterEvent.DEMAND_CHANGED)
         self._explain_gates(task)
         self._sweep_sometimes()
 
@@ -393,9 +395,9 @@ class Mirror:
 
     def _tell_members_changed(self, task: TaskInfo, *, claims_changed: bool) -> None:
         if claims_changed:
-            self.cluster.count_ungated_again(task)
+            self.cluster.queue_ledger.count_ungated_again(task)
         if task.job is not None:
-            self.cluster.members_changed(task.job)
+            self.cluster.queue_ledger.members_changed(task.job)
 
     def _hear_annotations(self, task: TaskInfo) -> None:
         """Once the API server shows a pod on its node, what it shows counts, and no longer what the Binding carried."""
@@ -572,13 +574,13 @@ class Mirror:
         job.created = task.created
         job.priority = task.pod_priority
         job.implicit = self.settings.plain_pods
-        self.cluster.put_job(job)
+        self.cluster.queue_ledger.put_job(job)
         return job
 
     def _new_job(self, namespace: str, name: str) -> JobInfo:
         job = JobInfo(namespace, name)
         job.created = self._arrival.next() * 1e-6
-        self.cluster.put_job(job)
+        self.cluster.queue_ledger.put_job(job)
         return job
 
     def _leave(self, task: TaskInfo) -> None:
@@ -588,7 +590,7 @@ class Mirror:
 
     def _drop_if_empty(self, job: JobInfo | None) -> None:
         if job is not None and not job.tasks and not job.has_group and job.key in self.cluster.jobs:
-            self.cluster.remove_job(job)
+            self.cluster.queue_ledger.remove_job(job)
 
     def _put_group(self, group: api.ApiObject) -> None:
         assert isinstance(group, api.PodGroup)
@@ -608,11 +610,11 @@ class Mirror:
         job.priority = self._class_value(spec.priority_class_name)
         job.topology = spec.network_topology.mode if spec.network_topology is not None else ""
         job.resource_version = meta.resource_version
-        self.cluster.set_job_queue(job, spec.queue or self.settings.default_queue)
+        self.cluster.queue_ledger.set_job_queue(job, spec.queue or self.settings.default_queue)
         self._take_status(job, group)
         if _spec_of(job) != before:
             job.refusal = None
-            self.cluster.put_job(job)
+            self.cluster.queue_ledger.put_job(job)
 
     def _take_status(self, job: JobInfo, group: api.PodGroup) -> None:
         """Take a PodGroup's status in, unless it is older than one that we are still writing."""
@@ -623,16 +625,16 @@ class Mirror:
         elif job.confirmed:
             job.reported = shown
             job.conditions = shown.conditions
-            self.cluster.touched[job.key] = job
+            self.cluster.queue_ledger.dirty_jobs[job.key] = job
         else:
             return
-        self.cluster.set_phase(job, status.phase)
+        self.cluster.queue_ledger.set_phase(job, status.phase)
 
     def _group_write_failed(self, change: GroupWriteFailed) -> None:
         job = self.cluster.jobs.get(f"{change.namespace}/{change.name}")
         if job is not None:
             job.reported, job.confirmed = None, True
-            self.cluster.touched[job.key] = job
+            self.cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def _drop_group(self, gone: Gone) -> None:
         job = self.cluster.jobs.get(f"{gone.namespace}/{gone.name}")
@@ -640,8 +642,8 @@ class Mirror:
             return
         job.has_group = False
         job.reported, job.confirmed = None, True
-        self.cluster.set_phase(job, "")
-        self.cluster.relief += 1
+        self.cluster.queue_ledger.set_phase(job, "")
+        self.cluster.wake(ClusterEvent.JOB_CHANGED)
         self._drop_if_empty(job)
 
     def _class_value(self, name: str) -> int:
@@ -689,19 +691,19 @@ class Mirror:
         if info.allowed is not None and info.allowed.problem and (known is None or known.allowed != info.allowed):
             self._reporter("Queue", found, "nobody new may use the queue")(ALLOWED_FIELD, info.allowed.problem)
         if known is None or known.said != info.said:
-            self.cluster.put_queue(info)
+            self.cluster.queue_ledger.put_queue(info)
 
     def _drop_queue(self, gone: Gone) -> None:
         if gone.name in ("root", self.settings.default_queue):
-            self.cluster.put_queue(self._standing_queue(gone.name))
+            self.cluster.queue_ledger.put_queue(self._standing_queue(gone.name))
         else:
-            self.cluster.remove_queue(gone.name)
+            self.cluster.queue_ledger.remove_queue(gone.name)
 
     def _put_namespace(self, found: api.ApiObject) -> None:
-        self.cluster.put_namespace(found.metadata.name, found.metadata.labels)
+        self.cluster.queue_ledger.put_namespace(found.metadata.name, found.metadata.labels)
 
     def _drop_namespace(self, gone: Gone) -> None:
-        self.cluster.remove_namespace(gone.name)
+        self.cluster.queue_ledger.remove_namespace(gone.name)
 
     def _put_budget(self, found: api.ApiObject) -> None:
         assert isinstance(found, api.PodDisruptionBudget)
@@ -719,12 +721,12 @@ class Mirror:
 
     def _put_storage(self, found: api.ApiObject) -> None:
         if self.cluster.storage.put(found) or self.cluster.devices.put(found):
-            self.cluster.relief += 1
+            self.cluster.wake(ClusterEvent.DEVICES_CHANGED)
 
     def _drop_storage(self, gone: Gone) -> None:
         named = (gone.kind, gone.namespace, gone.name)
         if self.cluster.storage.drop(*named) or self.cluster.devices.drop(*named):
-            self.cluster.relief += 1
+            self.cluster.wake(ClusterEvent.DEVICES_CHANGED)
 
     # -- results of writes --------------------------------------------------------------------------------------------
 

@@ -28,9 +28,9 @@ class QueueTree:
         return self._below.get(name, ())
 
     def _catch_up(self) -> None:
-        if self._version == self._cluster.queue_tree:
+        if self._version == self._cluster.clocks.queue_tree:
             return
-        self._version = self._cluster.queue_tree
+        self._version = self._cluster.clocks.queue_tree
         queues = self._cluster.queues
         self._named = frozenset(queue.parent for queue in queues.values())
         below: dict[str, list[str]] = {}
