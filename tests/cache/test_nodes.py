@@ -274,7 +274,7 @@ def test_what_helps_nobody_lets_nobody_be_tried_again(what: str) -> None:
 
 def test_an_empty_cluster_has_no_faults() -> None:
     assert rows(Believer()) == []
-    assert Cluster().totals == []
+    assert Cluster().node_ledger.totals == []
 
 
 def test_a_change_of_an_unknown_kind_of_object_is_none_of_ours() -> None:

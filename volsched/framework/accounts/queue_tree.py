@@ -9,7 +9,7 @@ from volsched.model.queues.queue import levels
 
 
 class QueueTree:
-    """The tree of a cluster's queues, as ``Cluster.queue_tree`` counts its versions."""
+    """The tree of a cluster's queues, as ``Cluster.clocks.queue_tree`` counts its versions."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
