@@ -11,7 +11,8 @@ from volsched.framework.callbacks import QueueAmountsFn
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.ports import CycleReport
@@ -83,7 +84,7 @@ class _Witness:
     def _note_pipelined(self, session: Session) -> None:
         waiting = [
             (task.key, node.name)
-            for node in session.cluster.unsettled.values()
+            for node in session.cluster.node_ledger.with_terminating_pods.values()
             for task in node.tasks.values()
             if task.status is TaskStatus.PIPELINED
         ]
