@@ -9,8 +9,9 @@ import msgspec
 
 from volsched.framework.callbacks import KeyFn, QueueKeyOfPodsFn
 from volsched.framework.config.configuration import PluginOption
-from volsched.framework.rules import BatchNodeOrder, Deserved, NodeRule, Preemptive, Reclaimable, Rule
-from volsched.framework.signature import is_of_queue, signature_of, slower_without_types
+from volsched.framework.rules import Deserved, NodeRule, Preemptive, Reclaimable, Rule
+from volsched.framework.signature import is_of_queue as is_keyed_by_queue
+from volsched.framework.signature import signature_of, slower_without_types
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import entries_of
@@ -80,13 +81,14 @@ class Registrar:
 
         Raises SignatureError over a callback about nodes that cannot be asked.
         """
+        option = self._option
         for rule in rules:
-            if isinstance(rule, Deserved):
+            if rule.switch and not option.allows(rule.switch):
+                self._rules.left_out.add(option.name)
+            elif isinstance(rule, Deserved):
                 self._register_deserved(rule)
-            elif not rule.switch or self._option.allows(rule.switch):
-                self._rules.add(self._completed(rule), self._option.name, self._tier)
             else:
-                self._rules.left_out.add(self._option.name)
+                self._rules.add(self._completed(rule) if rule.is_about_nodes else rule, option.name, self._tier)
 
     def _register_deserved(self, rule: Deserved) -> None:
         quota, allows = rule.quota, self._option.allows
@@ -95,23 +97,17 @@ class Registrar:
         self._rules.elastic.add(quota, reclaims=allows("enableReclaimable"), preempts=preempts)
 
     def _completed(self, rule: Rule) -> Rule:
-        """A rule about nodes with its plugin, and with what its callback is shown."""
+        """A rule about nodes with its plugin, and with what its callback is shown; its key is made of a task."""
         plugin = self._option.name
-        if isinstance(rule, NodeRule):
-            return self._keyed(msgspec.structs.replace(rule, plugin=plugin))
-        if isinstance(rule, BatchNodeOrder):
+        if not isinstance(rule, NodeRule):
             return msgspec.structs.replace(rule, plugin=plugin)
-        return rule
-
-    def _keyed(self, rule: NodeRule) -> NodeRule:
-        """A rule with the key by which pods share its answers, made of a task."""
-        signature = signature_of(rule.plugin, rule.fn)
-        if rule.key is None:
+        signature, key, is_of_queue = signature_of(plugin, rule.fn), rule.key, False
+        if key is None:
             if not signature.is_typed:
-                self.session.hints.append(slower_without_types(rule.plugin, rule.fn))
-        elif is_of_queue(rule.plugin, rule.key):
-            rule = msgspec.structs.replace(rule, key=self._key_by_queue(rule.key), is_keyed_by_queue=True)
-        return rule.reading(signature)
+                self.session.hints.append(slower_without_types(plugin, rule.fn))
+        elif is_of_queue := is_keyed_by_queue(plugin, key):
+            key = self._key_by_queue(key)
+        return rule.reading(signature, plugin=plugin, key=key, is_keyed_by_queue=is_of_queue)
 
     def _key_by_queue(self, key: QueueKeyOfPodsFn) -> KeyFn:
         queues = self.cluster.queues

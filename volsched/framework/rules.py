@@ -72,6 +72,8 @@ class Rule(msgspec.Struct, frozen=True):
     switch: ClassVar[str] = ""
     is_tiered: ClassVar[bool] = False
     """Whether the tier of the plugin counts when answers are combined."""
+    is_about_nodes: ClassVar[bool] = False
+    """Whether an engine asks it, and names its plugin."""
 
     def callback(self) -> Any:
         """Return what is called."""
@@ -292,6 +294,7 @@ class NodeRule(Rule, frozen=True):
     None a predicate must pass, and a score be 0. The second half of the fields is filled in when it is registered.
     """
 
+    is_about_nodes: ClassVar[bool] = True
     fn: Callable[[Any, Any], Any]
     vector: Callable[[Any, NodeTable], Any] | None = None
     applies_to: AppliesFn | None = None
@@ -307,11 +310,11 @@ class NodeRule(Rule, frozen=True):
         """Return the rule: engines look at all of it."""
         return self
 
-    def reading(self, signature: Signature) -> Self:
-        """Return the rule as one whose callback is shown this."""
+    def reading(self, signature: Signature, **further: Any) -> Self:
+        """Return the rule as one whose callback is shown this, with further fields that are other ones."""
         lasting: Scope = "static" if signature.node == "facts" else "node"
         scope: Scope = "domain" if self.key is not None else lasting if signature.pod == "template" else "pod"
-        return msgspec.structs.replace(self, signature=signature, scope=scope)
+        return msgspec.structs.replace(self, signature=signature, scope=scope, **further)
 
     @property
     def of_template(self) -> bool:
@@ -357,6 +360,7 @@ class BatchNodeOrder(Rule, frozen=True):
     """Score all candidates for a task together."""
 
     switch: ClassVar[str] = "enableNodeOrder"
+    is_about_nodes: ClassVar[bool] = True
     fn: BatchNodeOrderFn
     uniform: UniformFn | None = None
     vector: BatchVectorFn | None = None

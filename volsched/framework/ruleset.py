@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from volsched.framework import dispatch
 from volsched.framework.accounts.elastic import ElasticQuotas
@@ -76,19 +76,26 @@ class Ruleset:
 
     def add(self, rule: Rule, plugin: str, tier: int) -> None:
         """Take a rule in."""
-        called = rule.callback()
-        self.of[type(rule)].append((tier, called) if rule.is_tiered else called)
+        kind, called = type(rule), rule.callback()
+        self.of[kind].append((tier, called) if rule.is_tiered else called)
+        note = self._NOTES.get(kind)
+        if note is not None:
+            note(self, rule, plugin)
+
+    def _note_one_by_one(self, rule: Rule, _plugin: str = "") -> None:
         templates = rule.one_by_one()
         if templates is not None and templates not in self._one_by_one:
             self._one_by_one.append(templates)
-        if isinstance(rule, NodeRule):
-            self._note_key(rule, plugin)
-        elif isinstance(rule, EventHandler):
-            self._note_handler(rule, plugin)
-        elif isinstance(rule, JobReady) and rule.lacking is not None:
-            self._lacking.append(rule.lacking)
-        elif isinstance(rule, Allocatable) and rule.headroom is not None:
+
+    def _note_quota(self, rule: Allocatable, _: str) -> None:
+        self._note_one_by_one(rule)
+        if rule.headroom is not None:
             self.headrooms.append(rule.headroom)
+
+    def _note_ready(self, rule: JobReady, _: str) -> None:
+        self._note_one_by_one(rule)
+        if rule.lacking is not None:
+            self._lacking.append(rule.lacking)
 
     def _note_key(self, rule: NodeRule, plugin: str) -> None:
         if rule.key is None:
@@ -100,11 +107,22 @@ class Ruleset:
             self._keys.append(minded)
 
     def _note_handler(self, rule: EventHandler, plugin: str) -> None:
+        self._note_one_by_one(rule)
         of_these = (self._promise_handlers,) if rule.promises else (self._promise_handlers, self._handlers)
         for handlers in of_these:
             handlers.insert(0 if rule.first else len(handlers), rule.events)
         if rule.within_headroom:
             self._within_headroom.append((plugin, (rule.applies_to, _any)))
+
+    _NOTES: ClassVar[Mapping[type[Rule], Callable[[Ruleset, Any, str], None]]] = {
+        Predicate: _note_key,
+        NodeOrder: _note_key,
+        PrePredicate: _note_one_by_one,
+        BatchNodeOrder: _note_one_by_one,
+        Allocatable: _note_quota,
+        JobReady: _note_ready,
+        EventHandler: _note_handler,
+    }
 
     # -- which tasks are placed in one go -----------------------------------------------------------------------------
 
