@@ -32,8 +32,9 @@ def engine_contract(play: Callable[[MakeEngine], T]) -> T:
     and ``Misdeclared`` when a callback reads more than its annotations say.
     """
     fast, expected, checked = (play(engine) for engine in ENGINES)
-    assert fast == expected, f"the fast engine decided\n  {fast}\nand the naive one\n  {expected}"
-    assert checked == expected, f"the checked engine decided\n  {checked}\nand the naive one\n  {expected}"
+    for name, found in (("fast", fast), ("checked", checked)):
+        if found != expected:
+            raise AssertionError(f"the {name} engine decided\n  {found}\nand the naive one\n  {expected}")
     return fast
 
 
@@ -50,8 +51,8 @@ def decided_alike(cluster: ClusterBuilder, configuration: str, *later: Sequence[
         found: list[tuple[object, ...]] = []
         for changes in ((), *later):
             decision = rig.cycle(*changes)
-            assert faults(rig.cluster) == []
-            assert leftovers(rig.cluster) == []
+            if wrong := [*faults(rig.cluster), *leftovers(rig.cluster)]:
+                raise AssertionError(f"after the cycle the accounts of the cluster are wrong: {wrong}")
             decisions.append(decision)
             found.append((decision.bindings, decision.evictions, decision.waiting))
         return found
