@@ -95,7 +95,7 @@ class CapacityCardPlugin:
         """Register everything, and tell what objects say wrongly."""
         above = registrar.minds_ancestors or self._arguments.checks_ancestors
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
-        ledger.wants.begin(registrar.cluster.era)
+        ledger.wants.begin(registrar.cluster.clocks.era)
         books = registrar.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments))
         books.tell_faults(registrar.session)
         registrar.register(

@@ -17,8 +17,9 @@ from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeTable
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, Rule
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate, Taint, Toleration
 

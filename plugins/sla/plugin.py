@@ -15,8 +15,9 @@ from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobEnqueueable, JobOrder, JobPipelined, Wake
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
+from volsched.model.observers import Observer
 from volsched.model.values.duration import seconds_of
 
 WAITING_TIME: Final = "sla-waiting-time"
@@ -113,7 +114,9 @@ class Deadlines(Observer):
         return self._known.get(key) == deadline and self._waits(key)
 
     def _waits(self, key: str) -> bool:
-        return key in self._cluster.jobs and (key in self._cluster.unadmitted or key in self._cluster.waiting)
+        return key in self._cluster.jobs and (
+            key in self._cluster.queue_ledger.unadmitted or key in self._cluster.queue_ledger.waiting
+        )
 
 
 def _seconds(text: str) -> float:

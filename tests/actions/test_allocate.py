@@ -27,7 +27,7 @@ from tests.actions.rigs import (
 )
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, Overused, SessionClose
-from volsched.mirror.mirror import MirrorSettings
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

@@ -235,7 +235,7 @@ HONEST: dict[str, Register] = {
     ),
     "key": with_elsewhere(
         lambda r, e: r.register(
-            NodeOrder(e.fullest_other_node, key=lambda t: "all", version=lambda t: r.cluster.standing)
+            NodeOrder(e.fullest_other_node, key=lambda t: "all", version=lambda t: r.cluster.clocks.standing)
         )
     ),
     "key without a version": with_elsewhere(

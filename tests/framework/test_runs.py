@@ -24,9 +24,9 @@ from volsched.framework.rules import (
     PrePredicate,
     Rule,
 )
-from volsched.model.cluster import Observer
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.plan import Bind
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -198,8 +198,8 @@ def test_a_run_ends_when_something_else_changes_meanwhile() -> None:
     tasks = members(stage)
     nodes = stage.engine.run(tasks)
     next(nodes)
-    stage.cluster.touch(stage.node("a"))
-    stage.cluster.touch(stage.node("c"))
+    stage.cluster.node_ledger.touch(stage.node("a"))
+    stage.cluster.node_ledger.touch(stage.node("c"))
 
     assert next(nodes, None) is None
 
@@ -216,7 +216,7 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
         stage = Stage(a_world(), lambda r: r.register(NodeOrder(fickle)), engine=engine)
         for node in stage.engine.run(members(stage)):
             far.add(node.name)
-            stage.cluster.touch(node)
+            stage.cluster.node_ledger.touch(node)
 
     with pytest.raises((Stale, Misdeclared)):
         play(CheckedEngine)

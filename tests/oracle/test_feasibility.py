@@ -16,7 +16,8 @@ from volsched.framework.engine.engine import FastEngine
 from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo

@@ -12,7 +12,8 @@ from volsched.framework.config.configuration import PluginOption
 from volsched.framework.rules import Deserved, NodeRule, Preemptive, Reclaimable, Rule
 from volsched.framework.signature import is_of_queue as is_keyed_by_queue
 from volsched.framework.signature import signature_of, slower_without_types
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import entries_of
 

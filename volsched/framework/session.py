@@ -22,6 +22,7 @@ from volsched.framework.reporter import about_group
 from volsched.framework.rules import Metric, Preemptive, SessionClose
 from volsched.framework.ruleset import Ruleset
 from volsched.framework.statement import Statement, bind_step
+from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, Condition, JobInfo
 from volsched.model.node import NodeInfo
@@ -131,7 +132,7 @@ class Session:
         refusal = self._refused_by_queue(queue, task)
         if refusal is not None and self._aside:
             self._aside.clear()
-            self.cluster.relief += 1
+            self.cluster.wake(ClusterEvent.DEMAND_CHANGED)
         return refusal
 
     def _refused_by_queue(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
@@ -149,10 +150,10 @@ class Session:
         They count again when the next one is tried.
         """
         for task in self._aside:
-            self.cluster.set_ungated(task, ungated=True)
+            self.cluster.queue_ledger.set_ungated(task, ungated=True)
         self._aside = [task for task in tasks if task.ungated and task.status is TaskStatus.PENDING]
         for task in self._aside:
-            self.cluster.set_ungated(task, ungated=False)
+            self.cluster.queue_ledger.set_ungated(task, ungated=False)
 
     def headrooms(self, queue: QueueInfo, task: TaskInfo) -> tuple[Headroom, ...] | None:
         """What each plugin lets the queue take on of such tasks; None when one refuses plainly."""
@@ -183,7 +184,7 @@ class Session:
     def enqueued(self, job: JobInfo) -> None:
         """Admit the job: every plugin is told."""
         self.rules.enqueued(job)
-        self.cluster.set_phase(job, INQUEUE)
+        self.cluster.queue_ledger.set_phase(job, INQUEUE)
 
     # -- boundaries ---------------------------------------------------------------------------------------------------
 
@@ -202,7 +203,7 @@ class Session:
             if not self.bounds.contains_faults:
                 raise
             self._fail(job, error, open_before)
-        if self.cluster.lost:
+        if self.cluster.observers.lost:
             raise SessionOverError("an account does not follow the cluster any more")
         took = self.clock() - began
         if took > self.bounds.budget * _WORTH_NOTING:
@@ -237,8 +238,8 @@ class Session:
 
     def check_accounts(self) -> None:
         """Raise what an account failed with that has to follow what is done: without it quotas are not minded."""
-        if self.cluster.lost:
-            raise next(iter(self.cluster.lost.values()))
+        if self.cluster.observers.lost:
+            raise next(iter(self.cluster.observers.lost.values()))
 
     # -- doing ---------------------------------------------------------------------------------------------------------
 
@@ -386,7 +387,7 @@ class Session:
         """
         if not task.ungated and task not in self._aside:
             self.submit([LiftGate(task.uid, task.namespace, task.name, ADMISSION_GATE)])
-            self.cluster.set_ungated(task, ungated=True)
+            self.cluster.queue_ledger.set_ungated(task, ungated=True)
         task.refusal = LIFTING
 
     def best_node(self, task: TaskInfo) -> NodeInfo | None:
@@ -403,13 +404,13 @@ class Session:
         verdict = Verdict(step, refusals.plugin, VerdictScope.NODE, FAILED_SCHEDULING, message)
         self.refuse_task(task, verdict)
         if self.engine.hopeless(task):
-            usage, kind = self.cluster.usage_log.end, self.engine.kind(task)
+            usage, kind = self.cluster.node_ledger.usage_log.end, self.engine.kind(task)
             self._hopeless[task.template.id, task.queue] = usage, kind, verdict
 
     def known_as_hopeless(self, task: TaskInfo) -> Verdict | None:
         """What an equal pod of the same queue was told that no node takes, when none was filled or emptied since."""
         usage, kind, verdict = self._hopeless.get((task.template.id, task.queue), _NOBODY)
-        if usage != self.cluster.usage_log.end or task.nominated or kind != self.engine.kind(task):
+        if usage != self.cluster.node_ledger.usage_log.end or task.nominated or kind != self.engine.kind(task):
             return None
         return verdict
 
@@ -422,14 +423,14 @@ class Session:
             task.refusal = verdict
             self.refused[task.uid] = task
             if task.job is not None:
-                self.cluster.touched[task.job.key] = task.job
+                self.cluster.queue_ledger.dirty_jobs[task.job.key] = task.job
 
     def refuse_job(self, job: JobInfo, verdict: Verdict | None) -> None:
         """Leave with a job why it waits, and no longer why each of its tasks did; None takes that back."""
         if job.refusal == verdict:
             return
         job.refusal = verdict
-        self.cluster.touched[job.key] = job
+        self.cluster.queue_ledger.dirty_jobs[job.key] = job
         if verdict is not None:
             for task in job.schedulable():
                 task.refusal = None
@@ -458,7 +459,7 @@ class Session:
         """Replace a PodGroup's conditions."""
         if conditions != job.conditions:
             job.conditions = conditions
-            self.cluster.touched[job.key] = job
+            self.cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def tell(self, event: Tell) -> None:
         """Have an Event recorded on an object."""
@@ -475,12 +476,11 @@ class Session:
         self._set_aside(())
         for fn in self.rules.of[SessionClose]:
             fn()
-        relief = self.cluster.relief
-        for statement in reversed(self._held):
-            statement.keep_bound()
-            statement.discard()
+        with self.cluster.tentative():
+            for statement in reversed(self._held):
+                statement.keep_bound()
+                statement.discard()
         self._held.clear()
-        self.cluster.relief = relief
 
     def series(self) -> tuple[tuple[Series, Numbers], ...]:
         """The plugins' own numbers as they are now, but for those that fail."""

@@ -13,7 +13,8 @@ from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose, ShownAmounts
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.ports import CycleReport
@@ -85,7 +86,7 @@ class _Witness:
     def _note_pipelined(self, session: Session) -> None:
         waiting = [
             (task.key, node.name)
-            for node in session.cluster.unsettled.values()
+            for node in session.cluster.node_ledger.with_terminating_pods.values()
             for task in node.tasks.values()
             if task.status is TaskStatus.PIPELINED
         ]
