@@ -32,13 +32,13 @@ from volsched.kube.write.events import Events
 from volsched.model import api
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import Tell
-from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges
 from volsched.operator.hearing import Hearing
 from volsched.operator.kopf_watch import KopfWatch
 from volsched.operator.options import Options
 from volsched.operator.volcano import VolcanoWatch
+from volsched.operator.webhooks.admission import Admission, Neighbourhood
 from volsched.operator.writer import Writer
 from volsched.run.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
 from volsched.run.process import FAILED, Process, run_process
