@@ -253,10 +253,9 @@ class Scheduler:
                 before = self._clock.elapsed()
                 plugin.on_session_open(Registrar(session, tier, option))
                 durations[option.name] = self._clock.elapsed() - before
-        session.opening(len(self.profile.plugins), PluginOption(""))
         for action in self.profile.actions:
             if isinstance(action, Plugin):
-                action.on_session_open(session)
+                action.on_session_open(Registrar(session, len(self.profile.plugins), PluginOption(action.name)))
         session.opened()
 
     def wake_at(self) -> float | None:

@@ -16,9 +16,10 @@ from actions.reserve import words
 from actions.reserve.book import Book, Reservation, Settings
 from actions.reserve.due import SLA_WAITING_TIME, Due
 from actions.reserve.planning import Plan, Planner, in_use, needed, quota_free_at
-from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.config.arguments import Argument, ArgumentProblem
+from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
+from volsched.framework.rules import Metric, Predicate, Wake
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -75,17 +76,19 @@ class ReserveAction:
         self._min_nodes = arguments[MIN_NODES]
         self._settings = Settings(arguments[OVERESTIMATE], seconds_of(arguments[DEFAULT_DURATION]) or 0.0)
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Close held nodes to others, and have a session when a job is due or a start is reached."""
+        session = registrar.session
         book, due = self._book(session), self._due(session)
         book.now = session.now
-        session.add_predicate_fn(self.name, book.refusal, key=book.closed_to, version=lambda _: book.version)
-        session.add_run_fn(self.name, lambda _queue, _task: ANY_RUN)
-        session.add_wake_fn(self.name, due.next)
-        session.add_wake_fn(self.name, book.next_start)
-        session.add_series_fn(self.name, RESERVATIONS, lambda: _by_queue(book, lambda _: 1.0))
-        session.add_series_fn(self.name, LATE, lambda: _by_queue(book, _late))
-        session.add_series_fn(self.name, IDLE, lambda: _idle(book))
+        registrar.register(
+            Predicate(book.refusal, key=book.closed_to, version=lambda _: book.version, within_headroom=True),
+            Wake(due.next),
+            Wake(book.next_start),
+            Metric(RESERVATIONS, lambda: _by_queue(book, lambda _: 1.0)),
+            Metric(LATE, lambda: _by_queue(book, _late)),
+            Metric(IDLE, lambda: _idle(book)),
+        )
 
     def execute(self, session: Session) -> None:
         """Start what was promised, in that order; hold on to the rest; then promise to those who are due."""
@@ -95,7 +98,7 @@ class ReserveAction:
                 self._go_on(session, book, reservation)
         self._promise(session, book)
         for reservation in book.kept.values():
-            reservation.job.parked_at = reservation.tried_at = session.cluster.relief
+            reservation.job.parked_at = reservation.tried_at = session.cluster.clocks.requeue_generation
 
     def _book(self, session: Session) -> Book:
         return session.account("reserve.book", lambda cluster: Book(cluster, self._settings))
@@ -120,11 +123,11 @@ class ReserveAction:
 
     def _start(self, session: Session, book: Book, reservation: Reservation) -> bool:
         """Try a job before the queues have their turns; whether it has what it needs."""
-        if reservation.tried_at == session.cluster.relief and not reservation.stale:
+        if reservation.tried_at == session.cluster.clocks.requeue_generation and not reservation.stale:
             return False
         job = reservation.job
         tasks = [task for task in job.schedulable() if not task.best_effort]
-        attempt = Attempt(job, session.in_order(tasks)[::-1])
+        attempt = Attempt(job, session.rules.in_order(tasks)[::-1])
         book.is_trying = True
         try:
             statement = place(session, session.cluster.queues[job.queue], attempt)
@@ -219,12 +222,12 @@ class ReserveAction:
         """Admit a job that the cluster is too full for, as nodes are to be held for it; its queue's quota counts."""
         cluster = session.cluster
         queue = cluster.queues.get(job.queue)
-        if job.key not in cluster.unadmitted or not job.has_group or job.barred or queue is None:
+        if job.key not in cluster.queue_ledger.unadmitted or not job.has_group or job.barred or queue is None:
             return
         if session.bounds.leaves_alone(job, session.now) or closed_queue(queue, Step.ENQUEUE) is not None:
             return
         with session.about(job):
-            refusal = session.enqueue_refusal(job)
+            refusal = session.rules.enqueue_refusal(job)
             if refusal is None or refusal.scope is Scope.JOB:
                 session.refuse_job(job, None)
                 session.enqueued(job)
@@ -287,7 +290,7 @@ def _signature(job: JobInfo) -> tuple[object, ...]:
 def _importance(session: Session, job: JobInfo) -> tuple[Any, ...]:
     """The most important first: by priority, by the order of queues and of jobs, by age."""
     queue = session.cluster.queues[job.queue]
-    return -job.priority, session.queue_key(queue), session.job_key(job), job.created, job.uid
+    return -job.priority, session.rules.queue_key(queue), session.rules.job_key(job), job.created, job.uid
 
 
 def _nodes_needed(session: Session, job: JobInfo) -> int:

@@ -14,9 +14,11 @@ from typing import Final
 from actions.reserve.durations import declared, end_of
 from actions.reserve.words import kept_from
 from volsched.framework.columns.views import NodeFacts
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.clocks import ClusterEvent
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.reservation import promise_of
 from volsched.model.status import ON_NODE, TaskStatus
@@ -98,7 +100,7 @@ class Book(Observer):
     def changed(self) -> None:
         """Have everybody asked again who may go where."""
         self.version += 1
-        self._cluster.relief += 1
+        self._cluster.wake(ClusterEvent.NODE_CHANGED)
 
     def taken_from(self, job: JobInfo) -> set[str]:
         """Return the nodes that are held for others."""

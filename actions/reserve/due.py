@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.reservation import RESERVE_AFTER
 from volsched.model.status import TaskStatus
@@ -81,4 +82,6 @@ class Due(Observer):
         return self._times.get(key) == time and key not in self._come and self._waits(key)
 
     def _waits(self, key: str) -> bool:
-        return key in self._cluster.jobs and (key in self._cluster.unadmitted or key in self._cluster.waiting)
+        return key in self._cluster.jobs and (
+            key in self._cluster.queue_ledger.unadmitted or key in self._cluster.queue_ledger.waiting
+        )

@@ -40,7 +40,7 @@ class Plan:
 
 def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
     """Return the waiting members that a job needs to start, and never more than its minimum."""
-    waiting = session.in_order(task for task in job.schedulable() if not task.best_effort)
+    waiting = session.rules.in_order(task for task in job.schedulable() if not task.best_effort)
     missing = job.min_available - job.ready_count - job.pending_best_effort
     lacking = {role: least - job.ready_in_role(role) for role, least in job.min_roles.items()}
     first: list[TaskInfo] = []
