@@ -205,6 +205,8 @@ class ReserveAction:
         drains = sum(1 for r in book.kept.values() if r.start is None)
         if plan is None or (plan.start is None and drains >= self._drains):
             return
+        if plan.start is not None and plan.start <= session.now:
+            return  # it has room now, and its turn comes in this session
         priority = members[0].eviction_priority
         made = Reservation(job, job.group_uid, session.now, plan.nodes, plan.start, plan.start, priority=priority)
         made.signature, made.fullest, made.stale = _signature(job), _fullest(session, plan), False

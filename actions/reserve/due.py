@@ -82,6 +82,5 @@ class Due(Observer):
         return self._times.get(key) == time and key not in self._come and self._waits(key)
 
     def _waits(self, key: str) -> bool:
-        return key in self._cluster.jobs and (
-            key in self._cluster.queue_ledger.unadmitted or key in self._cluster.queue_ledger.waiting
-        )
+        ledger = self._cluster.queue_ledger
+        return key in ledger.jobs and (key in ledger.unadmitted or key in ledger.waiting)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.model.plan import Bind, Evict
@@ -221,7 +222,7 @@ class Replay:
 
     def _add_namespaces(self) -> None:
         """Have the namespaces of jobs, those that the input does not have."""
-        known = set(self.mirror.cluster.namespaces)
+        known = set(self.mirror.cluster.queue_ledger.namespaces)
         named = dict.fromkeys(record.job.namespace for record in self.records)
         self.mirror.apply(Put(_namespace(name)) for name in named if name not in known)
 
