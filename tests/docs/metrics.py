@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.docs.pages import DOCS, codes, prose, rows
 from volsched.model.values.series import Numbers, Series
-from volsched.registry import PLUGINS
+from volsched.registry import ACTIONS, PLUGINS
 from volsched.testing.builders import a_cluster, a_rig
 
 PAGE = DOCS / "metrics.md"
@@ -35,3 +35,8 @@ def series_of(plugin: str) -> list[tuple[Series, Numbers]]:
     switches = ", ".join(f"{argument.key}: true" for argument in PLUGINS.own_schema(plugin) if argument.expected)
     configuration = f"actions: allocate\ntiers:\n- plugins:\n  - name: {plugin}\n    arguments: {{{switches}}}\n"
     return list(a_rig(a_cluster(), configuration).cycle().report.series)
+
+
+def series_of_actions() -> list[tuple[Series, Numbers]]:
+    """What all actions show of their own, in a session without anything."""
+    return list(a_rig(a_cluster(), f'actions: "{", ".join(ACTIONS.names())}"\n').cycle().report.series)
