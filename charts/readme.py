@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -31,8 +31,7 @@ def described() -> Iterator[tuple[str, str, str]]:
     """Yield the name of every value with its default, and the comment above it in one line."""
     text = (CHART / "values.yaml").read_text()
     lines = text.splitlines()
-    root = yaml.compose(text)
-    assert isinstance(root, yaml.MappingNode)
+    root: Any = yaml.compose(text)
     for section, values in root.value:
         for key, value in values.value:
             yield f"{section.value}.{key.value}", _default(value), _comment_above(lines, key.start_mark.line)

@@ -1,4 +1,4 @@
-"""The chart says what the overlays and components say, object by object; its values are listed, described and checked."""
+"""The chart says what the overlays and components say, object by object; its values are described and checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from charts.readme import CHART, README, described, readme
-from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization, identity, rendered
+from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization, identity, of_kind, rendered
 from tests.manifests.test_overlays import VERSION
 from volsched.testing import helm
 
@@ -107,7 +107,9 @@ def test_all_components_together(tmp_path: Path) -> None:
         tmp_path, [MANIFESTS / "overlays/standalone"], [MANIFESTS / "components" / name for name in names]
     )
 
-    chart = chart_objects("--set", ",".join(["namespace.create=true", *(v for name in names for v in COMPONENTS[name])]))
+    chart = chart_objects(
+        "--set", ",".join(["namespace.create=true", *(v for name in names for v in COMPONENTS[name])])
+    )
 
     assert_same(chart, rendered(folder))
 
@@ -124,7 +126,7 @@ def test_values_reach_the_pods() -> None:
         "--set", "scheduler.tolerations[0].key=gpu,scheduler.nodeSelector.pool=system,scheduler.podLabels.team=infra",
         "--set", "scheduler.extraArgs={--settle=1s},scheduler.replicas=3",
     )  # fmt: skip
-    [deployment] = [found for found in objects if found["metadata"]["name"] == "volsched-scheduler" and "replicas" in found.get("spec", {})]
+    deployment = of_kind(objects, "Deployment")["volsched-scheduler"]
     spec = deployment["spec"]["template"]["spec"]
     [container] = spec["containers"]
 

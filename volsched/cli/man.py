@@ -46,7 +46,7 @@ def _commands(context: click.Context) -> Iterator[click.Context]:
     for name in context.command.list_commands(context):
         command = context.command.get_command(context, name)
         if command is not None and not command.hidden:
-            yield from _commands(click.Context(command, parent=context, info_name=name, **SETTINGS))
+            yield from _commands(click.Context(command, parent=context, info_name=name))
 
 
 def _command(context: click.Context) -> Iterator[str]:
@@ -65,8 +65,9 @@ def _paragraphs(command: click.Command) -> list[str]:
 
 
 def _text(paragraphs: list[str]) -> Iterator[str]:
-    for paragraph in paragraphs:
-        yield ".PP"
+    for number, paragraph in enumerate(paragraphs):
+        if number:
+            yield ".PP"
         if paragraph.startswith("\b"):
             yield from (".nf", *map(_line, paragraph.removeprefix("\b").strip("\n").splitlines()), ".fi")
         else:

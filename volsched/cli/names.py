@@ -29,12 +29,12 @@ def of_kind(kind: str) -> Complete:
     return complete
 
 
-def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Have the shell complete names of files by itself."""
     return [CompletionItem(incomplete, type="file")]
 
 
-def contexts(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def contexts(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete contexts of the kubeconfig file."""
     from volsched.kube.client.contexts import context_names  # noqa: PLC0415 - completion alone needs them
     from volsched.kube.errors import CredentialsError  # noqa: PLC0415

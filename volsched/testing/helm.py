@@ -43,7 +43,17 @@ def find(report: Report = print_progress) -> Path:
 
 def rendered(chart: Path, *flags: str, namespace: str = "volsched-system") -> subprocess.CompletedProcess[str]:
     """Run ``helm template``, as for a cluster of the version that the tests run on."""
-    words = [find(), "template", "volsched", chart, "--namespace", namespace, "--kube-version", KUBERNETES_VERSION, *flags]
+    words: list[str | Path] = [
+        find(),
+        "template",
+        "volsched",
+        chart,
+        "--namespace",
+        namespace,
+        "--kube-version",
+        KUBERNETES_VERSION,
+        *flags,
+    ]
     return subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - our own line
 
 
