@@ -49,7 +49,7 @@ class EnqueueAction:
             session.enqueued(job)
         else:
             session.refuse_job(job, refusal)
-            job.parked_at = session.cluster.relief
+            job.parked_at = session.cluster.clocks.requeue_generation
 
 
 def _unadmitted(session: Session) -> list[JobInfo]:
@@ -57,8 +57,8 @@ def _unadmitted(session: Session) -> list[JobInfo]:
     cluster = session.cluster
     return [
         job
-        for job in cluster.unadmitted.values()
-        if job.parked_at != cluster.relief
+        for job in cluster.queue_ledger.unadmitted.values()
+        if job.parked_at != cluster.clocks.requeue_generation
         and job.has_group
         and job.queue in cluster.queues
         and not job.barred

@@ -51,14 +51,14 @@ def _is_complete(session: Session, job: JobInfo) -> bool:
                 session.refuse_job(job, None)
             return True
         session.refuse_job(job, refusal)
-        job.parked_at = cluster.relief
+        job.parked_at = cluster.clocks.requeue_generation
     return False
 
 
 def promote_all(session: Session) -> None:
     """Admit every PodGroup, pods or none: without an enqueue action allocate does so (as Volcano's)."""
     queues = session.cluster.queues
-    for job in sorted(session.cluster.unadmitted.values(), key=lambda job: job.key):
+    for job in sorted(session.cluster.queue_ledger.unadmitted.values(), key=lambda job: job.key):
         queue = queues.get(job.queue)
         if session.bounds.leaves_alone(job, session.now):
             continue

@@ -53,7 +53,7 @@ class Parking:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._lots: dict[Hashable, Lot] = {}
-        for job in cluster.waiting.values():  # of lots of another configuration's parking
+        for job in cluster.queue_ledger.waiting.values():  # of lots of another configuration's parking
             job.part()
 
     @classmethod
@@ -63,7 +63,7 @@ class Parking:
 
     def park(self, session: Session, job: JobInfo, *, placed: int) -> None:
         """Leave a job alone from now on; ``placed`` of its pods had found a place when it failed."""
-        relief = self._cluster.relief
+        relief = self._cluster.clocks.requeue_generation
         job.part()
         job.parked_at = relief
         task = _example(job)
@@ -82,12 +82,12 @@ class Parking:
             key = (*key[:3], job.key)
         lot = self._lots.get(key)
         if lot is None:
-            lot = self._lots[key] = Lot(cause, self._cluster.relief)
+            lot = self._lots[key] = Lot(cause, self._cluster.clocks.requeue_generation)
         return lot
 
     def worth_a_look(self, session: Session) -> list[JobInfo]:
         """Jobs that something may have helped since they failed."""
-        cluster, relief = self._cluster, self._cluster.relief
+        cluster, relief = self._cluster, self._cluster.clocks.requeue_generation
         outdated = [(key, lot) for key, lot in self._lots.items() if lot.checked_at != relief]
         still_without_room: dict[Hashable, bool] = {}
         for key, lot in outdated:
@@ -99,7 +99,9 @@ class Parking:
             else:
                 del self._lots[key]
                 _dissolve(lot)
-        unparked = (job for job in cluster.waiting.values() if job.parked_at != relief and job.parked_with is None)
+        unparked = (
+            job for job in cluster.queue_ledger.waiting.values() if job.parked_at != relief and job.parked_with is None
+        )
         return [job for job in unparked if not job.barred]
 
 
@@ -134,7 +136,7 @@ def _no_room(session: Session, job: JobInfo, task: TaskInfo) -> NoRoom | None:
     hopeless = session.known_as_hopeless(task) is not None or session.engine.hopeless(task)
     if not hopeless or not _all_of_kind(session, job, kind):
         return None
-    return NoRoom(kind, session.cluster.facts_version)
+    return NoRoom(kind, session.cluster.node_ledger.facts_version)
 
 
 def _no_quota(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> NoQuota | None:
@@ -174,7 +176,7 @@ def _still_without_quota(session: Session, queue: QueueInfo, job: JobInfo, cause
 
 def _still_without_room(session: Session, job: JobInfo, cause: NoRoom, known: dict[Hashable, bool]) -> bool:
     """Ask once for each kind; when nodes say something else of themselves there may be another reason to tell."""
-    if cause.facts_version != session.cluster.facts_version or not _all_of_kind(session, job, cause.kind):
+    if cause.facts_version != session.cluster.node_ledger.facts_version or not _all_of_kind(session, job, cause.kind):
         return False
     if cause.kind not in known:
         known[cause.kind] = session.engine.hopeless(next(iter(job.waiting.values())))

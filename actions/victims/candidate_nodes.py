@@ -44,7 +44,7 @@ class Grounds:
         """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
         if not _is_like_its_template(self._session, task):
             return look()
-        kind = (task.template.id, task.queue, self._session.cluster.standing)
+        kind = (task.template.id, task.queue, self._session.cluster.clocks.standing)
         if self._latest is not None:
             before, found = self._latest
             if before == (kind, where):

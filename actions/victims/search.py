@@ -141,7 +141,7 @@ class Hunt:
             return True
         if self.needs_candidates:
             return False
-        return node.unsettled > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
+        return node.terminating_pods > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
 
     def _in_order(self, plans: Iterator[Plan]) -> Iterator[Plan]:
         return least_harm_first(plans, self._most_compared) if self.least_harm else plans
@@ -347,9 +347,11 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
     ``lacks_more``: which of those that have their minimum are to get more.
     """
     cluster = session.cluster
-    action, changes = session.action, cluster.changes
+    action, changes = session.action, cluster.clocks.changes
     promised = {task.job for task in cluster.nominated.values()}
-    unhunted = [job for job in cluster.waiting.values() if job.hunted_at.get(action) != changes or job in promised]
+    unhunted = [
+        job for job in cluster.queue_ledger.waiting.values() if job.hunted_at.get(action) != changes or job in promised
+    ]
     _keep_explanations(session)
     jobs = considered(session, unhunted)
     return [job for job in jobs if session.is_starving(job) or lacks_more(job)]
@@ -359,7 +361,7 @@ def _keep_explanations(session: Session) -> None:
     """Let tasks that were refused again say why evicting does not help, where nobody is sought again for them."""
     for task in list(session.refused.values()):
         job, before = task.job, session.refusal_before(task)
-        if job is None or before is None or job.hunted_at.get(session.action) != session.cluster.changes:
+        if job is None or before is None or job.hunted_at.get(session.action) != session.cluster.clocks.changes:
             continue
         if task.refusal is not None and _explains(before, task.refusal):
             session.refuse_task(task, before)
@@ -374,7 +376,7 @@ def _explains(before: Verdict, now: Verdict) -> bool:
 def note_hunted(session: Session, jobs: Sequence[JobInfo]) -> None:
     """Remember that victims were sought for these jobs in the cluster as it is now."""
     for job in jobs:
-        job.hunted_at[session.action] = session.cluster.changes
+        job.hunted_at[session.action] = session.cluster.clocks.changes
 
 
 def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:

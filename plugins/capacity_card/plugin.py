@@ -93,7 +93,7 @@ class CapacityCardPlugin:
         """Register everything, and tell what objects say wrongly."""
         above = session.minds_ancestors or self._arguments.checks_ancestors
         ledger = session.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
-        ledger.wants.begin(session.cluster.era)
+        ledger.wants.begin(session.cluster.clocks.era)
         books = session.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments))
         rules = books.rules
         session.add_queue_order_fn(NAME, books.queues.key)

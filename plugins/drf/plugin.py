@@ -41,7 +41,7 @@ class Shares:
 
     def __init__(self, cluster: Cluster) -> None:
         names = cluster.columns.names
-        self._total = {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0}
+        self._total = {names[c]: amount for c, amount in enumerate(cluster.node_ledger.totals) if amount > 0}
         self._promised: dict[str, dict[str, int]] = {}
 
     def allocate(self, task: TaskInfo) -> None:

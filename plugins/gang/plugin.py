@@ -108,7 +108,7 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
 
 def note_conditions(session: Session) -> None:
     """Say on every PodGroup that changed whether its gang can start."""
-    for job in sorted(session.cluster.touched.values(), key=lambda job: job.key):
+    for job in sorted(session.cluster.queue_ledger.dirty_jobs.values(), key=lambda job: job.key):
         if not job.has_group or not job.tasks or _nobody_looked_at(session, job):
             continue
         if is_ready(job) and not is_kept_out(job):

@@ -111,7 +111,7 @@ class Rules:
         return GIVEN_UP if best.truncated else NO_FIT
 
     def _best(self, template: PodTemplate, node: NodeInfo, book: NodeBook) -> Best:
-        has_to_wait = node.unsettled and not node.fits_idle(self._books.cluster.columns.request(template))
+        has_to_wait = node.terminating_pods and not node.fits_idle(self._books.cluster.columns.request(template))
         state = alike(_state_after_leaving(book, node)) if has_to_wait else book.alike
         return self._search.best(state, self._requests.sorted(template))
 

@@ -83,10 +83,10 @@ class ImageLocality:
     def _refresh(self) -> None:
         """Forget what nodes said that say something else now."""
         cluster = self._cluster
-        if self._layout == cluster.layout and self._position == cluster.facts_log.end:
+        if self._layout == cluster.clocks.layout and self._position == cluster.node_ledger.facts_log.end:
             return
-        changed = cluster.facts_log.since(self._position)
-        if self._layout != cluster.layout or changed is None or len(self._sizes) > 4096:
+        changed = cluster.node_ledger.facts_log.since(self._position)
+        if self._layout != cluster.clocks.layout or changed is None or len(self._sizes) > 4096:
             self._sizes.clear()
             self._nodes.clear()
         else:
@@ -94,4 +94,4 @@ class ImageLocality:
                 for row in changed:
                     sizes[row] = cluster.rows[row].images.get(image, 0)
                 self._nodes[image] = int(np.count_nonzero(sizes))
-        self._position, self._layout = cluster.facts_log.end, cluster.layout
+        self._position, self._layout = cluster.node_ledger.facts_log.end, cluster.clocks.layout

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeTable
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate, Taint, Toleration
 

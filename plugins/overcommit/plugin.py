@@ -69,9 +69,9 @@ class _Ledger:
         if cluster.is_left_to_devices(name):
             return None
         column = cluster.columns.find(name)
-        known = column is not None and column < len(cluster.totals)
-        total = cluster.totals[column] if known and column is not None else 0
-        used = cluster.total_used[column] if known and column is not None else 0
+        known = column is not None and column < len(cluster.node_ledger.totals)
+        total = cluster.node_ledger.totals[column] if known and column is not None else 0
+        used = cluster.node_ledger.total_used[column] if known and column is not None else 0
         limit = int(total * self._factor)
         taken = used + self._demand.reserved().get(name, 0)
         return None if taken + amount <= limit else Shortfall(name, amount, taken, limit)

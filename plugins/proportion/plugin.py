@@ -82,7 +82,7 @@ class LastClaims:
         """Share the cluster out anew if something has changed."""
         demands, cluster = demand.queues(), self._cluster
         queues = tuple((name, queue.version) for name, queue in cluster.queues.items())
-        made_from = (demand.version, tuple(cluster.totals), queues, cluster.columns.left_to_devices)
+        made_from = (demand.version, tuple(cluster.node_ledger.totals), queues, cluster.columns.left_to_devices)
         if made_from != self._made_from:
             self._claims, self._made_from = _claims(cluster, demands), made_from
             self._fair_shares = {
@@ -253,7 +253,7 @@ class Books:
         return {n: held.get(n, 0) + promised.get(n, 0) for n in {**held, **promised}}
 
     def _held_and_ungated(self, queue: QueueInfo) -> Mapping[str, int]:
-        held, ungated = self._held(queue), self._cluster.ungated.get(queue.name)
+        held, ungated = self._held(queue), self._cluster.queue_ledger.ungated.get(queue.name)
         if not ungated:
             return held
         return {name: held.get(name, 0) + ungated.get(name, 0) for name in {**held, **ungated}}

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Final
 from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.session import Session
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
+from volsched.model.observers import Observer
 from volsched.model.values.duration import seconds_of
 
 WAITING_TIME: Final = "sla-waiting-time"
@@ -110,7 +111,9 @@ class Deadlines(Observer):
         return self._known.get(key) == deadline and self._waits(key)
 
     def _waits(self, key: str) -> bool:
-        return key in self._cluster.jobs and (key in self._cluster.unadmitted or key in self._cluster.waiting)
+        return key in self._cluster.jobs and (
+            key in self._cluster.queue_ledger.unadmitted or key in self._cluster.queue_ledger.waiting
+        )
 
 
 def _seconds(text: str) -> float:

@@ -381,7 +381,7 @@ def test_a_pod_whose_gate_was_lifted_counts_no_longer_and_none_is_lifted() -> No
 
     decision = cycle(on)
 
-    assert on.cluster.ungated == {}
+    assert on.cluster.queue_ledger.ungated == {}
     assert [step for step in decision.steps if isinstance(step, LiftGate)] == []
 
 
@@ -409,7 +409,7 @@ def test_a_podgroup_that_names_another_queue_is_judged_by_that() -> None:
     moved = work(a_cluster(), "j", "other", queue="r", pods=0, minimum=1).changes()
 
     assert cycle(on, *moved).bindings == {"other/j-0": "n1"}
-    on.cluster.set_job_queue(job_of(on, "other/j"), "q")
+    on.cluster.queue_ledger.set_job_queue(job_of(on, "other/j"), "q")
     assert job_of(on, "other/j").barred == VISION_ONLY
 
 
@@ -442,7 +442,7 @@ def crowd(jobs: int, rule: str | None) -> Rig:
 def test_cost_follows_changes(jobs: int) -> None:
     """Who is refused is asked about again for what concerns it, and for nothing else, however many there are."""
     on = crowd(jobs, "team=ml")
-    judged = on.cluster.permissions.judged
+    judged = on.cluster.queue_ledger.permissions.judged
 
     session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
                       on.recorder.execute)  # fmt: skip
@@ -450,11 +450,11 @@ def test_cost_follows_changes(jobs: int) -> None:
     cycle(on, *puts(a_namespace("away", team="ml"), a_queue_for("q", "team=ml", weight=2)))
     cycle(on, *a_cluster().node("n2").changes())
     cycle(on, *puts(a_namespace("other", team="none")))
-    assert on.cluster.permissions.judged == judged
+    assert on.cluster.queue_ledger.permissions.judged == judged
 
     work(more := a_cluster(), "late", "other")
     decision = cycle(on, *more.changes())
-    assert on.cluster.permissions.judged - judged <= 4
+    assert on.cluster.queue_ledger.permissions.judged - judged <= 4
     assert {step.name for step in decision.steps if isinstance(step, WritePodCondition)} == {"late-0"}
 
 
@@ -463,12 +463,12 @@ def test_a_cluster_without_rules_asks_nobody() -> None:
 
     cycle(on, *puts(a_namespace("other", team="ml"), a_queue_for("q", weight=2)))
 
-    assert (on.cluster.permissions.judged, on.cluster.permissions.minded) == (0, 0)
+    assert (on.cluster.queue_ledger.permissions.judged, on.cluster.queue_ledger.permissions.minded) == (0, 0)
 
 
 def test_jobs_are_remembered_as_long_as_their_queue_minds_who_they_are() -> None:
     on = crowd(8, "vision")
-    permissions = on.cluster.permissions
+    permissions = on.cluster.queue_ledger.permissions
     assert permissions.minded == 8
 
     for task in [task for task in on.cluster.tasks.values() if task.name in ("j0-0", "j1-0")]:

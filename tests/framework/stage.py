@@ -120,7 +120,7 @@ def standing(cluster: Cluster) -> dict[str, Any]:
                 list(node.releasing),
                 list(node.pipelined),
                 list(node.allocatable),
-                node.unsettled,
+                node.terminating_pods,
                 sorted(node.tasks),
             )
             for node in cluster.rows
@@ -130,9 +130,9 @@ def standing(cluster: Cluster) -> dict[str, Any]:
             for key, job in cluster.jobs.items()
         },
         "queues": {name: dict(queue.allocated) for name, queue in cluster.queues.items()},
-        "totals": (list(cluster.totals), list(cluster.total_used)),
-        "waiting": sorted(cluster.waiting),
-        "unadmitted": sorted(cluster.unadmitted),
-        "unsettled": sorted(cluster.unsettled),
-        "relief": cluster.relief,
+        "totals": (list(cluster.node_ledger.totals), list(cluster.node_ledger.total_used)),
+        "waiting": sorted(cluster.queue_ledger.waiting),
+        "unadmitted": sorted(cluster.queue_ledger.unadmitted),
+        "terminating": sorted(cluster.node_ledger.with_terminating_pods),
+        "relief": cluster.clocks.requeue_generation,
     }

@@ -18,9 +18,9 @@ from volsched.framework.columns.views import NodeFacts
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.session import Session, waits_for_room
 from volsched.mirror.mirror import Mirror
-from volsched.model.cluster import Observer
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.model.values.series import Series

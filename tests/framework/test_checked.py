@@ -239,7 +239,7 @@ HONEST: dict[str, Register] = {
     ),
     "key": with_elsewhere(
         lambda s, e: s.add_node_order_fn(
-            "test", e.fullest_other_node, key=lambda t: "all", version=lambda t: s.cluster.standing
+            "test", e.fullest_other_node, key=lambda t: "all", version=lambda t: s.cluster.clocks.standing
         )
     ),
     "key without a version": with_elsewhere(

@@ -16,7 +16,7 @@ from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.session import Session
 from volsched.model.changes import Gone, Put
-from volsched.model.cluster import RowLog
+from volsched.model.clocks import RowLog
 from volsched.model.columns import CPU
 from volsched.model.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -512,7 +512,7 @@ def test_answers_are_shared_by_key_until_the_version_of_the_key_changes() -> Non
     asked = [ask("r1"), ask("r2"), ask("b1"), ask("x1")]
     versions["red"] += 1
     asked += [ask("b1"), ask("r2"), ask("r1")]
-    stage.cluster.touch(stage.node("n0004"))
+    stage.cluster.node_ledger.touch(stage.node("n0004"))
     asked += [ask("r1"), ask("b1")]
 
     assert asked == [10, 0, 10, 0, 0, 10, 0, 1, 1]
@@ -674,7 +674,7 @@ def test_a_log_that_has_forgotten_makes_everything_be_asked_again(monkeypatch: p
         stage.place(f"j-{number}")
 
     assert stage.best("k-0") == NaiveEngine.best(_naive(stage), stage.task("k-0")).name  # type: ignore[union-attr]
-    assert len(stage.cluster.usage_log.rows) <= 20, "a log does not grow for ever"
+    assert len(stage.cluster.node_ledger.usage_log.rows) <= 20, "a log does not grow for ever"
 
 
 def _naive(stage: Stage) -> NaiveEngine:
@@ -838,7 +838,7 @@ def test_the_reasons_of_a_template_are_counted_once_until_something_changes() ->
         stage.engine.refusals(stage.task(name))
     assert len(counted.take()) == 18
 
-    stage.cluster.touch(stage.node("n0003"))
+    stage.cluster.node_ledger.touch(stage.node("n0003"))
     stage.best("j-2")
     stage.engine.refusals(stage.task("j-2"))
 

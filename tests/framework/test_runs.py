@@ -13,8 +13,8 @@ from tests.framework.typed import by_amounts, by_facts, by_node
 from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.session import Session
-from volsched.model.cluster import Observer
 from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.plan import Bind
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -154,8 +154,8 @@ def test_a_run_ends_when_something_else_changes_meanwhile() -> None:
     tasks = members(stage)
     nodes = stage.engine.run(tasks)
     next(nodes)
-    stage.cluster.touch(stage.node("a"))
-    stage.cluster.touch(stage.node("c"))
+    stage.cluster.node_ledger.touch(stage.node("a"))
+    stage.cluster.node_ledger.touch(stage.node("c"))
 
     assert next(nodes, None) is None
 
@@ -172,7 +172,7 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
         stage = Stage(a_world(), lambda s: s.add_node_order_fn("x", fickle), engine=engine)
         for node in stage.engine.run(members(stage)):
             far.add(node.name)
-            stage.cluster.touch(node)
+            stage.cluster.node_ledger.touch(node)
 
     with pytest.raises((Stale, Misdeclared)):
         play(CheckedEngine)

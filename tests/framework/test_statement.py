@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.framework.stage import Stage, no, standing
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.plan import Bind, Evict
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
@@ -260,12 +261,12 @@ def test_a_promise_that_is_redeemed_takes_nothing_of_what_came_after_it_back() -
     other = stage.session.statement()
     do(other, stage, ("evict", "old-1", ""))
     other.commit()
-    relief = stage.cluster.relief
+    relief = stage.cluster.clocks.requeue_generation
 
     stage.session.redeem(stage.task("gang-0"))
 
     assert [stage.task(f"gang-{i}").status for i in range(2)] == [TaskStatus.PENDING, TaskStatus.PIPELINED]
-    assert stage.cluster.relief == relief, "somebody may wait for the room of old-1"
+    assert stage.cluster.clocks.requeue_generation == relief, "somebody may wait for the room of old-1"
     assert faults(stage.cluster) == []
     stage.session.close()
     assert leftovers(stage.cluster) == []

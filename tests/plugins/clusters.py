@@ -28,7 +28,7 @@ class Lab:
 
     def __init__(self, *plugins: Any, engine: Callable[[Cluster], FastEngine] = FastEngine) -> None:
         self.cluster = Cluster()
-        self.cluster.namespaces["default"] = {"kubernetes.io/metadata.name": "default"}
+        self.cluster.queue_ledger.namespaces["default"] = {"kubernetes.io/metadata.name": "default"}
         self.templates = TemplateTable()
         self.plugins = plugins
         self.accounts = Accounts(self.cluster)
@@ -64,12 +64,12 @@ class Lab:
             terminating=terminating,
         )
         amounts = {"cpu": cpu, "memory": memory, "pods": pods, **extended}
-        self.cluster.put_nodes([(facts, {key: amount_of(key, value) for key, value in amounts.items()})])
+        self.cluster.node_ledger.put([(facts, {key: amount_of(key, value) for key, value in amounts.items()})])
         return self.cluster.nodes[name]
 
     def namespace(self, name: str, **labels: str) -> None:
-        self.cluster.namespaces[name] = {"kubernetes.io/metadata.name": name, **labels}
-        self.cluster.namespaces_version += 1
+        self.cluster.queue_ledger.namespaces[name] = {"kubernetes.io/metadata.name": name, **labels}
+        self.cluster.clocks.namespaces += 1
 
     def pod(
         self,
@@ -96,7 +96,7 @@ class Lab:
         task.resource_claims = reading.resource_claims_of(pod)
         node = self.cluster.nodes[on] if on else None
         job = JobInfo(meta.namespace, meta.name)
-        self.cluster.put_job(job)
+        self.cluster.queue_ledger.put_job(job)
         task.job = job
         self.cluster.add_task(task, status or (TaskStatus.RUNNING if node else TaskStatus.PENDING), node)
         return task

@@ -72,9 +72,11 @@ from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reve
 from volsched.framework.reporter import about_group
 from volsched.framework.signature import is_of_queue, signature_of, slower_without_types
 from volsched.framework.statement import Statement, bind_step
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.clocks import ClusterEvent
+from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, Condition, JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.plan import LiftGate, Step, Tell
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -536,7 +538,7 @@ class Session:
         refusal = self._refused_by_queue(queue, task)
         if refusal is not None and self._aside:
             self._aside.clear()
-            self.cluster.relief += 1
+            self.cluster.wake(ClusterEvent.DEMAND_CHANGED)
         return refusal
 
     def _set_aside(self, tasks: Sequence[TaskInfo]) -> None:
@@ -545,10 +547,10 @@ class Session:
         They count again when the next one is tried.
         """
         for task in self._aside:
-            self.cluster.set_ungated(task, ungated=True)
+            self.cluster.queue_ledger.set_ungated(task, ungated=True)
         self._aside = [task for task in tasks if task.ungated and task.status is TaskStatus.PENDING]
         for task in self._aside:
-            self.cluster.set_ungated(task, ungated=False)
+            self.cluster.queue_ledger.set_ungated(task, ungated=False)
 
     def _refused_by_queue(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         for fn in self._allocatable:
@@ -612,7 +614,7 @@ class Session:
 
     def promote(self, job: JobInfo) -> None:
         """Set a job's phase to Inqueue."""
-        self.cluster.set_phase(job, INQUEUE)
+        self.cluster.queue_ledger.set_phase(job, INQUEUE)
 
     def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Whom of the candidates the task may preempt."""
@@ -668,7 +670,7 @@ class Session:
             if not self.bounds.contains_faults:
                 raise
             self._fail(job, error, open_before)
-        if self.cluster.lost:
+        if self.cluster.observers.lost:
             raise SessionOverError("an account does not follow the cluster any more")
         took = self.clock() - began
         if took > self.bounds.budget * _WORTH_NOTING:
@@ -703,8 +705,8 @@ class Session:
 
     def check_accounts(self) -> None:
         """Raise what an account failed with that has to follow what is done: without it quotas are not minded."""
-        if self.cluster.lost:
-            raise next(iter(self.cluster.lost.values()))
+        if self.cluster.observers.lost:
+            raise next(iter(self.cluster.observers.lost.values()))
 
     # -- doing ---------------------------------------------------------------------------------------------------------
 
@@ -852,7 +854,7 @@ class Session:
         """
         if not task.ungated and task not in self._aside:
             self.submit([LiftGate(task.uid, task.namespace, task.name, ADMISSION_GATE)])
-            self.cluster.set_ungated(task, ungated=True)
+            self.cluster.queue_ledger.set_ungated(task, ungated=True)
         task.refusal = LIFTING
 
     def best_node(self, task: TaskInfo) -> NodeInfo | None:
@@ -869,13 +871,13 @@ class Session:
         verdict = Verdict(step, refusals.plugin, VerdictScope.NODE, FAILED_SCHEDULING, message)
         self.refuse_task(task, verdict)
         if self.engine.hopeless(task):
-            usage, kind = self.cluster.usage_log.end, self.engine.kind(task)
+            usage, kind = self.cluster.node_ledger.usage_log.end, self.engine.kind(task)
             self._hopeless[task.template.id, task.queue] = usage, kind, verdict
 
     def known_as_hopeless(self, task: TaskInfo) -> Verdict | None:
         """What an equal pod of the same queue was told that no node takes, when none was filled or emptied since."""
         usage, kind, verdict = self._hopeless.get((task.template.id, task.queue), _NOBODY)
-        if usage != self.cluster.usage_log.end or task.nominated or kind != self.engine.kind(task):
+        if usage != self.cluster.node_ledger.usage_log.end or task.nominated or kind != self.engine.kind(task):
             return None
         return verdict
 
@@ -888,14 +890,14 @@ class Session:
             task.refusal = verdict
             self.refused[task.uid] = task
             if task.job is not None:
-                self.cluster.touched[task.job.key] = task.job
+                self.cluster.queue_ledger.dirty_jobs[task.job.key] = task.job
 
     def refuse_job(self, job: JobInfo, verdict: Verdict | None) -> None:
         """Leave with a job why it waits, and no longer why each of its tasks did; None takes that back."""
         if job.refusal == verdict:
             return
         job.refusal = verdict
-        self.cluster.touched[job.key] = job
+        self.cluster.queue_ledger.dirty_jobs[job.key] = job
         if verdict is not None:
             for task in job.schedulable():
                 task.refusal = None
@@ -924,7 +926,7 @@ class Session:
         """Replace a PodGroup's conditions."""
         if conditions != job.conditions:
             job.conditions = conditions
-            self.cluster.touched[job.key] = job
+            self.cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def tell(self, event: Tell) -> None:
         """Have an Event recorded on an object."""
@@ -941,12 +943,11 @@ class Session:
         self._set_aside(())
         for fn in self._closers:
             fn()
-        relief = self.cluster.relief
-        for statement in reversed(self._held):
-            statement.keep_bound()
-            statement.discard()
+        with self.cluster.tentative():
+            for statement in reversed(self._held):
+                statement.keep_bound()
+                statement.discard()
         self._held.clear()
-        self.cluster.relief = relief
 
     def series(self) -> tuple[tuple[Series, Numbers], ...]:
         """The plugins' own numbers as they are now, but for those that fail."""

@@ -84,7 +84,7 @@ class _Witness:
     def _note_pipelined(self, session: Session) -> None:
         waiting = [
             (task.key, node.name)
-            for node in session.cluster.unsettled.values()
+            for node in session.cluster.node_ledger.with_terminating_pods.values()
             for task in node.tasks.values()
             if task.status is TaskStatus.PIPELINED
         ]

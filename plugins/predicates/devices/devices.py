@@ -21,10 +21,12 @@ from volsched.framework.dra.search import Choice, Impossible, Limits, Unfit, cho
 from volsched.framework.dra.selectors import MOST_SECONDS, Selectors
 from volsched.framework.leaving import leavers
 from volsched.framework.session import Session
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.clocks import ClusterEvent
+from volsched.model.cluster import Cluster
 from volsched.model.dra.device import Claim
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.plan import ClaimWrite, ReleaseClaim
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -80,7 +82,7 @@ class DeviceRules(Observer):
         if self._postponed:
             self._postponed.clear()
             self._rounds += 1
-            self._cluster.relief += 1
+            self._cluster.wake(ClusterEvent.DEVICES_CHANGED)
 
     def wake_at(self) -> float | None:
         """When nodes that were not judged yet are asked again (seconds since the epoch); None: there are none."""

@@ -52,7 +52,7 @@ class StaticAnswers:
 
     def refresh(self) -> None:
         """Forget what was said before nodes said something else of themselves."""
-        end = self._engine.cluster.facts_log.end
+        end = self._engine.cluster.node_ledger.facts_log.end
         if self._position != end or self._is_full():
             self._position = end
             self.forget()
