@@ -148,9 +148,9 @@ class Session:
     def batch_size(self, queue: QueueInfo, task: TaskInfo) -> int:
         """How many tasks of the same job and template as this one may be placed in one go; below 2: one by one."""
         rules, job = self.rules, task.job
-        if self.nominations.held or self.on_placed is not None or job is None or rules.alone(task):
+        if self.nominations.held or self.on_placed is not None or job is None or rules.batches.alone(task):
             return 0
-        size = rules.lacking(job)
+        size = rules.batches.lacking(job)
         if size < 2:
             return size
         self._set_aside(())
