@@ -71,15 +71,12 @@ class Ruleset:
         """Take a rule in."""
         kind, called = type(rule), rule.callback()
         self.of[kind].append((tier, called) if rule.is_tiered else called)
-        if kind in BATCHED:
-            self.batches.note(rule, plugin)
-        if isinstance(rule, Allocatable):
-            self._note_quota(rule)
-        elif isinstance(rule, EventHandler):
+        if kind not in BATCHED:
+            return
+        self.batches.note(rule, plugin)
+        if isinstance(rule, EventHandler):
             self._note_handler(rule)
-
-    def _note_quota(self, rule: Allocatable) -> None:
-        if rule.headroom is not None:
+        elif isinstance(rule, Allocatable) and rule.headroom is not None:
             self.headrooms.append(rule.headroom)
 
     def _note_handler(self, rule: EventHandler) -> None:
