@@ -47,20 +47,19 @@ class Batches:
 
     def note(self, rule: Rule, plugin: str) -> None:
         """Take a rule in."""
+        if isinstance(rule, NodeRule):
+            if rule.key is not None:
+                self._note_key(rule, (rule.applies_to, rule.key), plugin)
+            return
         templates = rule.one_by_one()
         if templates is not None and templates not in self._one_by_one:
             self._one_by_one.append(templates)
-        if isinstance(rule, NodeRule):
-            self._note_key(rule, plugin)
-        elif isinstance(rule, EventHandler) and rule.within_headroom:
+        if isinstance(rule, EventHandler) and rule.within_headroom:
             self._within_headroom.append((plugin, (rule.applies_to, _any)))
         elif isinstance(rule, JobReady) and rule.lacking is not None:
             self._lacking.append(rule.lacking)
 
-    def _note_key(self, rule: NodeRule, plugin: str) -> None:
-        if rule.key is None:
-            return
-        minded = rule.applies_to, rule.key
+    def _note_key(self, rule: NodeRule, minded: _Minded, plugin: str) -> None:
         if isinstance(rule, Predicate) and rule.within_headroom:
             self._within_headroom.append((plugin, minded))
         else:
