@@ -17,6 +17,7 @@ from actions.reserve.book import Book, Reservation, Settings
 from actions.reserve.due import SLA_WAITING_TIME, Due
 from actions.reserve.planning import Plan, Planner, in_use, needed, quota_free_at
 from volsched.framework.config.arguments import Argument, ArgumentProblem
+from volsched.framework.groups import with_condition
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
 from volsched.framework.rules import Metric, Predicate, Wake
@@ -135,7 +136,7 @@ class ReserveAction:
             book.is_trying = False
         if statement is None:
             return False
-        session.refuse_job(job, None)
+        session.refusals.refuse_job(job, None)
         for operation in statement.operations:
             book.task_moved(operation.task, operation.status, operation.node)
         statement.commit(job)
@@ -146,7 +147,7 @@ class ReserveAction:
         job = reservation.job
         book.drop(reservation)
         kept = tuple(condition for condition in job.conditions if condition.type != RESERVED)
-        session.set_conditions(job, kept)
+        session.refusals.set_conditions(job, kept)
         job.unpark()
         if why and job.key in session.cluster.jobs and job.has_group:
             session.tell(about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}"))
@@ -231,7 +232,7 @@ class ReserveAction:
         with session.about(job):
             refusal = session.rules.enqueue_refusal(job)
             if refusal is None or refusal.scope is Scope.JOB:
-                session.refuse_job(job, None)
+                session.refusals.refuse_job(job, None)
                 session.enqueued(job)
 
     # -- what is said -------------------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ class ReserveAction:
         names = [session.cluster.nodes[name] for name in reservation.nodes if name in session.cluster.nodes]
         silent = sum(1 for node in names for task in node.tasks.values() if book.end(task) == float("inf"))
         for task in job.waiting.values():
-            session.refuse_task(task, words.waits(reservation, silent))
+            session.refusals.refuse_task(task, words.waits(reservation, silent))
         is_new = not reservation.said_nodes
         moved = _has_moved(reservation, session.now)
         if not (is_new or moved or reservation.nodes != reservation.said_nodes):
@@ -250,7 +251,8 @@ class ReserveAction:
         if job.has_group and (is_new or moved):
             session.tell(_event(job, reservation, is_new=is_new))
         reservation.said, reservation.said_nodes = start, reservation.nodes
-        session.set_condition(job, condition_of(reservation.at, start, reservation.nodes))
+        said = condition_of(reservation.at, start, reservation.nodes)
+        session.refusals.set_conditions(job, with_condition(job.conditions, said))
 
 
 def _event(job: JobInfo, reservation: Reservation, *, is_new: bool) -> Any:
