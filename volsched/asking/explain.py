@@ -218,12 +218,10 @@ def _short(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Shor
     told = [Short(verdict.scope.value, **item.human()) for item in verdict.shortfalls]
     if told or verdict.step in _OF_QUOTA or not found.waiting:
         return tuple(told)
-    cluster = simulation.mirror.cluster
-    wanted = requests(found.job)
     rows = []
-    for name, amount in sorted(wanted.items()):
+    for name, amount in sorted(requests(found.job).items()):
         limit, used = _on_nodes(simulation, name)
-        if used + amount > limit and name in {key for node in cluster.rows for key in node.allocatable}:
+        if used + amount > limit:
             texts = (str(format_amount(name, value)) for value in (amount, used, limit))
             rows.append(Short("nodes", name, *texts))
     return tuple(rows)
@@ -232,8 +230,8 @@ def _short(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Shor
 def _on_nodes(simulation: Simulation, resource: str) -> tuple[int, int]:
     """Return how much of a resource all nodes offer, and how much of it is taken."""
     rows = simulation.mirror.cluster.rows
-    offered = sum(node.allocatable.get(resource, 0) for node in rows)
-    used = sum(task.template.request.get(resource, 0) for node in rows for task in node.tasks.values())
+    offered = sum(node.allocatable_of(resource) for node in rows)
+    used = sum(node.used_of(resource) for node in rows)
     return offered, used
 
 
@@ -299,13 +297,12 @@ def _below(simulation: Simulation, queue: str) -> list[str]:
 
 
 def _holders_of_queues(uses: Sequence[QueueUse], names: Sequence[str]) -> tuple[Holder, ...]:
-    rows = []
+    rows: list[tuple[str, str, str, int, int]] = []
     cards = frozenset(card for use in uses for card in use.cards)
     for use in uses:
         for job in use.jobs:
-            for name in names:
-                if job.held.get(name):
-                    rows.append((job.name, use.queue.name, name, job.held[name], len(job.pods)))
+            held = ((name, job.held.get(name, 0)) for name in names)
+            rows += [(job.name, use.queue.name, name, amount, len(job.pods)) for name, amount in held if amount]
     return tuple(_largest(rows, cards))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from volsched.asking.records import Figures, QueueState, WaitingJob
 from volsched.framework.accounts.quota_report import Dimension, QueueUse, Usage, unlimited_usage
@@ -13,7 +14,9 @@ from volsched.model.verdict import Verdict
 from volsched.simulation.result import waiting_verdict
 from volsched.simulation.runner import Simulation
 
-_MILLI = 1000
+_MILLI: Final = 1000
+_NUMBERED: Final = 1e8
+"""Objects without a creation time are numbered by the mirror, far below any time that an object was made at."""
 
 
 def jobs_in_order(simulation: Simulation) -> dict[str, list[JobInfo]]:
@@ -70,7 +73,7 @@ def verdict_of_job(simulation: Simulation, job: JobInfo) -> Verdict:
 def since(job: JobInfo) -> float | None:
     """Return since when a job waits: the oldest of its pods, else its PodGroup, was made then."""
     made = min((task.created for task in job.waiting.values()), default=job.created)
-    return made or None
+    return made if made > _NUMBERED else None
 
 
 def requests(job: JobInfo) -> dict[str, int]:

@@ -28,7 +28,7 @@ class Subject(Record, frozen=True):
 
 
 class Short(Record, frozen=True):
-    """What is short: have (``used`` of ``limit``) and need (``requested``). ``of`` says whose: queue, job, pod, node."""
+    """What is short: have (``used`` of ``limit``) and need. ``of`` says whose it is: queue, job, pod, node, nodes."""
 
     of: str
     resource: str
@@ -69,7 +69,7 @@ class Place(Record, frozen=True):
 
 
 class Holder(Record, frozen=True):
-    """Who holds something of what is waited for. ``name`` is a job's ``namespace/name``; of which quota or node pool."""
+    """Who holds something of what is waited for. ``name`` is a job's ``namespace/name``."""
 
     name: str
     queue: str
@@ -79,7 +79,7 @@ class Holder(Record, frozen=True):
 
 
 class NodeLine(Record, frozen=True):
-    """Nodes that refuse for the same reason: how many, the first few names, and the refusal; empty where it has room."""
+    """Nodes that refuse for the same reason: how many, the first names, and the refusal; empty where there is room."""
 
     count: int
     names: tuple[str, ...]

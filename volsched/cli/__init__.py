@@ -16,6 +16,9 @@ _VERBS: Final = {
     "simulate": ("volsched.cli.simulate", "Schedule pods of manifests, without a cluster."),
     "cards": ("volsched.cli.cards", "Show which accelerator cards nodes offer, and their names."),
     "queue": ("volsched.cli.queue", "Show what queues may hold of which cards, and who holds them."),
+    "explain": ("volsched.cli.explain", "Say why a pod, PodGroup, Job or queue waits, and what would help."),
+    "snapshot": ("volsched.cli.snapshot", "Write everything that decides into one file, to replay and compare."),
+    "diff": ("volsched.cli.diff", "Show what another configuration or other objects would change, pod by pod."),
     "validate": ("volsched.cli.validate", "Say what is wrong with a configuration or with objects."),
     "version": ("volsched.cli.version", "Print the version."),
 }
