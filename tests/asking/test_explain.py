@@ -69,7 +69,8 @@ metadata: {{name: {of}-{number}, annotations: {{scheduling.k8s.io/group-name: {o
 spec:
   schedulerName: volsched
   nodeName: "{node}"
-  containers: [{{name: main, resources: {{requests: {{cpu: "1", nvidia.com/gpu: "2"}}, limits: {{nvidia.com/gpu: "2"}}}}}}]"""
+  containers:
+  - {{name: main, resources: {{requests: {{cpu: "1", nvidia.com/gpu: "2"}}, limits: {{nvidia.com/gpu: "2"}}}}}}"""
 
 
 def known(text: str) -> Known:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from volsched.asking import snapshot as snapshots
+from volsched.asking.anonymous import anonymised
 from volsched.cli import EXIT_INVALID
 from volsched.cli.known import Progress, known, known_flags
 from volsched.cli.output import say
@@ -17,7 +18,10 @@ from volsched.cli.output import say
 @click.command()
 @known_flags
 @click.option("-o", "--output", "target", required=True, metavar="FILE", help="The file that is written.")
-def snapshot(*, paths: tuple[str, ...], target: str, **flags: Any) -> None:
+@click.option(
+    "--anonymise", is_flag=True, help="Rename people's things: the same name becomes the same other one everywhere."
+)
+def snapshot(*, paths: tuple[str, ...], target: str, anonymise: bool, **flags: Any) -> None:
     """Write everything that decides where pods go, from a cluster or from manifests, into one compressed file:
     nodes, queues, PodGroups, pods, claims, devices and the configuration in force.
 
@@ -28,6 +32,7 @@ def snapshot(*, paths: tuple[str, ...], target: str, **flags: Any) -> None:
     Examples:
       volsched snapshot -o cluster.snapshot
       volsched snapshot -f manifests/ -o cluster.snapshot
+      volsched snapshot --anonymise -o for-a-bug-report.snapshot
       volsched simulate -f cluster.snapshot
 
     \b
@@ -36,6 +41,8 @@ def snapshot(*, paths: tuple[str, ...], target: str, **flags: Any) -> None:
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     progress = Progress()
     found = known(paths, flags, progress)
+    if anonymise:
+        found, _ = anonymised(found)
     data = snapshots.written(found)
     try:
         Path(target).write_bytes(data)

@@ -71,9 +71,10 @@ async def _list_all(server: Api, resources: Sequence[Resource], listing: Listing
         async with turns:
             await _list(server, resource, part)
 
-    async with asyncio.TaskGroup() as tasks:
-        for resource, part in zip(resources, parts, strict=True):
-            tasks.create_task(take(resource, part))
+    taken = (take(resource, part) for resource, part in zip(resources, parts, strict=True))
+    for failure in await asyncio.gather(*taken, return_exceptions=True):
+        if failure is not None:
+            raise failure
     for part in parts:
         listing.objects += part.objects
         listing.unreadable += part.unreadable
@@ -135,7 +136,7 @@ def _page(resource: Resource, body: bytes, listing: Listing) -> tuple[list[api.A
     """Return the objects of a page and how it goes on: decoded straight into structs where all of it can be."""
     try:
         page = msgspec.json.decode(body, type=_Page[resource.struct])  # type: ignore[name-defined]
-    except msgspec.ValidationError:
+    except (msgspec.DecodeError, UnicodeError):
         pass  # nulls where nothing is meant, or an object that cannot be read: each is looked at by itself
     else:
         return list(page.items or ()), page.metadata.continued if page.metadata is not None else ""
