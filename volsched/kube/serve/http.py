@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 class Pages:
     """What the pages say. `configuration` is anything that JSON can hold; `metrics` is Prometheus' text.
 
-    `snapshot` gives a file of everything that decides, or raises ApiError; it is served only where there is an `access`.
+    `snapshot` gives a file of all that decides, or raises ApiError; it is served only where there is an `access`.
     """
 
     live: Check
