@@ -65,8 +65,7 @@ class ProportionPlugin:
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Share the cluster out, and register."""
-        last, demand = registrar.account("proportion.last", LastClaims), registrar.account(ACCOUNT, Demand)
-        books = Books(registrar.cluster, demand, last, leaves_due=self._leaves_due)
+        books, last = self._books(registrar)
         registrar.register(
             QueueOrder(books.order),
             Reclaimable(books.reclaimable),
@@ -78,6 +77,10 @@ class ProportionPlugin:
             Metric(FAIR_SHARE, last.fair_shares),
             ShownUsage(books.usage),
         )
+
+    def _books(self, registrar: Registrar) -> tuple[Books, LastClaims]:
+        last, demand = registrar.account("proportion.last", LastClaims), registrar.account(ACCOUNT, Demand)
+        return Books(registrar.cluster, demand, last, leaves_due=self._leaves_due), last
 
 
 class LastClaims:

@@ -2,7 +2,7 @@
 
 A plugin makes rules when a session opens and hands them to its registrar: ``registrar.register(Predicate(fits))``.
 What a callback about nodes reads its annotations say (``signature``), so that the engine knows how long an answer
-holds. Which equal tasks are placed in one go follows from the rules (``Ruleset.alone``).
+holds. Which equal tasks are placed in one go follows from the rules (``Batches.alone``).
 """
 
 from __future__ import annotations
