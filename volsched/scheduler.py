@@ -173,6 +173,8 @@ class Scheduler:
             self._plugins_due = session.wake_at()
         with self._bounded(session):
             session.close()
+        with self._bounded(session):
+            session.settle_past_uses()
         outbox.submit(self._aftermath(session))
         series: tuple[tuple[Series, Numbers], ...] = ()
         with self._bounded(session):
@@ -319,7 +321,7 @@ class Scheduler:
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(self.mirror.take_rejections())
         steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
-        steps.extend(self._holdings.writes(session.queue_holdings))
+        steps.extend(self._holdings.writes(session.queue_holdings, session.past_uses))
         cluster.touched.clear()
         cluster.touched.update((job.key, job) for job in jobs if session.unschedulable.get(job.key) is False)
         return steps

@@ -17,6 +17,7 @@ from plugins.capacity_card.series import CardSeries, by_list
 from plugins.capacity_card.stakes import CpuStakes
 from plugins.capacity_card.usage import usage_of
 from volsched.framework.accounts.elastic import Elastic
+from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
 from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.callbacks import QueueAmounts
 from volsched.framework.config.arguments import Argument, ArgumentProblem
@@ -46,10 +47,12 @@ class CapacityCardArguments:
     weight: float = DEFAULT_WEIGHT
     is_strict: bool = False
     checks_ancestors: bool = False
+    half_life: float = 0.0
 
 
 def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
     """Warn of a weight that Volcano's plugin passes over in silence, and of what has another name by now."""
+    yield from check_half_life(values)
     if values[WEIGHT] <= 0:
         yield ArgumentProblem(WEIGHT, f"{WEIGHT} must be above 0; it counts as {DEFAULT_WEIGHT:g}", "warning")
     if values[ANCESTORS]:
@@ -78,6 +81,7 @@ class CapacityCardPlugin:
         ),
         Argument(STRICT, "bool", False, "Refuse pods that ask for cards and do not name them."),
         Argument(ANCESTORS, "bool", False, "Another name for the switch `enableHierarchy`."),
+        ARGUMENT,
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -87,6 +91,7 @@ class CapacityCardPlugin:
             weight=weight if weight > 0 else DEFAULT_WEIGHT,
             is_strict=arguments[STRICT],
             checks_ancestors=arguments[ANCESTORS],
+            half_life=half_life_of(arguments),
         )
 
     def on_session_open(self, session: Session) -> None:
@@ -94,8 +99,12 @@ class CapacityCardPlugin:
         above = session.minds_ancestors or self._arguments.checks_ancestors
         ledger = session.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
         ledger.wants.begin(session.cluster.era)
-        books = session.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments))
+        past = self._past_use(session, ledger)
+        books = session.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments, past))
         rules = books.rules
+        if past is not None:
+            session.add_past_use(NAME, past)
+            session.add_quota_table_fn(NAME, lambda: past.table(books.queues.key))
         session.add_queue_order_fn(NAME, books.queues.key)
         session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
         session.add_allocatable_fn(NAME, rules.refusal, rules.leeway)
@@ -120,6 +129,17 @@ class CapacityCardPlugin:
         books.series.register(session, NAME, books.queues, rules)
         books.tell_faults(session)
 
+    def _past_use(self, session: Session, ledger: Ledger) -> PastUse | None:
+        """Return an account of the cards that queues hold over time; None when that does not count."""
+        half_life = self._arguments.half_life
+        if not half_life:
+            return None
+
+        def cards(queue: QueueInfo) -> Mapping[str, int]:
+            return ledger.account(queue.name).cards
+
+        return session.account(f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.levels))
+
     def _ledger(self, cluster: Cluster, *, above: bool) -> Ledger:
         told = self._arguments
         return Ledger(cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above)
@@ -128,13 +148,15 @@ class CapacityCardPlugin:
 class _Books:
     """Everything that is kept beside the ledger."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, arguments: CapacityCardArguments) -> None:
+    def __init__(
+        self, cluster: Cluster, ledger: Ledger, arguments: CapacityCardArguments, past: PastUse | None
+    ) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = Demands(cluster, ledger, spares_cpu=arguments.spares_cpu)
         self.rules = Rules(cluster, ledger, self._demands)
         self.nodes = NodeOrder(ledger, arguments.weight)
-        self.queues = QueueOrder(cluster, ledger)
+        self.queues = QueueOrder(cluster, ledger, past)
         self.series = CardSeries(cluster, ledger, self._demands)
         self.allocated = AllocatedCards(ledger)
         self.cards = Elastic(self.series.stakes)

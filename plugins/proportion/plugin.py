@@ -3,6 +3,9 @@
 Admission compares with what a queue may have, placing with what it deserves; a queue that holds its due on all
 resources gets nothing more, and one above its due may be reclaimed from. Pod slots are shared out like any resource:
 they count for the order of queues and for who is above its due, and refuse nobody (as in Volcano).
+
+With ``usage.halfLife`` queues are ordered by what they held over time, over their weight. What each deserves, and so
+who may take or reclaim, stays as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import Claim, share_out
+from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
 from volsched.framework.accounts.queue_demand import ACCOUNT, Demand, QueueDemand
 from volsched.framework.accounts.quota_report import Dimension, left, usage_by_resource
 from volsched.framework.accounts.quotas import capability_of, figures, guaranteed, limits, not_admitted, share, there
@@ -48,16 +52,18 @@ class ProportionPlugin:
             "Whether `reclaim` takes no pod whose queue would then hold less than it deserves of what the pod holds; "
             "otherwise the last one taken may bring it below, as with Volcano.",
         ),
+        ARGUMENT,
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._leaves_due = bool(arguments[LEAVE_DUE])
+        self._half_life = half_life_of(arguments)
 
     def on_session_open(self, session: Session) -> None:
         """Share the cluster out, and register."""
         last = session.account("proportion.last", LastClaims)
         books = Books(session.cluster, session.account(ACCOUNT, Demand), last, leaves_due=self._leaves_due)
-        session.add_queue_order_fn(self.name, books.order)
+        self._order_queues(session, books)
         session.add_reclaimable_fn(self.name, books.reclaimable)
         session.add_overused_fn(self.name, books.overused)
         session.add_allocatable_fn(self.name, books.refusal, books.leeway)
@@ -67,6 +73,25 @@ class ProportionPlugin:
         session.add_run_fn(self.name, books.longest_run)
         session.add_series_fn(self.name, FAIR_SHARE, last.fair_shares)
         session.add_queue_usage_fn(self.name, lambda: usage_by_resource(session.cluster, books.dimensions))
+
+    def _order_queues(self, session: Session, books: Books) -> None:
+        """Order queues by what they hold of their due, or by what they held over time."""
+        if not self._half_life:
+            session.add_queue_order_fn(self.name, books.order)
+            return
+
+        def by_past(queue: QueueInfo) -> tuple[int, float]:
+            return -queue.priority, past.key(queue, books.held(queue), books.totals)
+
+        past = session.account(
+            "proportion.past", lambda cluster: PastUse(cluster, self._half_life, lambda queue: queue.allocated)
+        )
+        session.add_past_use(self.name, past)
+        session.add_queue_order_fn(self.name, by_past)
+        session.add_quota_table_fn(self.name, lambda: past.table(by_past))
+
+
+check_arguments = check_half_life
 
 
 class LastClaims:
@@ -139,13 +164,13 @@ class Books:
         known = self._orders.get(queue.name)
         if known is not None and known[0] == queue.version and queue.name not in self._promised:
             return known[1]
-        order = -queue.priority, share(self._held(queue), self._deserved(queue))
+        order = -queue.priority, share(self.held(queue), self._deserved(queue))
         self._orders[queue.name] = queue.version, order
         return order
 
     def overused(self, queue: QueueInfo) -> Verdict | None:
         """Say that a queue holds its due on all resources."""
-        held, deserved = self._held(queue), _without_slots(self._deserved(queue))
+        held, deserved = self.held(queue), _without_slots(self._deserved(queue))
         if not all(due <= held.get(name, 0) for name, due in deserved.items()):
             return None
         said = _held_of_due(held, deserved) or self._why_nothing(queue)
@@ -180,7 +205,7 @@ class Books:
         """Whether the queue would stay within its due with these tasks; for those that ask for nothing, is below it."""
         request = Resources.sum_of(task.template.request for task in tasks)
         if not request:
-            held = self._held(queue)
+            held = self.held(queue)
             return queue.is_open and any(due > held.get(name, 0) for name, due in self._deserved(queue).items())
         return queue.is_open and not self._beyond_due(queue, request)
 
@@ -205,7 +230,7 @@ class Books:
             if victim.job is None or victim.job.queue not in self._cluster.queues:
                 continue
             queue = self._cluster.queues[victim.job.queue]
-            left = held.setdefault(queue.name, dict(self._held(queue)))
+            left = held.setdefault(queue.name, dict(self.held(queue)))
             request = task.template.request
             if request and all(left.get(name, 0) < amount for name, amount in request.items()):
                 continue
@@ -219,11 +244,24 @@ class Books:
             chosen.append(victim)
         return chosen
 
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """What the cluster has."""
+        return there(self._cluster)
+
+    def held(self, queue: QueueInfo) -> Mapping[str, int]:
+        """What a queue holds and was promised, pod slots too."""
+        held = {**queue.allocated, PODS: queue.placed}
+        promised = self._promised.get(queue.name)
+        if not promised:
+            return held
+        return {n: held.get(n, 0) + promised.get(n, 0) for n in {**held, **promised}}
+
     # -- figures -----------------------------------------------------------------------------------------------------
 
     def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
         """Return what a queue may have, deserves, holds and has left, of what it or its jobs say anything about."""
-        sums, held = self._demand.queues().get(queue.name, QueueDemand()), self._held(queue)
+        sums, held = self._demand.queues().get(queue.name, QueueDemand()), self.held(queue)
         due = self._whole.get(queue.name, {})
         found: dict[str, Dimension] = {}
         for name in sorted({*capability_of(queue), *due, *held, *sums.reserved} - {PODS}):
@@ -236,7 +274,7 @@ class Books:
 
     def _taken(self, queue: QueueInfo, name: str) -> int:
         """Return what a queue holds or has reserved, beyond what its jobs could do without."""
-        sums, held = self._demand.queues().get(queue.name, QueueDemand()), self._held(queue)
+        sums, held = self._demand.queues().get(queue.name, QueueDemand()), self.held(queue)
         return max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0))
 
     def _most(self, queue: QueueInfo, name: str) -> int:
@@ -245,15 +283,8 @@ class Books:
             return queue.capability.get(name, MAX_AMOUNT)
         return self._limits(queue).get(name, 0)
 
-    def _held(self, queue: QueueInfo) -> Mapping[str, int]:
-        held = {**queue.allocated, PODS: queue.placed}
-        promised = self._promised.get(queue.name)
-        if not promised:
-            return held
-        return {n: held.get(n, 0) + promised.get(n, 0) for n in {**held, **promised}}
-
     def _held_and_ungated(self, queue: QueueInfo) -> Mapping[str, int]:
-        held, ungated = self._held(queue), self._cluster.ungated.get(queue.name)
+        held, ungated = self.held(queue), self._cluster.ungated.get(queue.name)
         if not ungated:
             return held
         return {name: held.get(name, 0) + ungated.get(name, 0) for name in {**held, **ungated}}

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from volsched.framework import dispatch
 from volsched.framework.accounts.elastic import ElasticQuota, ElasticQuotas
+from volsched.framework.accounts.past_use import MEAN_USE, PastUse
 from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverError, culprit, failed, too_expensive
 from volsched.framework.callbacks import (
     ANY_RUN,
@@ -226,6 +227,7 @@ class Session:
         self.queue_amounts: list[QueueAmountsFn] = []
         self.queue_holdings: list[QueueHoldings] = []
         self.queue_usages: list[QueueUsageFn] = []
+        self.past_uses: list[PastUse] = []
         self.quota_tables: list[QuotaTableFn] = []
         self._device_limits: list[DeviceLimitsFn] = []
         self._runs: dict[str, RunFn] = {}
@@ -443,6 +445,17 @@ class Session:
     def add_queue_holdings(self, plugin: str, holdings: QueueHoldings) -> None:
         """Say in `status.allocated` of Queues what their pods hold in the plugin's own terms."""
         self.queue_holdings.append(holdings)
+
+    def add_past_use(self, plugin: str, past: PastUse) -> None:
+        """Count what queues hold over time up to now, have it kept in their status, and show it in the metrics."""
+        past.settle(self.now)
+        self.past_uses.append(past)
+        self.add_series_fn(plugin, MEAN_USE, past.numbers)
+
+    def settle_past_uses(self) -> None:
+        """Count what this session changed from now on; for when it has closed."""
+        for past in self.past_uses:
+            past.settle(self.now)
 
     def add_queue_usage_fn(self, plugin: str, fn: QueueUsageFn) -> None:
         """Say what all queues may hold and hold, for `volsched queue`."""

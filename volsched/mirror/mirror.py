@@ -690,6 +690,8 @@ class Mirror:
             self._reporter("Queue", found, "nobody new may use the queue")(ALLOWED_FIELD, info.allowed.problem)
         if known is None or known.said != info.said:
             self.cluster.put_queue(info)
+        else:
+            known.past = info.past
 
     def _drop_queue(self, gone: Gone) -> None:
         if gone.name in ("root", self.settings.default_queue):
