@@ -1,4 +1,4 @@
-"""What queues deserve of cards, and of cpu and memory, as the rule of elastic quotas asks it (``framework.accounts.elastic``).
+"""What queues deserve of cards, and of cpu and memory, as the rule of elastic quotas asks it (``accounts.elastic``).
 
 For a pod with cards cards alone are minded, the one that it holds, or those of its list any of which would do. For any
 other pod cpu and memory are, by ``spec.deserved`` and the guarantee, and it takes nothing from pods that hold cards.

@@ -1,7 +1,7 @@
 """Which configuration is in force: that of the manifests, of a flag, or of the scheduler that runs in the cluster.
 
 A scheduler says on the Lease that it leads by where its configuration is from, and the hash of the text
-(`kube.lead.leases`). Where none says so (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
+(`lead.leases`). Where none says so (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
 manifests of volsched and of Volcano bring. What is found is said, and so is what is not.
 """
 

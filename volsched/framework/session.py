@@ -397,7 +397,7 @@ class Session:
         self._add_tiered("enableReclaimable", self._reclaimable, fn)
 
     def add_elastic_quota(self, plugin: str, quota: ElasticQuota, *, inside: bool = True) -> None:
-        """Have what queues deserve of something taken back, and nothing else of that; see ``framework.accounts.elastic``.
+        """Have what queues deserve of something taken back, and nothing else of that; see ``accounts.elastic``.
 
         With ``inside``, preemption inside a queue takes only from those who hold what is wanted, too.
         """
