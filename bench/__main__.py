@@ -13,6 +13,7 @@ NAMES = {
     "latency": "from a pod's creation to its binding, on a real control plane",
     "controllers": "from a pod's creation to its PodGroup, for a burst of pods on a real control plane",
     "dra": "pods with a ResourceClaim each, on a real control plane",
+    "time": "how long the jobs of a trace wait under several policies, replayed at a load",
     "race": "a backlog on a real control plane: a bare binder, kube-scheduler and volsched",
 }
 

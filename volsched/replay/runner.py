@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.model.plan import Bind, Evict
