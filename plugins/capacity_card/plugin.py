@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.ordering import NodeOrder, QueueOrder
+from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests.requests import CARD_NAME
 from plugins.capacity_card.rules import Rules
@@ -21,7 +21,10 @@ from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_l
 from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.callbacks import QueueAmounts
 from volsched.framework.config.arguments import Argument, ArgumentProblem
+from volsched.framework.over_time import order_over_time
+from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group, about_node, about_queue
+from volsched.framework.rules import Deserved, NodeOrder, QueueOrder, Rule, ShownAmounts, ShownHoldings, ShownUsage
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.queues.queue import QueueInfo
@@ -94,42 +97,25 @@ class CapacityCardPlugin:
             half_life=half_life_of(arguments),
         )
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register everything, and tell what objects say wrongly."""
-        above = session.minds_ancestors or self._arguments.checks_ancestors
-        ledger = session.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
-        ledger.wants.begin(session.cluster.era)
-        past = self._past_use(session, ledger)
-        books = session.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments, past))
-        rules = books.rules
-        if past is not None:
-            session.add_past_use(NAME, past)
-            session.add_quota_table_fn(NAME, lambda: past.table(books.queues.key))
-        session.add_queue_order_fn(NAME, books.queues.key)
-        session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
-        session.add_allocatable_fn(NAME, rules.refusal, rules.leeway)
-        session.add_preemptive_fn(NAME, rules.may_preempt)
-        session.add_elastic_quota(NAME, books.cards)
-        session.add_elastic_quota(NAME, books.cpu, inside=False)
-        session.add_predicate_fn(NAME, rules.offers, vector=rules.offering_rows, applies=rules.names_cards)
-        session.add_predicate_fn(
-            NAME,
-            rules.has_quota_left,
-            vector=rules.quota_rows,
-            applies=rules.has_list,
-            key=rules.key,
-            version=rules.version,
+        above = registrar.minds_ancestors or self._arguments.checks_ancestors
+        ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
+        ledger.wants.begin(registrar.cluster.clocks.era)
+        past = self._past_use(registrar, ledger)
+        books = registrar.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments, past))
+        books.tell_faults(registrar.session)
+        if past is None:
+            registrar.register(QueueOrder(books.queues.key))
+        else:
+            order_over_time(registrar, past, books.queues.key)
+        registrar.register(
+            *books.rules.registered(),
+            *books.registered(),
+            *books.series.registered(books.queues, books.rules),
         )
-        session.add_node_order_fn(NAME, books.nodes.score, vector=books.nodes.scores, applies=rules.has_list)
-        session.add_event_handler(NAME, rules)
-        session.add_run_fn(NAME, rules.longest_run, rules.allocate_run)
-        session.add_queue_amounts_fn(NAME, books.amounts)
-        session.add_queue_holdings(NAME, books.allocated)
-        session.add_queue_usage_fn(NAME, books.usage)
-        books.series.register(session, NAME, books.queues, rules)
-        books.tell_faults(session)
 
-    def _past_use(self, session: Session, ledger: Ledger) -> PastUse | None:
+    def _past_use(self, registrar: Registrar, ledger: Ledger) -> PastUse | None:
         """Return an account of the cards that queues hold over time; None when that does not count."""
         half_life = self._arguments.half_life
         if not half_life:
@@ -138,7 +124,7 @@ class CapacityCardPlugin:
         def cards(queue: QueueInfo) -> Mapping[str, int]:
             return ledger.account(queue.name).cards
 
-        return session.account(f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.levels))
+        return registrar.account(f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.levels))
 
     def _ledger(self, cluster: Cluster, *, above: bool) -> Ledger:
         told = self._arguments
@@ -155,12 +141,22 @@ class _Books:
         self._ledger = ledger
         self._demands = Demands(cluster, ledger, spares_cpu=arguments.spares_cpu)
         self.rules = Rules(cluster, ledger, self._demands)
-        self.nodes = NodeOrder(ledger, arguments.weight)
-        self.queues = QueueOrder(cluster, ledger, past)
+        self.nodes = CardScore(ledger, arguments.weight)
+        self.queues = QueueShares(cluster, ledger, past)
         self.series = CardSeries(cluster, ledger, self._demands)
         self.allocated = AllocatedCards(ledger)
         self.cards = Elastic(self.series.stakes)
         self.cpu = Elastic(CpuStakes(cluster, ledger))
+
+    def registered(self) -> Iterator[Rule]:
+        """Return what the plugin registers of the order, of what queues deserve, and of what is shown."""
+        yield Deserved(self.cards)
+        yield Deserved(self.cpu, inside=False)
+        score = self.nodes
+        yield NodeOrder(score.score, vector=score.scores, applies_to=self.rules.has_list)
+        yield ShownAmounts(self.amounts)
+        yield ShownHoldings(self.allocated)
+        yield ShownUsage(self.usage)
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""

@@ -13,14 +13,14 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
-from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.config.arguments import Argument
-from volsched.framework.session import Session
+from volsched.framework.over_time import order_over_time
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import EventHandler, JobOrder, Preemptable
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import TaskStatus
 from volsched.model.values.resources import PODS, accumulate
 
 DELTA = Fraction(1, 1_000_000)
@@ -36,24 +36,19 @@ class DrfPlugin:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._half_life = half_life_of(arguments)
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register the order and the filter of victims."""
-        shares = Shares(session.cluster)
-        session.add_job_order_fn(self.name, shares.order)
-        session.add_preemptable_fn(self.name, shares.preemptable)
-        session.add_event_handler(self.name, shares)
-        session.add_run_fn(self.name, lambda _queue, _task: ANY_RUN)
+        shares = Shares(registrar.cluster)
+        registrar.register(JobOrder(shares.order), Preemptable(shares.preemptable), EventHandler(shares, promises=True))
         if self._half_life:
-            self._order_queues(session, shares)
+            self._order_queues(registrar, shares)
 
-    def _order_queues(self, session: Session, shares: Shares) -> None:
+    def _order_queues(self, registrar: Registrar, shares: Shares) -> None:
         def by_past(queue: QueueInfo) -> tuple[int, float]:
             return -queue.priority, past.key(queue, shares.held_by(queue), shares.totals)
 
-        past = session.account("drf.past", lambda cluster: PastUse(cluster, self._half_life, lambda q: q.allocated))
-        session.add_past_use(self.name, past)
-        session.add_queue_order_fn(self.name, by_past)
-        session.add_quota_table_fn(self.name, lambda: past.table(by_past))
+        past = registrar.account("drf.past", lambda cluster: PastUse(cluster, self._half_life, lambda q: q.allocated))
+        order_over_time(registrar, past, by_past)
 
 
 check_arguments = check_half_life
@@ -64,18 +59,18 @@ class Shares:
 
     def __init__(self, cluster: Cluster) -> None:
         names = cluster.columns.names
-        self._total = {names[c]: amount for c, amount in enumerate(cluster.totals) if amount > 0}
+        self._total = {names[c]: amount for c, amount in enumerate(cluster.node_ledger.totals) if amount > 0}
         self._promised: dict[str, dict[str, int]] = {}
         self._promised_to: dict[str, dict[str, int]] = {}
 
     def allocate(self, task: TaskInfo) -> None:
-        """Count room that a task was only promised."""
-        if task.status is TaskStatus.PIPELINED and task.job is not None:
+        """Count room that a task was promised."""
+        if task.job is not None:
             self._promise(task.job, task, 1)
 
     def deallocate(self, task: TaskInfo) -> None:
         """Take that back."""
-        if task.status is TaskStatus.PIPELINED and task.job is not None:
+        if task.job is not None:
             self._promise(task.job, task, -1)
 
     def _promise(self, job: JobInfo, task: TaskInfo, by: int) -> None:

@@ -222,7 +222,7 @@ class Replay:
 
     def _add_namespaces(self) -> None:
         """Have the namespaces of jobs, those that the input does not have."""
-        known = set(self.mirror.cluster.namespaces)
+        known = set(self.mirror.cluster.queue_ledger.namespaces)
         named = dict.fromkeys(record.job.namespace for record in self.records)
         self.mirror.apply(Put(_namespace(name)) for name in named if name not in known)
 

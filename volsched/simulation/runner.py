@@ -10,6 +10,8 @@ from typing import Final
 from volsched.framework.callbacks import QueueAmountsFn
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import SessionClose, ShownAmounts
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
@@ -77,14 +79,14 @@ class _Witness:
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
-    def on_session_open(self, session: Session) -> None:
-        self._simulation.queue_amounts = session.queue_amounts
-        session.add_close_fn(self.name, lambda: self._note_pipelined(session))
+    def on_session_open(self, registrar: Registrar) -> None:
+        self._simulation.queue_amounts = registrar.session.rules.of[ShownAmounts]
+        registrar.register(SessionClose(lambda: self._note_pipelined(registrar.session)))
 
     def _note_pipelined(self, session: Session) -> None:
         waiting = [
             (task.key, node.name)
-            for node in session.cluster.unsettled.values()
+            for node in session.cluster.node_ledger.with_terminating_pods.values()
             for task in node.tasks.values()
             if task.status is TaskStatus.PIPELINED
         ]

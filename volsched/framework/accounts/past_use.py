@@ -17,9 +17,10 @@ from typing import Any, Final
 
 from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.config.arguments import Argument, ArgumentProblem
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo, QueuePast
 from volsched.model.status import IS_ALLOCATED, TaskStatus
@@ -126,8 +127,8 @@ class PastUse(Observer):
                 self._unsaid[name] = None
 
     def _to_look_at(self) -> Iterable[str]:
-        if self._tree != self._cluster.queue_tree:
-            self._tree = self._cluster.queue_tree
+        if self._tree != self._cluster.clocks.queue_tree:
+            self._tree = self._cluster.clocks.queue_tree
             self._changed = {}
             return [*self._cluster.queues, *(name for name in self._accounts if name not in self._cluster.queues)]
         changed, self._changed = self._changed, {}

@@ -1,0 +1,18 @@
+"""Queues in the order of what they held over time (``accounts.past_use``): all that a plugin registers for that."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from volsched.framework.accounts.past_use import MEAN_USE, PastUse
+from volsched.framework.callbacks import QueueKeyFn
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import CountedOverTime, Metric, QueueOrder, ShownTable
+
+
+def order_over_time(registrar: Registrar, past: PastUse, key: QueueKeyFn) -> None:
+    """Order queues by a key that is made from their past, which is counted up to now, kept in statuses and shown."""
+    past.settle(registrar.session.now)
+    registrar.register(
+        QueueOrder(key), CountedOverTime(past), ShownTable(partial(past.table, key)), Metric(MEAN_USE, past.numbers)
+    )
