@@ -1,4 +1,4 @@
-"""Use over time: the integral is exact whenever it is looked at, and goes on after a restart from what a status says."""
+"""Use over time: the integral is exact whenever it is looked at, and a new leader goes on from what a status says."""
 
 from __future__ import annotations
 

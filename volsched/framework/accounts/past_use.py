@@ -61,7 +61,7 @@ def check_half_life(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
 
 def half_life_of(values: Mapping[str, Any]) -> float:
     """Return the half-life in seconds, 0 when use over time does not count."""
-    return seconds_of(values[HALF_LIFE]) or 0.0
+    return seconds_of(values.get(HALF_LIFE, ARGUMENT.default)) or 0.0
 
 
 @dataclass(slots=True)
