@@ -585,6 +585,13 @@ class QueueSpec(Record, frozen=True):
     dra: Any = None
 
 
+class QueueUsage(Record, frozen=True):
+    """What a queue used up to a time, in amounts times seconds; written by the scheduler."""
+
+    time: str = ""
+    resource_seconds: dict[str, str | int | float] = {}
+
+
 class QueueStatus(Record, frozen=True):
     """What a queue uses; an empty state means Open."""
 
@@ -595,6 +602,7 @@ class QueueStatus(Record, frozen=True):
     unknown: int = 0
     completed: int = 0
     allocated: ResourceList = {}
+    usage: QueueUsage | None = None
 
 
 class Queue(ApiObject, frozen=True):

@@ -30,11 +30,18 @@ _MOST_PODS: Final = 100_000
 
 
 def read_trace(path: str, scheduler: str, inventory: Inventory) -> tuple[list[ReplayJob], list[api.PriorityClass]]:
-    """Return the jobs of a CSV file, and PriorityClasses for the priorities that it names; InputError with all faults.
+    """Return what ``parse_trace`` finds in a file."""
+    return parse_trace(read_text(path), path, scheduler, inventory)
 
-    ``scheduler`` is the schedulerName of their pods; their queues must be in the inventory.
+
+def parse_trace(
+    text: str, path: str, scheduler: str, inventory: Inventory
+) -> tuple[list[ReplayJob], list[api.PriorityClass]]:
+    """Return the jobs of a CSV text, and PriorityClasses for the priorities that it names; InputError with all faults.
+
+    ``path`` is where it is from, ``scheduler`` the schedulerName of the pods; their queues must be in the inventory.
     """
-    rows = csv.reader(io.StringIO(read_text(path)))
+    rows = csv.reader(io.StringIO(text))
     header = next(rows, [])
     problems = [InputProblem(path, "line 1", "", column, message) for column, message in _header_faults(header)]
     if problems:
