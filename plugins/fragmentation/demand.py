@@ -8,16 +8,16 @@ not move the means.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from plugins.fragmentation.means import UNKNOWN, Means, Sums, means_of
+from plugins.fragmentation.means import NOBODY, Means, Sums, means_of
 from plugins.fragmentation.offers import MILLI, Offers
 from plugins.fragmentation.scarcity import Scarcity
 from plugins.fragmentation.wishes import Group, Wishes
-from volsched.framework.columns.arrays import Floats
+from volsched.framework.columns.arrays import Floats, Mask
 from volsched.model.cluster import Cluster, Observer
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
@@ -41,7 +41,7 @@ class _Counted:
 
     sums: Sums = field(default_factory=Sums)
     groups: dict[Group, int] = field(default_factory=dict)
-    jobs: dict[str, Counter[PodTemplate]] = field(default_factory=dict)
+    jobs: dict[str, dict[PodTemplate, int]] = field(default_factory=dict)
 
 
 class Demand(Observer):
@@ -57,7 +57,7 @@ class Demand(Observer):
         self._seen: object = None
         self._is_due = True
         self.richest = Richest()
-        self.means: Means = UNKNOWN
+        self.means: Means = NOBODY
         self.scarce: Floats = np.zeros(0)
         self.version = 0
 
@@ -96,6 +96,10 @@ class Demand(Observer):
         self._count_changed()
         self._publish()
 
+    def accepted_by(self, groups: Collection[Group]) -> Mask:
+        """Mark the rows on which any of some groups of pods may go; all rows without a group."""
+        return self._scarcity.accepted_by(groups)
+
     def _begin_anew(self) -> None:
         """Nodes have changed: what pods count for may be something else."""
         self.richest = self._find_richest()
@@ -114,18 +118,18 @@ class Demand(Observer):
         return found
 
     def _count_changed(self) -> None:
-        jobs = self._counted.jobs
+        jobs, changes = self._counted.jobs, Counter[PodTemplate]()
         for key in self._changed:
             job = self._cluster.jobs.get(key)
-            now = _templates(job) if job is not None else Counter[PodTemplate]()
-            before = jobs.pop(key, Counter[PodTemplate]())
-            for template in {**now, **before}:
-                by = now[template] - before[template]
-                if by:
-                    self._count(template, by)
+            now = _templates(job) if job is not None else {}
+            changes.update(now)
+            changes.subtract(jobs.pop(key, {}))
             if now:
                 jobs[key] = now
         self._changed = {}
+        for template, by in changes.items():
+            if by:
+                self._count(template, by)
 
     def _count(self, template: PodTemplate, by: int) -> None:
         wish = self._wishes.of(template)
@@ -145,8 +149,10 @@ class Demand(Observer):
             self.version += 1
 
 
-def _templates(job: JobInfo) -> Counter[PodTemplate]:
-    """Count the pods of a job that wait or hold a node, by template."""
-    if job.barred:
-        return Counter(task.template for task in job.tasks.values() if task.node is not None)
-    return Counter(task.template for task in job.tasks.values() if not IS_FINISHED[task.status])
+def _templates(job: JobInfo) -> dict[PodTemplate, int]:
+    """Count the pods of a job that wait or hold a node, by template; those that may not use their queue do not wait."""
+    found: dict[PodTemplate, int] = {}
+    for task in job.tasks.values():
+        if not IS_FINISHED[task.status] and (task.node is not None or not job.barred):
+            found[task.template] = found.get(task.template, 0) + 1
+    return found

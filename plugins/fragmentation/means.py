@@ -57,19 +57,18 @@ def size_of(percent: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """CPU (thousandths of a core) and memory (bytes) per card; ``is_known``: any pod wants cards.
+    """CPU (thousandths of a core) and memory (bytes) per card, next to nothing while no pod wants cards.
 
     ``blocks`` and ``sizes`` are shares of the demand, in 1/32, by number of whole cards and by percent of a card.
     """
 
-    is_known: bool = False
     cpu: float = 1.0
     memory: float = 1.0
     blocks: tuple[tuple[int, int], ...] = ()
     sizes: tuple[tuple[int, int], ...] = ()
 
     def block_losses(self, most: int) -> list[int]:
-        """Return for each number of free cards, in 1/32 of a card, what is in no whole block: sum of D_n x (F mod n)."""
+        """Return for each number of free cards, in 1/32 of a card, what is in no block: sum of D_n x (F mod n)."""
         return [sum(share * (free % n) for n, share in self.blocks) for free in range(min(most, MOST_CARDS) + 1)]
 
     def part_losses(self) -> list[int]:
@@ -82,15 +81,14 @@ class Means:
         return sum(share for _, share in self.blocks)
 
 
-UNKNOWN: Final = Means()
+NOBODY: Final = Means()
 
 
 def means_of(sums: Sums) -> Means:
     """Return what pods want on average."""
     if sums.cards <= 0:
-        return UNKNOWN
+        return NOBODY
     return Means(
-        True,
         _rounded(1000 * sums.cpu / sums.cards),
         _rounded(1000 * sums.memory / sums.cards),
         _shares(sums.blocks.items(), sums.cards),

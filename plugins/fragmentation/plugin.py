@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Final
 from plugins.fragmentation.arguments import ARGUMENTS, RESOURCES, WEIGHT, weights_of
 from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.offers import Offers
-from plugins.fragmentation.score import KEY, Score
+from plugins.fragmentation.score import Score
+from plugins.fragmentation.stranded import Stranded
 from plugins.fragmentation.wishes import Wishes
 from volsched.framework.accounts.card_parts import ACCOUNT, CardParts
-from volsched.framework.callbacks import ANY_RUN
+from volsched.framework.callbacks import ANY_RUN, AppliesFn, NodeOrderFn, NodeOrderVectorFn
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
@@ -46,27 +47,27 @@ class _Books:
 
     demand: Demand
     score: Score
+    stranded: Stranded
 
     @classmethod
     def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts) -> _Books:
         offers = Offers(cluster, arguments[RESOURCES])
         wishes = Wishes(offers, parts)
         demand = Demand(cluster, offers, wishes)
-        return cls(demand, Score(cluster, weights_of(arguments), demand, wishes, parts))
+        score = Score(cluster, weights_of(arguments), demand, wishes, parts)
+        return cls(demand, score, Stranded(cluster, offers, wishes, demand, parts))
 
     def register(self, session: Session) -> None:
         """Register what is asked of nodes by their amounts, by their cards, and by what they say of themselves."""
-        score, key, version = self.score, lambda task: KEY, self.score.version  # noqa: ARG005 - a key takes a task
-        session.add_node_order_fn(
-            NAME,
-            score.by_amounts,
-            vector=score.all_by_amounts,
-            applies=score.shares_none,
-            key=key,
-            version=version,
-        )
-        session.add_node_order_fn(NAME, score.by_cards, applies=score.shares_cards, key=key, version=version)
-        session.add_node_order_fn(
-            NAME, score.by_model, vector=score.all_by_model, applies=score.takes_cards, key=key, version=version
-        )
-        session.add_run_fn(NAME, lambda _, task: ANY_RUN)  # noqa: ARG005 - answers change with amounts and means only
+        score = self.score
+        _add(session, score, score.by_amounts, applies=score.shares_none, vector=score.all_by_amounts)
+        _add(session, score, score.by_cards, applies=score.shares_cards)
+        _add(session, score, score.by_model, applies=score.takes_cards, vector=score.all_by_model)
+        session.add_run_fn(NAME, lambda *_: ANY_RUN)
+        self.stranded.register(session, NAME)
+
+
+def _add(
+    session: Session, score: Score, fn: NodeOrderFn, applies: AppliesFn, vector: NodeOrderVectorFn | None = None
+) -> None:
+    session.add_node_order_fn(NAME, fn, vector=vector, applies=applies, key=score.key, version=score.version)

@@ -3,13 +3,14 @@
     scarce(node) = (cards of the cluster / cards demanded) x sum over groups g that accept the node of d_g / cards_g
 
 where ``d_g`` is what the pods of a group demand and ``cards_g`` what the nodes have that it accepts: each demand is
-spread over what would do for it. Groups that accept every card do not count. A node's model need not be known for that:
-whatever pods select by, node selectors, affinity and taints, tells. It is about 1 where those who insist fill the nodes.
+spread over what would do for it. Groups that accept every card do not count. A node's model need not be known for
+that: whatever pods select by, node selectors, affinity and taints, tells. It is about 1 where those who insist fill
+the nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import numpy as np
@@ -53,6 +54,14 @@ class Scarcity:
         if not cards:
             return np.zeros(len(sums))
         found: Floats = np.floor(sums * (_STEPS * total / cards / _EXACT) + 0.5) / _STEPS
+        return found
+
+    def accepted_by(self, groups: Collection[Group]) -> Mask:
+        """Mark the rows that any of some groups accepts; all rows without a group."""
+        self._look_at_nodes()
+        found = np.full(len(self._cards), not groups, dtype=np.bool_)
+        for group in groups:
+            found |= self._mask(group)
         return found
 
     def _look_at_nodes(self) -> None:

@@ -2,21 +2,26 @@
 
 In cards, of a node with ``G`` free cards (parts added up), ``F`` entirely free ones, ``C`` free CPU and ``M`` memory:
 
-    waste = balance x max(0, G - C/c, G - M/m)              c, m: CPU and memory per card that pods want, less a margin
+    waste = balance x max(0, G - C/c, G - M/m)              c, m: CPU and memory that pods want per card, less a margin
           + block x sum of D_n x (G - n x floor(F / n))     D_n: the part of the demand that comes in n whole cards
-          + parts x sum of P_s x sum of l_i below s         P_s: the part that comes in parts of size s; l_i: free of card i
-    score = waste(before) - waste(after) - model x scarce(node) x cards of the pod - 0.03 x G after - 0.00001 x cores after
+          + parts x sum of P_s x sum of l_i below s         P_s: the part in parts of size s; l_i: free of card i
+    score = waste(before) - waste(after)
+          - model x scarce(node) x cards of the pod         scarce: see ``scarcity``
+          - 0.03 x G after - 0.00001 x cores after          the fullest of equal nodes
 
-The last two find the fullest of equal nodes. See ``docs/plugins/fragmentation.md`` for where it comes from. Every amount
-is an integer until it is weighed, and vectors are added in the order of the plain form, so both agree to the bit.
+Every amount is an integer until it is weighed, and vectors are added in the order of the plain form, so both agree to
+the bit. ``docs/plugins/fragmentation.md`` says why each term is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from plugins.fragmentation.arguments import Weights
 from plugins.fragmentation.demand import Demand
@@ -24,17 +29,19 @@ from plugins.fragmentation.means import SHARES
 from plugins.fragmentation.offers import MILLI
 from plugins.fragmentation.wishes import Wish, Wishes
 from volsched.framework.accounts.card_parts import WHOLE, CardParts, Wanted
-from volsched.framework.columns.arrays import Floats
+from volsched.framework.accounts.templates import MOST_KEPT
+from volsched.framework.columns.arrays import Floats, Rows
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.cluster import Cluster
-from volsched.model.columns import CPU, MEMORY, PODS
+from volsched.model.columns import CPU, MEMORY
 from volsched.model.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.values.bounded import Bounded
 
 BEST_FIT: Final = 0.03
-BEST_FIT_CPU: Final = 0.00001
+BEST_FIT_CPU: Final = 0.00001 / MILLI
+"""For each thousandth of a core."""
 KEY: Final = "fragmentation"
 _MOST_STATES: Final = 50_000
 
@@ -46,7 +53,29 @@ class Saved(NamedTuple):
     parts: int
 
 
-NOTHING_SAVED: Final = Saved(0, 0)
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a pod takes, laid out for vectors: by (before or after, column, node).
+
+    ``columns`` are those of CPU, memory and cards, ``amounts`` what the pod takes of each, nothing before it is there.
+    ``whole``: the places among the cards of those of which whole ones are wanted.
+    """
+
+    columns: Rows
+    amounts: npt.NDArray[np.int64]
+    units: npt.NDArray[np.int64]
+    whole: tuple[int, ...]
+
+    @classmethod
+    def of(cls, wish: Wish) -> _Plan:
+        cards = [offer.column for offer, _ in wish.amounts]
+        wanted = [wish.cpu, wish.memory, *(amount for _, amount in wish.amounts)]
+        return cls(
+            np.array([[column] for column in (CPU, MEMORY, *cards)]),
+            np.array([[[0]] * len(wanted), [[amount] for amount in wanted]]),
+            np.array([[offer.unit] for offer, _ in wish.amounts]),
+            tuple(n for n, (offer, amount) in enumerate(wish.amounts) if offer.is_whole and amount),
+        )
 
 
 class Score:
@@ -62,11 +91,18 @@ class Score:
         self._blocks: list[int] = [0]
         self._rests: list[int] = []
         self._in_blocks = 0
+        self._losses = np.zeros(1, dtype=np.int64)
+        self._cpu = self._memory = math.inf
+        self._plans: Bounded[Hashable, _Plan] = Bounded(MOST_KEPT)
         self._saved: Bounded[tuple[tuple[Wanted, ...], tuple[int, ...]], Saved] = Bounded(_MOST_STATES)
 
     # -- what the framework asks --------------------------------------------------------------------------------------
 
-    def version(self, task: TaskInfo) -> int:  # noqa: ARG002 - the means are the same for all
+    def key(self, task: TaskInfo) -> str:
+        """Answers depend on the means alone, beside template and node."""
+        return KEY
+
+    def version(self, task: TaskInfo) -> int:
         """Change when any answer may have."""
         self._demand.refresh()
         return self._demand.version
@@ -89,14 +125,15 @@ class Score:
         """Score a node of which amounts tell all."""
         self._keep_up()
         wish = self._wishes.of(template)
-        return self._weigh(*self._amounts(wish, node), self._whole_cards(wish, node), 0)
+        return self._by_amounts(wish, node, 0.0)
 
     def by_cards(self, template: PodTemplate, node: NodeInfo) -> float:
         """Score a node whose cards are told apart."""
         self._keep_up()
         wish = self._wishes.of(template)
         saved = self._saved_on(wish.parts, self._parts.free(node))
-        return self._weigh(*self._amounts(wish, node), saved.block, saved.parts)
+        weights, whole = self._weights, SHARES * WHOLE
+        return self._by_amounts(wish, node, (weights.block * saved.block + weights.parts * saved.parts) / whole)
 
     def by_model(self, template: PodTemplate, node: NodeFacts) -> float:
         """Take off what cards are worth to others who insist on them."""
@@ -106,85 +143,64 @@ class Score:
     # -- vector twins -------------------------------------------------------------------------------------------------
 
     def all_by_amounts(self, template: PodTemplate, nodes: NodeTable) -> Floats:
-        """Answer as ``by_amounts``, for many nodes at once."""
+        """Answer as ``by_amounts``, for many nodes at once, in few operations: there are many templates."""
         self._keep_up()
-        wish, columns, rows = self._wishes.of(template), nodes.columns, nodes.rows
-        free = after = block = 0
-        for (column, unit, is_whole), amount in wish.amounts:
-            idle: Any = np.maximum(columns.allocatable[column][rows] - columns.used[column][rows], 0)
-            left = np.maximum(idle - amount, 0) if amount else idle
-            free = free + idle * unit // MILLI
-            after = after + left * unit // MILLI
-            if is_whole and amount:
-                losses = np.array(self._blocks)
-                most = len(losses) - 1
-                block = block + losses[np.minimum(idle // MILLI, most)] - losses[np.minimum(left // MILLI, most)]
-        cpu = columns.allocatable[CPU][rows] - columns.used[CPU][rows]
-        memory = columns.allocatable[MEMORY][rows] - columns.used[MEMORY][rows]
-        slots = columns.allocatable[PODS][rows] - columns.used[PODS][rows]
-        before = free, np.where(slots >= 1, np.maximum(cpu, 0), 0), np.maximum(memory, 0)
-        then = after, np.where(slots >= 2, np.maximum(cpu - wish.cpu, 0), 0), np.maximum(memory - wish.memory, 0)  # noqa: PLR2004
-        found = self._weigh(before, then, WHOLE * block, 0, np.maximum)
-        return found if isinstance(found, np.ndarray) else np.full(len(rows), found)
+        plan, columns, rows = self._plan_of(template), nodes.columns, nodes.rows
+        idle = columns.allocatable[plan.columns, rows] - columns.used[plan.columns, rows]
+        both = idle - plan.amounts
+        free = both[:, 2:] * plan.units // MILLI
+        cards = (free[:, 0] if len(plan.units) == 1 else free.sum(axis=1)) / MILLI
+        lost = np.maximum(cards - np.minimum(both[:, 0] / self._cpu, both[:, 1] / self._memory), 0.0)
+        score = self._weights.balance * (lost[0] - lost[1])
+        for place in plan.whole:
+            losses = self._losses[np.minimum(np.maximum(both[:, 2 + place] // MILLI, 0), len(self._losses) - 1)]
+            score = score + self._weights.block * ((losses[0] - losses[1]) / SHARES)
+        found: Floats = self._weights.scale * (score - BEST_FIT * cards[1] - BEST_FIT_CPU * both[1, 0])
+        return found
 
     def all_by_model(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """Answer as ``by_model``, for many nodes at once."""
         self._keep_up()
-        found: Floats = self._of_model(template) * self._demand.scarce[nodes.rows]
+        scarce, rows = self._demand.scarce, nodes.rows
+        found: Floats = self._of_model(template) * (scarce if rows is nodes.columns.all_rows else scarce[rows])
         return found
 
     # -- parts of the formula -----------------------------------------------------------------------------------------
 
-    def _amounts(self, wish: Wish, node: NodeAmounts | NodeInfo) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-        """Return free cards (thousandths), CPU and memory of a node, before and after; without a pod slot no CPU."""
-        allocatable, used = node.allocatable, node.used
-        free = after = 0
-        for (column, unit, _), amount in wish.amounts:
-            idle = max(allocatable[column] - used[column], 0)
-            free += idle * unit // MILLI
-            after += max(idle - amount, 0) * unit // MILLI
+    def _by_amounts(self, wish: Wish, node: NodeAmounts | NodeInfo, parts: float) -> float:
+        """Score a node by its amounts; ``parts`` is what is saved on cards that are told apart, in cards."""
+        allocatable, used, weights = node.allocatable, node.used, self._weights
         cpu, memory = allocatable[CPU] - used[CPU], allocatable[MEMORY] - used[MEMORY]
-        slots = allocatable[PODS] - used[PODS]
-        before = free, max(cpu, 0) if slots >= 1 else 0, max(memory, 0)
-        then = after, max(cpu - wish.cpu, 0) if slots >= 2 else 0, max(memory - wish.memory, 0)  # noqa: PLR2004
-        return before, then
-
-    def _whole_cards(self, wish: Wish, node: NodeAmounts) -> int:
-        """Return what a pod takes out of blocks of whole cards, in 1/32 percent of a card."""
-        saved, losses = 0, self._blocks
-        most = len(losses) - 1
-        for (column, _, is_whole), amount in wish.amounts:
+        free = after = 0
+        blocks = []
+        for (column, unit, is_whole), amount in wish.amounts:
+            idle = allocatable[column] - used[column]
+            free += idle * unit // MILLI
+            after += (idle - amount) * unit // MILLI
             if is_whole and amount:
-                idle = max(node.allocatable[column] - node.used[column], 0)
-                saved += losses[min(idle // MILLI, most)] - losses[min(max(idle - amount, 0) // MILLI, most)]
-        return WHOLE * saved
+                blocks.append((self._block(idle) - self._block(idle - amount)) / SHARES)
+        lost = self._unbalanced(free, cpu, memory) - self._unbalanced(after, cpu - wish.cpu, memory - wish.memory)
+        score = weights.balance * lost
+        for saved in blocks:
+            score += weights.block * saved
+        score += parts
+        return weights.scale * (score - BEST_FIT * (after / MILLI) - BEST_FIT_CPU * (cpu - wish.cpu))
 
-    def _weigh(
-        self,
-        before: tuple[Any, Any, Any],
-        after: tuple[Any, Any, Any],
-        block: Any,
-        parts: Any,
-        larger: Callable[[Any, Any], Any] = max,
-    ) -> Any:
-        """Weigh what a node has before and after, and what is saved in blocks and parts; numbers, or arrays of them."""
-        weights = self._weights
-        cards, cpu, _ = after
-        score = weights.balance * (self._unbalanced(*before, larger) - self._unbalanced(*after, larger))
-        score = score + weights.block * (block / (SHARES * WHOLE))
-        score = score + weights.parts * (parts / (SHARES * WHOLE))
-        score = score - BEST_FIT * (cards / MILLI)
-        score = score - BEST_FIT_CPU * (cpu / MILLI)
-        return weights.scale * score
-
-    def _unbalanced(self, cards: Any, cpu: Any, memory: Any, larger: Callable[[Any, Any], Any]) -> Any:
+    def _unbalanced(self, cards: int, cpu: int, memory: int) -> float:
         """Return the free cards that pods of mean size have no CPU or no memory for."""
-        means = self._demand.means
-        if not means.is_known:
-            return 0.0
-        free = cards / MILLI
-        by_cpu = free - cpu / (self._weights.margin * means.cpu)
-        return larger(larger(by_cpu, free - memory / (self._weights.margin * means.memory)), 0.0)
+        return max(cards / MILLI - min(cpu / self._cpu, memory / self._memory), 0.0)
+
+    def _block(self, idle: int) -> int:
+        """Return what of free whole cards (in thousandths) is in no block that pods want, in 1/32 of a card."""
+        return self._blocks[min(max(idle // MILLI, 0), len(self._blocks) - 1)]
+
+    def _plan_of(self, template: PodTemplate) -> _Plan:
+        wish = self._wishes.of(template)
+        key = (wish.cpu, wish.memory, wish.amounts)
+        found = self._plans.recall(key)
+        if found is None:
+            found = self._plans[key] = _Plan.of(wish)
+        return found
 
     def _of_model(self, template: PodTemplate) -> float:
         return -self._weights.scale * self._weights.model * (self._wishes.of(template).cards / MILLI)
@@ -215,7 +231,10 @@ class Score:
             self._version = demand.version
             means = demand.means
             self._blocks = means.block_losses(demand.richest.cards // MILLI)
+            self._losses = np.array(self._blocks)
             self._rests = means.part_losses()
+            margin = self._weights.margin
+            self._cpu, self._memory = margin * means.cpu, margin * means.memory
             self._in_blocks = means.in_blocks
             self._saved.clear()
 

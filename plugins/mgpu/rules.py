@@ -134,11 +134,11 @@ class Rules:
         """Whether pods of a template want no card, and there are some that they could stand in the way of."""
         return self._books.cluster.columns.find(CORE) is not None and not self.applies(template)
 
-    def spare(self, template: PodTemplate, node: NodeAmounts) -> float:  # noqa: ARG002 - all such pods are alike
+    def spare(self, template: PodTemplate, node: NodeAmounts) -> float:
         """Score a node for pods without cards: from 10 where no card is free, the fewer are the better."""
         return self.weight / (1.0 + max(0, node.idle_of(CORE)) / (CORE_OF_CARD * MILLI))
 
-    def spares(self, template: PodTemplate, nodes: NodeTable) -> Floats:  # noqa: ARG002 - as above
+    def spares(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """Answer as ``spare``, for many nodes at once."""
         column = self._books.cluster.columns.place(CORE)
         idle = nodes.columns.allocatable[column][nodes.rows] - nodes.columns.used[column][nodes.rows]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.framework.callbacks import QueueAmountsFn
+from volsched.framework.callbacks import QueueAmountsFn, QuotaTableFn
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Session
@@ -50,6 +50,8 @@ class Simulation:
     scores: dict[str, Scores] = field(default_factory=dict)
     queue_amounts: Sequence[QueueAmountsFn] = ()
     """What quota plugins say of queues."""
+    quota_tables: Sequence[QuotaTableFn] = ()
+    """What plugins have to show beside: quotas of other kinds, cards."""
 
 
 class _Clock:
@@ -79,6 +81,7 @@ class _Witness:
 
     def on_session_open(self, session: Session) -> None:
         self._simulation.queue_amounts = session.queue_amounts
+        self._simulation.quota_tables = session.quota_tables
         session.add_close_fn(self.name, lambda: self._note_pipelined(session))
 
     def _note_pipelined(self, session: Session) -> None:
