@@ -22,7 +22,7 @@ from plugins.fragmentation.means import SHARES, Means
 from plugins.fragmentation.offers import MILLI, Offers
 from plugins.fragmentation.wishes import Group, Wishes
 from volsched.framework.accounts.card_parts import WHOLE, CardParts
-from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
+from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaRow, QuotaTable, Value
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
@@ -165,7 +165,7 @@ class Stranded:
         rows = [QuotaRow((model,), _figures(loss)) for model, loss in sorted(models.items())]
         if len(rows) > 1:
             rows.append(QuotaRow((None,), _figures(_total(models.values()))))
-        return QuotaTable("strandedCards", "Stranded cards", ("card",), ("cards", "free", "stranded", *CAUSES), rows)
+        return QuotaTable(STRANDED_CARDS, "Stranded cards", ("card",), ("cards", "free", "stranded", *CAUSES), rows)
 
     def by_model(self) -> Mapping[str, Loss]:
         """Return what is lost of each model."""
@@ -201,7 +201,10 @@ class Stranded:
         elif not changed:
             return False
         wanted = self._demand.accepted_by(self._groups)
-        return any([self._look_at(cluster.rows[row], is_wanted=bool(wanted[row])) for row in changed])
+        is_new = False
+        for row in changed:
+            is_new |= self._look_at(cluster.rows[row], is_wanted=bool(wanted[row]))
+        return is_new
 
     def _waiting(self) -> Iterator[Group]:
         """Yield which nodes the jobs accept that wait for cards, by the first pod of each."""

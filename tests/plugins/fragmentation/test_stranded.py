@@ -1,0 +1,96 @@
+"""Which free cards cannot be used, and why; in the series, the table, simulate and cards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from plugins.fragmentation.means import Means
+from plugins.fragmentation.stranded import FreeCards
+from tests.plugins.fragmentation.worlds import GPU
+from volsched.cli import main
+from volsched.testing.builders import ClusterBuilder, a_cluster, a_rig
+
+ALONE = 'actions: "allocate"\ntiers:\n- plugins: [{name: predicates}, {name: fragmentation}]\n'
+CARD = {"nvidia.com/gpu.product": "A100"}
+MEANS = Means(8000.0, float(8 << 30), ((1, 20),), ((50, 12),))
+
+
+@pytest.mark.parametrize(
+    ("free", "cause", "amount"),
+    [
+        (FreeCards(8000, 4000, 8000, 64 << 30, (100,) * 4), "cpu", 3000),
+        (FreeCards(8000, 4000, 64_000, 8 << 30, (100,) * 4), "memory", 3000),
+        (FreeCards(8000, 300, 64_000, 64 << 30, (30, 0, 0)), "parts", 300),
+        (FreeCards(8000, 800, 64_000, 64 << 30, (80, 0, 0)), "parts", 0),
+        (FreeCards(8000, 1000, -5, 64 << 30, (100,)), "cpu", 1000),
+    ],
+)
+def test_each_free_card_counts_for_the_first_cause(free: FreeCards, cause: str, amount: int) -> None:
+    assert getattr(free.loss(MEANS, is_wanted=True), cause) == amount
+
+
+def scattered() -> ClusterBuilder:
+    """Two nodes with four cards free each, and pods that want eight."""
+    world = a_cluster()
+    for name in ("a", "b"):
+        world.node(name, cpu=96, labels=CARD, **{GPU: 8}).pod(f"on-{name}", on=name, cpu=4, memory="1Gi", **{GPU: 4})
+    return world.pod("w0", cpu=4, memory="1Gi", **{GPU: 8}).pod("w1", cpu=4, memory="1Gi", **{GPU: 8})
+
+
+def numbers(world: ClusterBuilder) -> dict[str, dict[tuple[str, ...], float]]:
+    report = a_rig(world, ALONE).cycle().report
+    return {series.name: dict(found) for series, found in report.series if series.name.startswith("volsched_cards")}
+
+
+def test_cards_are_scattered_when_no_node_has_as_many_as_pods_want() -> None:
+    found = numbers(scattered())
+
+    assert found["volsched_cards"] == {("A100",): 16.0}
+    assert found["volsched_cards_free"] == {("A100",): 8.0}
+    assert found["volsched_cards_stranded"][("A100", "scattered")] == 8.0
+
+
+def test_cards_of_a_model_that_no_waiting_pod_takes_are_told() -> None:
+    world = a_cluster().node("a", cpu=96, labels=CARD, **{GPU: 2})
+    world.pod("waits", cpu=4, spec={"nodeSelector": {"nvidia.com/gpu.product": "H100"}}, **{GPU: 1})
+
+    assert numbers(world)["volsched_cards_stranded"][("A100", "model")] == 2.0
+
+
+def written(world: ClusterBuilder, tmp_path: Path) -> list[str]:
+    (tmp_path / "world.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": world.objects}))
+    (tmp_path / "scheduler.conf").write_text(ALONE)
+    return ["-f", str(tmp_path / "world.json"), "--config", str(tmp_path / "scheduler.conf")]
+
+
+def ran(*arguments: str) -> Any:
+    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+
+
+def test_simulate_and_cards_show_the_same(tmp_path: Path) -> None:
+    given = written(scattered(), tmp_path)
+
+    simulated = json.loads(ran("simulate", *given, "-o", "json").stdout)["cards"]
+    shown = json.loads(ran("cards", *given, "--stranded", "-o", "json").stdout)["strandedCards"]
+
+    assert simulated == shown
+    assert shown[0] == {"card": "A100", "cards": 16, "free": 8, "stranded": 8, "scattered": 8,
+                        "cpu": 0, "memory": 0, "parts": 0, "model": 0}  # fmt: skip
+    assert "scattered 8" in ran("simulate", *given).stdout
+    assert "STRANDED CARDS" in ran("cards", *given, "--stranded").stdout
+
+
+def test_without_the_plugin_nothing_is_said(tmp_path: Path) -> None:
+    given = written(scattered(), tmp_path)
+    (tmp_path / "scheduler.conf").write_text(ALONE.replace(", {name: fragmentation}", ""))
+
+    refused = ran("cards", *given, "--stranded")
+
+    assert refused.exit_code == 2
+    assert "plugin fragmentation" in refused.stderr
+    assert "cards" not in json.loads(ran("simulate", *given, "-o", "json").stdout)
