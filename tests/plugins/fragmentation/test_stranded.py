@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from plugins.fragmentation.means import Means
 from plugins.fragmentation.stranded import FreeCards
-from tests.plugins.fragmentation.worlds import GPU
+from tests.plugins.fragmentation.worlds import a_plain_rig, cards
 from volsched.cli import main
-from volsched.testing.builders import ClusterBuilder, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, a_cluster
 
 ALONE = 'actions: "allocate"\ntiers:\n- plugins: [{name: predicates}, {name: fragmentation}]\n'
 CARD = {"nvidia.com/gpu.product": "A100"}
@@ -38,12 +38,12 @@ def scattered() -> ClusterBuilder:
     """Two nodes with four cards free each, and pods that want eight."""
     world = a_cluster()
     for name in ("a", "b"):
-        world.node(name, cpu=96, labels=CARD, **{GPU: 8}).pod(f"on-{name}", on=name, cpu=4, memory="1Gi", **{GPU: 4})
-    return world.pod("w0", cpu=4, memory="1Gi", **{GPU: 8}).pod("w1", cpu=4, memory="1Gi", **{GPU: 8})
+        world.node(name, cpu=96, labels=CARD, **cards(8)).pod(f"on-{name}", on=name, cpu=4, memory="1Gi", **cards(4))
+    return world.pod("w0", cpu=4, memory="1Gi", **cards(8)).pod("w1", cpu=4, memory="1Gi", **cards(8))
 
 
 def numbers(world: ClusterBuilder) -> dict[str, dict[tuple[str, ...], float]]:
-    report = a_rig(world, ALONE).cycle().report
+    report = a_plain_rig(world, ALONE).cycle().report
     return {series.name: dict(found) for series, found in report.series if series.name.startswith("volsched_cards")}
 
 
@@ -56,8 +56,8 @@ def test_cards_are_scattered_when_no_node_has_as_many_as_pods_want() -> None:
 
 
 def test_cards_of_a_model_that_no_waiting_pod_takes_are_told() -> None:
-    world = a_cluster().node("a", cpu=96, labels=CARD, **{GPU: 2})
-    world.pod("waits", cpu=4, spec={"nodeSelector": {"nvidia.com/gpu.product": "H100"}}, **{GPU: 1})
+    world = a_cluster().node("a", cpu=96, labels=CARD, **cards(2))
+    world.pod("waits", cpu=4, spec={"nodeSelector": {"nvidia.com/gpu.product": "H100"}}, **cards(1))
 
     assert numbers(world)["volsched_cards_stranded"][("A100", "model")] == 2.0
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from plugins.fragmentation.demand import Demand
+from plugins.fragmentation.plugin import NAME
 from plugins.mgpu.devices import CORE, MEMORY
-from volsched.testing.builders import ClusterBuilder, a_cluster
+from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.mirror.settings import MirrorSettings
+from volsched.model.cluster import Cluster
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
 
 GPU: Final = "nvidia.com/gpu"
 MPS: Final = "nvidia.com/gpu.shared"
@@ -22,6 +28,32 @@ tiers:
   - name: mgpu
     arguments: {predicate.MGPUEnable: true, predicate.MGPUWeightOfCore: 100}
 """
+
+
+def cards(count: int) -> dict[str, Any]:
+    """Whole cards, as keywords of a node or a pod."""
+    return {GPU: count}
+
+
+def shared(core: int, memory: int) -> dict[str, Any]:
+    """Cards that mgpu shares: percent, and MiB."""
+    return {CORE: core, MEMORY: memory}
+
+
+def a_plain_rig(
+    world: ClusterBuilder, configuration: str = CONFIGURATION, engine: Callable[[Cluster], Engine] = FastEngine
+) -> Rig:
+    """A scheduler that takes pods without a PodGroup, too."""
+    return a_rig(world, configuration, engine, MirrorSettings(plain_pods=True))
+
+
+def demand_of(rig: Rig) -> Demand:
+    """The account of the plugin in a scheduler that has had a session."""
+
+    def never(_: Cluster) -> Demand:
+        raise AssertionError("no session was opened")
+
+    return rig.scheduler._accounts.get(NAME, never)
 
 
 def a_random_world(seed: int) -> ClusterBuilder:
