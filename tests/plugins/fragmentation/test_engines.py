@@ -20,7 +20,11 @@ def lived(seed: int, engine: type[Engine]) -> tuple[Rig, list[dict[str, str]]]:
     world, later = a_random_world(seed), a_random_world(seed + 1_000)
     rig = a_plain_rig(world, CONFIGURATION, engine)
     first = rig.cycle()
-    gone = [Gone("Pod", "default", name, f"uid-{name}") for name in sorted(first.bindings)[::3] if name.startswith("p")]
+    gone = [
+        Gone("Pod", "default", name, f"pod-default-{name}")
+        for name in sorted(first.bindings)[::3]
+        if name.startswith("p")
+    ]
     came = [put(m | {"metadata": {**m["metadata"], "name": f"late-{m['metadata']['name']}", "uid": f"late-{number}"}})
             for number, m in enumerate(later.objects) if m["kind"] == "Pod"]  # fmt: skip
     second = rig.cycle(*gone, *came)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from plugins.fragmentation.means import Means
 from plugins.fragmentation.stranded import FreeCards
 from tests.plugins.fragmentation.worlds import a_plain_rig, cards
-from volsched.cli import main
+from volsched.cli import volsched
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 ALONE = 'actions: "allocate"\ntiers:\n- plugins: [{name: predicates}, {name: fragmentation}]\n'
@@ -69,7 +69,7 @@ def written(world: ClusterBuilder, tmp_path: Path) -> list[str]:
 
 
 def ran(*arguments: str) -> Any:
-    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+    return CliRunner().invoke(volsched, list(arguments), catch_exceptions=False)
 
 
 def test_simulate_and_cards_show_the_same(tmp_path: Path) -> None:
