@@ -1,9 +1,9 @@
 """How much of a real cluster's cards is given out, on a public trace (Alibaba, openb, 2023).
 
-The trace's folder has openb_node_list_gpu_node.csv and openb_pod_list_<list>.csv, as they are published; lists that are
-not there are derived from `default` (`gpushareNN`, `multigpuNN`, `cpuNNN`; a star behind the name says so). The rules are
-those of the simulator of "Beware of Fragmentation" (USENIX ATC'23): nodes with cards only, named in an order that the
-seed gives; pods shuffled, then drawn again; one after the other; who finds no place is dropped.
+The trace's folder has openb_node_list_gpu_node.csv and openb_pod_list_<list>.csv, as they are published; lists that
+are not there are derived from `default` (`gpushareNN`, `multigpuNN`, `cpuNNN`; a star behind the name says so). The
+rules are those of the simulator of "Beware of Fragmentation" (USENIX ATC'23): nodes with cards only, named in an order
+that the seed gives; pods shuffled, then drawn again; one after the other; who finds no place is dropped.
 
   fill    nobody leaves; percent of cards that are not given out when pods for 95, 100 and 130 percent have arrived
   churn   pods leave after an exponential time, pods for as many cards as there are want to be there at any moment;

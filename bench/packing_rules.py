@@ -1,4 +1,4 @@
-"""Two known ways to place pods with cards, written for comparison: BestFit, and FGD of "Beware of Fragmentation" (ATC'23).
+"""Two known ways to place pods with cards, for comparison: BestFit, and FGD of "Beware of Fragmentation" (ATC'23).
 
 FGD expects the kinds of pods of the whole list: a node's fragmentation is what of its free cards a pod of each kind
 could not use, by how often the kind comes. The node on which that grows least is taken; ties go to the first name.
@@ -70,11 +70,11 @@ class State:
 
 
 class BestFit:
-    """The node of which least is left: the sum of CPU, memory and cards, each by the most that a node has."""
+    """The node of which least is left: the sum of CPU and cards, each by the most that a node has."""
 
     def __init__(self, machines: Sequence[Machine], _: Sequence[Wish]) -> None:
         self.state = State(machines)
-        self._most = (int(self.state.cpu.max()), int(self.state.memory.max()), CARD * _MOST)
+        self._most = (int(self.state.cpu.max()), CARD * _MOST)
 
     def place(self, wish: Wish) -> Place | None:
         """Place a pod; None where it finds no room."""
@@ -82,8 +82,8 @@ class BestFit:
 
     def _score(self, wish: Wish, option: _Option) -> Floats:
         state, rows = self.state, option.rows
-        cpu, memory, cards = self._most
-        left = (state.cpu[rows] - wish.cpu) / cpu + (state.memory[rows] - wish.memory) / memory
+        cpu, cards = self._most
+        left = (state.cpu[rows] - wish.cpu) / cpu
         found: Floats = -(left + (state.cards[rows] - option.taken).sum(axis=1) / cards)
         return found
 

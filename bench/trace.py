@@ -84,10 +84,10 @@ def derived(rows: Sequence[Wish], sort: str, share: int) -> list[Wish]:
 def _mixed(
     rows: Sequence[Wish], is_meant: Callable[[Wish], bool], size: Callable[[Wish], int], share: float
 ) -> list[Wish]:
-    """Repeat those that are meant until they are such a share; all of it: the others are left out, pods of CPU aside."""
+    """Repeat those that are meant until they are such a share; as many of a thousand pods as before want no card."""
     meant, others = [r for r in rows if is_meant(r)], [r for r in rows if not is_meant(r)]
     if share >= 1:
-        return [*meant, *(r for r in others if not r.cards)]
+        return _with_others(meant, [r for r in others if not r.cards], rows)
     wanted, found = share / (1 - share) * sum(map(size, others)), 0
     kept = []
     for wish in cycle(meant):
@@ -96,6 +96,10 @@ def _mixed(
         kept.append(wish)
         found += size(wish)
     return [*others, *kept]
+
+
+def _with_others(kept: list[Wish], without: list[Wish], rows: Sequence[Wish]) -> list[Wish]:
+    return [*kept, *without[: len(without) * len(kept) // (len(rows) - len(without))]]
 
 
 def _read(path: Path) -> list[Wish]:
