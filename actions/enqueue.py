@@ -43,13 +43,13 @@ class EnqueueAction:
     def _admit(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
         refusal = closed_queue(queue, Step.ENQUEUE)
         if refusal is None:
-            refusal = session.enqueue_refusal(job)
+            refusal = session.rules.enqueue_refusal(job)
         if refusal is None:
             session.refuse_job(job, None)
             session.enqueued(job)
         else:
             session.refuse_job(job, refusal)
-            job.parked_at = session.cluster.relief
+            job.parked_at = session.cluster.clocks.requeue_generation
 
 
 def _unadmitted(session: Session) -> list[JobInfo]:
@@ -57,8 +57,8 @@ def _unadmitted(session: Session) -> list[JobInfo]:
     cluster = session.cluster
     return [
         job
-        for job in cluster.unadmitted.values()
-        if job.parked_at != cluster.relief
+        for job in cluster.queue_ledger.unadmitted.values()
+        if job.parked_at != cluster.clocks.requeue_generation
         and job.has_group
         and job.queue in cluster.queues
         and not job.barred

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from actions.placement import has_history
-from volsched.framework.callbacks import Leeway
+from volsched.framework.callbacks import Headroom
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -32,7 +32,7 @@ class NoRoom(NamedTuple):
 class NoQuota(NamedTuple):
     """The queue could take on only so many pods, which were not enough for the gang to start."""
 
-    leeways: tuple[Leeway, ...]
+    headrooms: tuple[Headroom, ...]
 
 
 Cause: TypeAlias = NoRoom | NoQuota
@@ -53,7 +53,7 @@ class Parking:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._lots: dict[Hashable, Lot] = {}
-        for job in cluster.waiting.values():  # of lots of another configuration's parking
+        for job in cluster.queue_ledger.waiting.values():  # of lots of another configuration's parking
             job.part()
 
     @classmethod
@@ -63,7 +63,7 @@ class Parking:
 
     def park(self, session: Session, job: JobInfo, *, placed: int) -> None:
         """Leave a job alone from now on; ``placed`` of its pods had found a place when it failed."""
-        relief = self._cluster.relief
+        relief = self._cluster.clocks.requeue_generation
         job.part()
         job.parked_at = relief
         task = _example(job)
@@ -82,12 +82,12 @@ class Parking:
             key = (*key[:3], job.key)
         lot = self._lots.get(key)
         if lot is None:
-            lot = self._lots[key] = Lot(cause, self._cluster.relief)
+            lot = self._lots[key] = Lot(cause, self._cluster.clocks.requeue_generation)
         return lot
 
     def worth_a_look(self, session: Session) -> list[JobInfo]:
         """Jobs that something may have helped since they failed."""
-        cluster, relief = self._cluster, self._cluster.relief
+        cluster, relief = self._cluster, self._cluster.clocks.requeue_generation
         outdated = [(key, lot) for key, lot in self._lots.items() if lot.checked_at != relief]
         still_without_room: dict[Hashable, bool] = {}
         for key, lot in outdated:
@@ -99,7 +99,9 @@ class Parking:
             else:
                 del self._lots[key]
                 _dissolve(lot)
-        unparked = (job for job in cluster.waiting.values() if job.parked_at != relief and job.parked_with is None)
+        unparked = (
+            job for job in cluster.queue_ledger.waiting.values() if job.parked_at != relief and job.parked_with is None
+        )
         return [job for job in unparked if not job.barred]
 
 
@@ -134,16 +136,16 @@ def _no_room(session: Session, job: JobInfo, task: TaskInfo) -> NoRoom | None:
     hopeless = session.known_as_hopeless(task) is not None or session.engine.hopeless(task)
     if not hopeless or not _all_of_kind(session, job, kind):
         return None
-    return NoRoom(kind, session.cluster.facts_version)
+    return NoRoom(kind, session.cluster.node_ledger.facts_version)
 
 
 def _no_quota(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> NoQuota | None:
     """Return what the queue had left: when it was all taken up, with less of it nobody of the job can start either."""
     queue = session.cluster.queues.get(job.queue)
-    leeways = session.leeways(queue, task) if queue is not None else None
-    if not leeways or max(0, min(leeway.most for leeway in leeways)) != placed:
+    headrooms = session.headrooms(queue, task) if queue is not None else None
+    if not headrooms or max(0, min(each.count for each in headrooms)) != placed:
         return None
-    return NoQuota(leeways)
+    return NoQuota(headrooms)
 
 
 def _speaks_for_others(session: Session, task: TaskInfo, cause: Cause) -> bool:
@@ -169,12 +171,12 @@ def _still_waits(session: Session, lot: Lot, still_without_room: dict[Hashable, 
 
 
 def _still_without_quota(session: Session, queue: QueueInfo, job: JobInfo, cause: NoQuota) -> bool:
-    return session.leeways(queue, next(iter(job.waiting.values()))) == cause.leeways
+    return session.headrooms(queue, next(iter(job.waiting.values()))) == cause.headrooms
 
 
 def _still_without_room(session: Session, job: JobInfo, cause: NoRoom, known: dict[Hashable, bool]) -> bool:
     """Ask once for each kind; when nodes say something else of themselves there may be another reason to tell."""
-    if cause.facts_version != session.cluster.facts_version or not _all_of_kind(session, job, cause.kind):
+    if cause.facts_version != session.cluster.node_ledger.facts_version or not _all_of_kind(session, job, cause.kind):
         return False
     if cause.kind not in known:
         known[cause.kind] = session.engine.hopeless(next(iter(job.waiting.values())))

@@ -67,15 +67,14 @@ def _goes_first(session: Session, statement: Statement, task: TaskInfo, node: No
     others = weaker(session, task, node)
     if not others or not node.fits_idle(session.cluster.columns.request(task.template)):
         return False
-    relief, start = session.cluster.relief, statement.checkpoint()
-    aside, again = session.statement(), session.statement()
-    for other in others:
-        aside.displace(other)
-    goes = session.engine.admits(task, node) and statement.allocate(task, node) is None
-    if not (goes and all(session.will_admit(o, node) and again.pipeline(o, node) is None for o in others)):
+    with session.cluster.tentative():
+        start, aside, again = statement.checkpoint(), session.statement(), session.statement()
+        for other in others:
+            aside.displace(other)
+        goes = session.engine.admits(task, node) and statement.allocate(task, node) is None
+        if goes and all(session.will_admit(o, node) and again.pipeline(o, node) is None for o in others):
+            return True
         again.discard()
         statement.rollback(start)
         aside.discard()
         return False
-    session.cluster.relief = relief
-    return True

@@ -67,7 +67,7 @@ from volsched.model.queues import allowed_namespaces
 from volsched.model.selectors import LabelSelector, NodeSelector
 from volsched.model.values import duration, json_text, quantity
 from volsched.operator.reading import job_view
-from volsched.operator.webhook_server import read_review
+from volsched.operator.webhooks.webhook_server import read_review
 from volsched.simulation import at_max
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import completed, take_stock

@@ -124,14 +124,14 @@ def test_after_any_changes_the_totals_are_those_of_a_recount(
     for number, queue, pods in story:
         job = cluster.jobs.get(f"ns/{number}")
         if job is not None:
-            cluster.remove_job(job)
+            cluster.queue_ledger.remove_job(job)
         job = JobInfo("ns", str(number))
         job.queue = queue
         for place, (created, refusal, template) in enumerate(pods):
             task = TaskInfo(f"{number}-{place}", "ns", f"{number}-{place}", templates[template])
             task.job, task.ours, task.created, task.refusal = job, True, float(created), refusal
             job.waiting[task.uid] = task
-        cluster.put_job(job)
+        cluster.queue_ledger.put_job(job)
         backlog.count(job)
 
         assert backlog.totals() == recount(cluster)

@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import Final
 
 from volsched.framework.reporter import refusal_of
-from volsched.model.cluster import Observer
 from volsched.model.job import JobInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Step

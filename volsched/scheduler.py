@@ -18,7 +18,9 @@ from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
-from volsched.framework.session import Accounts, Session
+from volsched.framework.registration import Accounts, Registrar
+from volsched.framework.rules import ShownHoldings
+from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.problems import Problem
 from volsched.model import api
@@ -143,7 +145,7 @@ class Scheduler:
         started = self._clock.elapsed()
         now = self._clock.now()
         self.mirror.tick(now)
-        if self.mirror.cluster.lost:
+        if self.mirror.cluster.observers.lost:
             self._mend()
         outbox = _Outbox(self.executor)
         session = Session(
@@ -171,7 +173,7 @@ class Scheduler:
         self._explain_orphans(session)
         self._explain_barred(session)
         with self._bounded(session):
-            self._plugins_due = session.wake_at()
+            self._plugins_due = session.rules.wake_at()
         with self._bounded(session):
             session.close()
         outbox.submit(self._aftermath(session))
@@ -180,7 +182,7 @@ class Scheduler:
             series = session.series()
         self.engine = session.engine
         self._bounds.keep(self.mirror.cluster.jobs)
-        if session.faults or self.mirror.cluster.lost:
+        if session.faults or self.mirror.cluster.observers.lost:
             self._mend()
         return CycleReport(
             placed=outbox.binds,
@@ -190,7 +192,7 @@ class Scheduler:
             actions=durations,
             plugins=plugins,
             steps=outbox.steps,
-            waiting_jobs=len(self.mirror.cluster.waiting),
+            waiting_jobs=len(self.mirror.cluster.queue_ledger.waiting),
             waiting=self._backlog.totals(),
             hunts=dict(session.hunts),
             victims=dict(session.victims),
@@ -229,8 +231,8 @@ class Scheduler:
         cluster = self.mirror.cluster
         self._accounts.drop()
         self.engine = self._make_engine(cluster)
-        if cluster.lost:
-            cluster.lost.clear()
+        if cluster.observers.lost:
+            cluster.observers.lost.clear()
             cluster.ignore(self._backlog)
             self._follow()
             self.mirror.count_online()
@@ -249,8 +251,7 @@ class Scheduler:
         for tier, members in enumerate(self.profile.plugins):
             for option, plugin in members:
                 before = self._clock.elapsed()
-                session.opening(tier, option)
-                plugin.on_session_open(session)
+                plugin.on_session_open(Registrar(session, tier, option))
                 durations[option.name] = self._clock.elapsed() - before
         session.opened()
 
@@ -265,14 +266,14 @@ class Scheduler:
         """Keep nothing any more for PodGroups that were admitted long ago and lack pods."""
         admissions, cluster = self._bounds.admissions, session.cluster
         for job in admissions.take_expired(cluster.jobs, session.now):
-            cluster.set_phase(job, PENDING)
+            cluster.queue_ledger.set_phase(job, PENDING)
             session.refuse_job(job, admission_expired(job, admissions.timeout))
 
     def _explain_orphans(self, session: Session) -> None:
         """Say of jobs that cannot be looked at at all what they lack, once they have lacked it for a while."""
         cluster = session.cluster
         orphans: dict[str, float] = {}
-        for key in list({**cluster.touched, **self._orphans}):
+        for key in list({**cluster.queue_ledger.dirty_jobs, **self._orphans}):
             job = cluster.jobs.get(key)
             if job is None:
                 continue
@@ -288,7 +289,7 @@ class Scheduler:
 
     def _explain_barred(self, session: Session) -> None:
         """Say of jobs that want something of a queue which they may not use that this is so."""
-        for job in list(session.cluster.touched.values()):
+        for job in list(session.cluster.queue_ledger.dirty_jobs.values()):
             verdict = not_allowed(job) if job.refusal is None or job.refusal.step not in _ORPHAN_STEPS else None
             if verdict is not None and wants_its_queue(job):
                 session.refuse_job(job, verdict)
@@ -298,16 +299,18 @@ class Scheduler:
     def _aftermath(self, session: Session) -> list[Step]:
         """Statuses, conditions and Events for what changed."""
         cluster = session.cluster
-        cluster.touched.update((task.job.key, task.job) for task in self.mirror.take_failed() if task.job is not None)
-        jobs = sorted(cluster.touched.values(), key=lambda job: job.key)
-        cluster.touched.clear()
+        cluster.queue_ledger.dirty_jobs.update(
+            (task.job.key, task.job) for task in self.mirror.take_failed() if task.job is not None
+        )
+        jobs = sorted(cluster.queue_ledger.dirty_jobs.values(), key=lambda job: job.key)
+        cluster.queue_ledger.dirty_jobs.clear()
         steps: list[Step] = []
         statuses = []
         for job in jobs:
             groups.note_refusal(job)
             unschedulable = session.unschedulable.get(job.key, False)
             status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
-            cluster.set_phase(job, status.phase)
+            cluster.queue_ledger.set_phase(job, status.phase)
             statuses.append((job, status))
             self._backlog.count(job)
         self._bounds.admissions.follow(jobs, session.now)
@@ -320,9 +323,11 @@ class Scheduler:
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(self.mirror.take_rejections())
         steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
-        steps.extend(self._holdings.writes(session.queue_holdings))
-        cluster.touched.clear()
-        cluster.touched.update((job.key, job) for job in jobs if session.unschedulable.get(job.key) is False)
+        steps.extend(self._holdings.writes(session.rules.of[ShownHoldings]))
+        cluster.queue_ledger.dirty_jobs.clear()
+        cluster.queue_ledger.dirty_jobs.update(
+            (job.key, job) for job in jobs if session.unschedulable.get(job.key) is False
+        )
         return steps
 
 

@@ -95,7 +95,7 @@ class Hunt:
     def succeed(self) -> bool:
         """Make room on the best node where that can be done; without success nothing changes, and it is said why."""
         task, session = self.task, self.session
-        if session.pre_refusal(task) is not None:
+        if session.rules.pre_refusal(task) is not None:
             return False
         if self._is_promised_again():
             return True
@@ -141,7 +141,7 @@ class Hunt:
             return True
         if self.needs_candidates:
             return False
-        return node.unsettled > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
+        return node.terminating_pods > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
 
     def _in_order(self, plans: Iterator[Plan]) -> Iterator[Plan]:
         return least_harm_first(plans, self._most_compared) if self.least_harm else plans
@@ -153,7 +153,7 @@ class Hunt:
     def _plan(self, node: NodeInfo) -> Plan:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
         victims = self._victims(candidates)
-        orderly, broken = by_budget(self.session, self.session.in_order_of_victims(self.task, victims))
+        orderly, broken = by_budget(self.session, self.session.rules.in_order_of_victims(self.task, victims))
         tried = orderly if self._keeping else [*orderly, *broken]
         if self.whole:
             tried.sort(key=lambda victim: len(departing(victim)))
@@ -176,7 +176,7 @@ class Hunt:
 
     def _most_released_first(self, plan: Plan) -> Plan:
         """Return the plan in which those come first who hold most of what is wanted: fewer of them may do."""
-        released = self.session.elastic.released
+        released = self.session.rules.elastic.released
         return replace(plan, tried=sorted(plan.tried, key=lambda victim: -released(self.task, victim)))
 
     def _count_victims(self, plan: Plan) -> int | None:
@@ -347,19 +347,21 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
     ``lacks_more``: which of those that have their minimum are to get more.
     """
     cluster = session.cluster
-    action, changes = session.action, cluster.changes
+    action, changes = session.action, cluster.clocks.changes
     promised = {task.job for task in cluster.nominated.values()}
-    unhunted = [job for job in cluster.waiting.values() if job.hunted_at.get(action) != changes or job in promised]
+    unhunted = [
+        job for job in cluster.queue_ledger.waiting.values() if job.hunted_at.get(action) != changes or job in promised
+    ]
     _keep_explanations(session)
     jobs = considered(session, unhunted)
-    return [job for job in jobs if session.is_starving(job) or lacks_more(job)]
+    return [job for job in jobs if session.rules.is_starving(job) or lacks_more(job)]
 
 
 def _keep_explanations(session: Session) -> None:
     """Let tasks that were refused again say why evicting does not help, where nobody is sought again for them."""
     for task in list(session.refused.values()):
         job, before = task.job, session.refusal_before(task)
-        if job is None or before is None or job.hunted_at.get(session.action) != session.cluster.changes:
+        if job is None or before is None or job.hunted_at.get(session.action) != session.cluster.clocks.changes:
             continue
         if task.refusal is not None and _explains(before, task.refusal):
             session.refuse_task(task, before)
@@ -374,12 +376,12 @@ def _explains(before: Verdict, now: Verdict) -> bool:
 def note_hunted(session: Session, jobs: Sequence[JobInfo]) -> None:
     """Remember that victims were sought for these jobs in the cluster as it is now."""
     for job in jobs:
-        job.hunted_at[session.action] = session.cluster.changes
+        job.hunted_at[session.action] = session.cluster.clocks.changes
 
 
 def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:
     """The waiting tasks of a job in the order in which they are tried, last first."""
-    return session.in_order(list(job.schedulable()))[::-1]
+    return session.rules.in_order(list(job.schedulable()))[::-1]
 
 
 def takes_on(session: Session, queue: QueueInfo, task: TaskInfo) -> Callable[[], bool]:

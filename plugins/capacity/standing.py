@@ -13,7 +13,8 @@ from plugins.capacity.dues import Due, children, doubts, in_a_tree, lost, side_b
 from volsched.framework.accounts.queue_demand import QueueDemand
 from volsched.framework.accounts.queue_usage import Held
 from volsched.framework.accounts.quotas import share, there
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
+from volsched.model.observers import Observer
 from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.values.quantity import in_base_units
 from volsched.model.values.resources import MAX_AMOUNT, UNLIMITED
@@ -49,7 +50,7 @@ class Standing(Observer):
     def catch_up(self) -> None:
         """Make dues anew if anything has changed that they are made from."""
         cluster = self._cluster
-        made_from = self._says, tuple(cluster.totals), cluster.columns.left_to_devices
+        made_from = self._says, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
         if made_from == self._made_from:
             return
         self._made_from = made_from

@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 from plugins.capacity_card.ledger import Ledger
 from plugins.capacity_card.requests.minimum import NOTHING, Kind, Wanted, cheapest, need_of
 from plugins.capacity_card.requests.requests import JobRequest, Names, job_request_of
+from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
@@ -179,7 +180,7 @@ class Demands:
                 self.request(job)  # whatever becomes of the job, it is told what is wrong there
                 promised = self._count(job)
                 if before is not None and promised.is_less_than(before.promised):
-                    self._cluster.relief += 1
+                    self._cluster.wake(ClusterEvent.DEMAND_CHANGED)
             else:
                 self._requests.pop(key, None)
                 self._faulty.pop(key, None)

@@ -17,9 +17,10 @@ from plugins.capacity_card.quotas.limits import Limit, Limits
 from plugins.capacity_card.requests.charges import Seat, Want, Wants
 from plugins.capacity_card.requests.requests import Wish
 from volsched.framework.columns.views import NodeFacts
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo

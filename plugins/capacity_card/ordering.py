@@ -38,7 +38,7 @@ Place: TypeAlias = tuple[float, bool]
 """The share of a queue, and whether it deserves nothing while others say what they deserve."""
 
 
-class NodeOrder:
+class CardScore:
     """Scores nodes for tasks with a list of cards."""
 
     def __init__(self, ledger: Ledger, weight: float) -> None:
@@ -62,7 +62,7 @@ class NodeOrder:
         return BEST_SCORE * 0.5 ** names.index(seat.card) * self._weight
 
 
-class QueueOrder:
+class QueueShares:
     """Orders queues by priority and share."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
@@ -98,7 +98,11 @@ class QueueOrder:
     def deserved(self) -> Mapping[str, Account]:
         """What each queue deserves, made anew when limits or the cluster changed."""
         ledger = self._ledger
-        made_from = (ledger.limits.version, ledger.catalogue.stock, *self._cluster.totals[: MEMORY_COLUMN + 1])
+        made_from = (
+            ledger.limits.version,
+            ledger.catalogue.stock,
+            *self._cluster.node_ledger.totals[: MEMORY_COLUMN + 1],
+        )
         if made_from != self._made_from:
             self._deserved, self._made_from = self._share_out(), made_from
         return self._deserved
@@ -108,7 +112,7 @@ class QueueOrder:
         found = {name: Account() for name in queues}
         for resource, column in ((CPU, CPU_COLUMN), (MEMORY, MEMORY_COLUMN)):
             guaranteed = sum(queue.guarantee.get(resource, 0) for queue in queues.values())
-            total = sum(self._cluster.totals[column : column + 1])  # no node has said anything yet: none
+            total = sum(self._cluster.node_ledger.totals[column : column + 1])  # no node has said anything yet: none
             free = max(0, total - guaranteed)
             for name, queue in queues.items():
                 own = queue.guarantee.get(resource, 0)

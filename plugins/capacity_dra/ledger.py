@@ -104,5 +104,5 @@ class Ledger(DeviceAccounts):
 
     def is_offered(self, resource: str) -> bool:
         """Say whether any node offers an extended resource itself."""
-        column, totals = self._cluster.columns.find(resource), self._cluster.totals
+        column, totals = self._cluster.columns.find(resource), self._cluster.node_ledger.totals
         return column is not None and column < len(totals) and totals[column] > 0

@@ -15,9 +15,10 @@ from plugins.capacity_dra.demands import Demands, Sources
 from plugins.capacity_dra.ledger import Ledger
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.extended import made_for
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus

@@ -21,8 +21,9 @@ from plugins.crossquota.pods import Amounts, CpuPods
 from plugins.crossquota.quota import NodeQuota, quota_of
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.views import NodeTable
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import ON_NODE, TaskStatus
@@ -215,11 +216,11 @@ class BudgetTable:
     def refresh(self, cluster: Cluster, budgets: NodeBudgets) -> None:
         """Copy what changed; everything when rows were numbered anew."""
         nodes: Iterable[NodeInfo] = self.changed.values()
-        if self.layout != cluster.layout:
+        if self.layout != cluster.clocks.layout:
             shape = (self.width, len(cluster.rows))
             self.used, self.quotas = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
             self.is_gpu = np.zeros(len(cluster.rows), dtype=np.bool_)
-            self.layout = cluster.layout
+            self.layout = cluster.clocks.layout
             nodes = cluster.rows
         for node in nodes:
             account = budgets.of(node)

@@ -18,9 +18,10 @@ from plugins.fragmentation.offers import MILLI, Offers
 from plugins.fragmentation.scarcity import Scarcity
 from plugins.fragmentation.wishes import Group, Wishes
 from volsched.framework.columns.arrays import Floats, Mask
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import IS_FINISHED, TaskStatus
@@ -87,7 +88,7 @@ class Demand(Observer):
             return
         self._is_due = False
         self._offers.refresh()
-        seen = (self._cluster.facts_version, self._offers.version, self._wishes.tellers)
+        seen = (self._cluster.node_ledger.facts_version, self._offers.version, self._wishes.tellers)
         if seen == self._seen and not self._changed:
             return
         if seen != self._seen:

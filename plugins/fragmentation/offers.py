@@ -53,7 +53,7 @@ class Offers:
 
     def refresh(self) -> None:
         """Look again, if nodes have changed."""
-        seen = (self._cluster.facts_version, self._cluster.columns.version)
+        seen = (self._cluster.node_ledger.facts_version, self._cluster.columns.version)
         if seen == self._seen:
             return
         self._seen = seen

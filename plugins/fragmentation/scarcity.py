@@ -65,7 +65,7 @@ class Scarcity:
         return found
 
     def _look_at_nodes(self) -> None:
-        seen = (self._cluster.facts_version, self._offers.version)
+        seen = (self._cluster.node_ledger.facts_version, self._offers.version)
         if seen == self._seen:
             return
         self._seen = seen

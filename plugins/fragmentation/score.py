@@ -16,7 +16,7 @@ the bit. ``docs/plugins/fragmentation.md`` says why each term is there.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -30,8 +30,10 @@ from plugins.fragmentation.offers import MILLI
 from plugins.fragmentation.wishes import Wish, Wishes
 from volsched.framework.accounts.card_parts import WHOLE, CardParts, Wanted
 from volsched.framework.accounts.templates import MOST_KEPT
+from volsched.framework.callbacks import AppliesFn, NodeOrderFn, NodeOrderVectorFn
 from volsched.framework.columns.arrays import Floats, Rows
 from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.rules import NodeOrder, Rule
 from volsched.model.cluster import Cluster
 from volsched.model.columns import CPU, MEMORY
 from volsched.model.node import NodeAmounts, NodeInfo
@@ -95,6 +97,15 @@ class Score:
         self._cpu = self._memory = math.inf
         self._plans: Bounded[Hashable, _Plan] = Bounded(MOST_KEPT)
         self._saved: Bounded[tuple[tuple[Wanted, ...], tuple[int, ...]], Saved] = Bounded(_MOST_STATES)
+
+    def registered(self) -> Iterator[Rule]:
+        """Return what is asked of nodes by their amounts, by their cards, and by what they say of themselves."""
+        yield self._rule(self.by_amounts, self.shares_none, self.all_by_amounts)
+        yield self._rule(self.by_cards, self.shares_cards)
+        yield self._rule(self.by_model, self.takes_cards, self.all_by_model)
+
+    def _rule(self, fn: NodeOrderFn, applies: AppliesFn, vector: NodeOrderVectorFn | None = None) -> Rule:
+        return NodeOrder(fn, vector=vector, applies_to=applies, key=self.key, version=self.version)
 
     # -- what the framework asks --------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from plugins.fragmentation.offers import MILLI, Offers
 from plugins.fragmentation.wishes import Group, Wishes
 from volsched.framework.accounts.card_parts import WHOLE, CardParts
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaRow, QuotaTable, Value
-from volsched.framework.session import Session
+from volsched.framework.rules import Metric, Rule, ShownTable
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.values.series import Numbers, Series
@@ -140,12 +140,12 @@ class Stranded:
         self._changes = -1
         self._numbers: tuple[Numbers, Numbers, Numbers] = ({}, {}, {})
 
-    def register(self, session: Session, plugin: str) -> None:
-        """Let a session show the numbers and the table."""
-        session.add_series_fn(plugin, CARDS, lambda: self.numbers()[0])
-        session.add_series_fn(plugin, FREE, lambda: self.numbers()[1])
-        session.add_series_fn(plugin, STRANDED, lambda: self.numbers()[2])
-        session.add_quota_table_fn(plugin, self.table)
+    def registered(self) -> Iterator[Rule]:
+        """Return the numbers and the table that are shown."""
+        yield Metric(CARDS, lambda: self.numbers()[0])
+        yield Metric(FREE, lambda: self.numbers()[1])
+        yield Metric(STRANDED, lambda: self.numbers()[2])
+        yield ShownTable(self.table)
 
     def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
         """Return the numbers of the series; the same objects while nothing has changed."""
@@ -188,12 +188,12 @@ class Stranded:
     def _catch_up(self) -> bool:
         self._demand.refresh()
         cluster = self._cluster
-        if self._changes != cluster.changes:
-            self._changes = cluster.changes
+        if self._changes != cluster.clocks.changes:
+            self._changes = cluster.clocks.changes
             self._groups = frozenset(self._waiting())
-        seen = (self._demand.version, cluster.facts_version, self._groups)
-        changed = cluster.usage_log.since(self._position)
-        self._position = cluster.usage_log.end
+        seen = (self._demand.version, cluster.node_ledger.facts_version, self._groups)
+        changed = cluster.node_ledger.usage_log.since(self._position)
+        self._position = cluster.node_ledger.usage_log.end
         if seen != self._seen or changed is None:
             self._seen = seen
             self._sums = _Sums()
@@ -208,7 +208,7 @@ class Stranded:
 
     def _waiting(self) -> Iterator[Group]:
         """Yield which nodes the jobs accept that wait for cards, by the first pod of each."""
-        for job in self._cluster.waiting.values():
+        for job in self._cluster.queue_ledger.waiting.values():
             task = next(iter(job.waiting.values()), None)
             if task is not None and not job.barred:
                 wish = self._wishes.of(task.template)

@@ -27,9 +27,10 @@ from plugins.mgpu.placement import Ask, Lists, alike
 from plugins.mgpu.requests import MIN_MEMORY, PodRequest, read, wants_cards
 from plugins.mgpu.results import lists_of, only_results
 from volsched.framework.accounts.templates import keep
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError, shortened
 from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import ON_NODE, TaskStatus
@@ -297,7 +298,7 @@ class Books(Observer):
 
     def _note(self, node: NodeInfo) -> None:
         self.changed[node.name] = None
-        self.cluster.touch(node)
+        self.cluster.node_ledger.touch(node)
 
 
 def results_of(task: TaskInfo) -> Mapping[str, str]:

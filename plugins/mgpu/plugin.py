@@ -20,8 +20,8 @@ from plugins.mgpu.series import CardSeries
 from plugins.mgpu.telling import Herald
 from volsched.framework.accounts.card_parts import ACCOUNT as CARD_PARTS
 from volsched.framework.accounts.card_parts import CardParts
-from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.config.arguments import Argument
+from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
 
 ENABLE: Final = "predicate.MGPUEnable"
@@ -65,15 +65,16 @@ class MGPUPlugin:
             most_instances=arguments[MOST_CONTAINERS],
         )
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register everything, unless the plugin is off."""
         if not self._arguments[ENABLE]:
             return
-        books = session.account(
-            f"{NAME}.books", lambda cluster: Books(cluster, Requests(self._arguments[LEAST_MEMORY]))
-        )
-        desk = session.account(NAME, lambda _: self._desk(books))
-        desk.open(session)
+        least = self._arguments[LEAST_MEMORY]
+        books = registrar.account(f"{NAME}.books", lambda cluster: Books(cluster, Requests(least)))
+        desk = registrar.account(NAME, lambda _: self._desk(books))
+        desk.tell(registrar.session)
+        registrar.account(CARD_PARTS, CardParts.of_cluster).tellers[NAME] = desk.teller
+        registrar.register(*desk.rules.registered(), *desk.series.registered())
 
     def _desk(self, books: Books) -> _Desk:
         search = Search(self._strategy)
@@ -92,19 +93,8 @@ class _Desk:
     herald: Herald
     teller: BookTeller
 
-    def open(self, session: Session) -> None:
-        """Register the callbacks, and tell what is new about nodes."""
-        rules = self.rules
+    def tell(self, session: Session) -> None:
+        """Tell what is new about nodes."""
         changed = self.books.take_changed()
         self.herald.tell(session, changed)
         self.series.note(changed)
-        session.add_pre_predicate_fn(NAME, rules.invalid)
-        session.add_predicate_fn(NAME, rules.suits, applies=rules.applies)
-        session.add_predicate_fn(NAME, rules.fits, applies=rules.applies)
-        if rules.weight:
-            session.add_node_order_fn(NAME, rules.score, applies=rules.applies)
-            session.add_node_order_fn(NAME, rules.spare, vector=rules.spares, applies=rules.wants_none)
-        session.add_event_handler(NAME, rules)
-        session.add_run_fn(NAME, lambda _, task: 0 if rules.applies(task.template) else ANY_RUN)
-        session.account(CARD_PARTS, CardParts.of_cluster).tellers[NAME] = self.teller
-        self.series.register(session, NAME)

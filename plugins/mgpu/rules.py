@@ -6,6 +6,7 @@ books; the books alone undo that.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -18,6 +19,7 @@ from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.rules import EventHandler, NodeOrder, Predicate, PrePredicate, Rule
 from volsched.model.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -67,6 +69,16 @@ class Rules:
         self.weight = weight * BEST_SCORE
         self._by_id = by_id
 
+    def registered(self) -> Iterator[Rule]:
+        """Return what the plugin registers of them."""
+        yield PrePredicate(self.invalid, applies_to=self.applies)
+        yield Predicate(self.suits, applies_to=self.applies)
+        yield Predicate(self.fits, applies_to=self.applies)
+        if self.weight:
+            yield NodeOrder(self.score, applies_to=self.applies)
+            yield NodeOrder(self.spare, vector=self.spares, applies_to=self.wants_none)
+        yield EventHandler(self, applies_to=self.applies)
+
     def applies(self, template: PodTemplate) -> bool:
         """Whether pods of a template want cards."""
         return self._books.follows(template)
@@ -114,7 +126,7 @@ class Rules:
         return GIVEN_UP if best.truncated else NO_FIT
 
     def _best(self, template: PodTemplate, node: NodeInfo, book: NodeBook) -> Best:
-        has_to_wait = node.unsettled and not node.fits_idle(self._books.cluster.columns.request(template))
+        has_to_wait = node.terminating_pods and not node.fits_idle(self._books.cluster.columns.request(template))
         state = alike(_state_after_leaving(book, node)) if has_to_wait else book.alike
         return self._search.best(state, self._requests.sorted(template))
 

@@ -8,11 +8,16 @@ The share keeps an image that only few nodes have from drawing all pods there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
+from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import NodeOrder, Rule
 from volsched.model.cluster import Cluster
 from volsched.model.pods.template import PodTemplate
 
@@ -83,10 +88,10 @@ class ImageLocality:
     def _refresh(self) -> None:
         """Forget what nodes said that say something else now."""
         cluster = self._cluster
-        if self._layout == cluster.layout and self._position == cluster.facts_log.end:
+        if self._layout == cluster.clocks.layout and self._position == cluster.node_ledger.facts_log.end:
             return
-        changed = cluster.facts_log.since(self._position)
-        if self._layout != cluster.layout or changed is None or len(self._sizes) > 4096:
+        changed = cluster.node_ledger.facts_log.since(self._position)
+        if self._layout != cluster.clocks.layout or changed is None or len(self._sizes) > 4096:
             self._sizes.clear()
             self._nodes.clear()
         else:
@@ -94,4 +99,11 @@ class ImageLocality:
                 for row in changed:
                     sizes[row] = cluster.rows[row].images.get(image, 0)
                 self._nodes[image] = int(np.count_nonzero(sizes))
-        self._position, self._layout = cluster.facts_log.end, cluster.layout
+        self._position, self._layout = cluster.node_ledger.facts_log.end, cluster.clocks.layout
+
+
+def rules(registrar: Registrar, weights: NodeOrderWeights) -> Iterator[Rule]:
+    """Score by the images that nodes have."""
+    if weights.imagelocality:
+        images = registrar.account("nodeorder.images", lambda cluster: ImageLocality(cluster, weights.imagelocality))
+        yield NodeOrder(images.score, vector=images.scores, applies_to=images.applies)

@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.config.arguments import Argument
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import JobEnqueueable
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.verdict import Scope, Shortfall, Step, Verdict
@@ -43,10 +44,10 @@ class OvercommitPlugin:
         factor = arguments[FACTOR]
         self.factor = Fraction(str(factor if factor >= 1 else DEFAULT_FACTOR))
 
-    def on_session_open(self, session: Session) -> None:
-        """Register the vote and the notification."""
-        ledger = _Ledger(session.cluster, session.account(ACCOUNT, Demand), self.factor)
-        session.add_job_enqueueable_fn(self.name, ledger.vote)
+    def on_session_open(self, registrar: Registrar) -> None:
+        """Register the vote."""
+        demand = registrar.account(ACCOUNT, Demand)
+        registrar.register(JobEnqueueable(_Ledger(registrar.cluster, demand, self.factor).vote))
 
 
 class _Ledger:
@@ -69,9 +70,9 @@ class _Ledger:
         if cluster.is_left_to_devices(name):
             return None
         column = cluster.columns.find(name)
-        known = column is not None and column < len(cluster.totals)
-        total = cluster.totals[column] if known and column is not None else 0
-        used = cluster.total_used[column] if known and column is not None else 0
+        known = column is not None and column < len(cluster.node_ledger.totals)
+        total = cluster.node_ledger.totals[column] if known and column is not None else 0
+        used = cluster.node_ledger.total_used[column] if known and column is not None else 0
         limit = int(total * self._factor)
         taken = used + self._demand.reserved().get(name, 0)
         return None if taken + amount <= limit else Shortfall(name, amount, taken, limit)

@@ -168,9 +168,9 @@ def test_what_it_costs_to_keep_one_does_not_grow_with_what_happens_on_other_node
             world.node(f"o{number}", cpu=2).add(leaving(f"l{number}", f"o{number}", cpu="2"))
         on = a_rig(world, PREEMPT, engine)
         assert nominations(cycle(on)) == {"x-0": "n1"}
-        before = on.cluster.standing
+        before = on.cluster.clocks.standing
         cycle(on)
-        return on.cluster.standing - before
+        return on.cluster.clocks.standing - before
 
     assert moves(1) == moves(20) > 0
 
@@ -230,7 +230,7 @@ def test_to_let_the_stronger_go_first_helps_nobody_who_was_tried_before(engine: 
     half = cycle(on, gone(on, second[0]), *wanting("big", queue="early", cpu=100))
 
     assert half.bindings == {"x-0": "n1"}
-    assert on.cluster.jobs["default/big"].parked_at == on.cluster.relief
+    assert on.cluster.jobs["default/big"].parked_at == on.cluster.clocks.requeue_generation
 
 
 # -- the end of a promise ---------------------------------------------------------------------------------------------

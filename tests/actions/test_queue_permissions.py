@@ -11,12 +11,14 @@ from actions.parking import Parking
 from tests.actions.rigs import GANG, conf, cycle, events, rig
 from volsched.framework.accounts.queue_demand import Demand, QueueDemand
 from volsched.framework.callbacks import PERMIT
-from volsched.framework.config.configuration import PluginOption
 from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import JobEnqueueable
 from volsched.framework.session import Session
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Bound, Gone, Put
 from volsched.model.cluster import Cluster
+from volsched.model.job import INQUEUE
 from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
@@ -119,8 +121,8 @@ def test_no_plugin_is_asked_about_it() -> None:
     asked: list[str] = []
     cluster = work(work(scene(), "theirs", "other", pods=0, minimum=1), "mine", "vision", pods=0, minimum=1)
 
-    def register(session: Session) -> None:
-        session.add_job_enqueueable_fn("test", lambda job: asked.append(job.key) or PERMIT, always=True)
+    def register(registrar: Registrar) -> None:
+        registrar.register(JobEnqueueable(lambda job: asked.append(job.key) or PERMIT, always=True))
 
     cycle(rig(cluster, conf(ALL), register))
 
@@ -179,7 +181,7 @@ class Wilful:
                     break
             statement.allocate_run([task], iter(session.cluster.rows)) if task.node is None else 0
             if task.job is not None:
-                session.promote(task.job)
+                session.cluster.queue_ledger.set_phase(task.job, INQUEUE)
             statement.commit()
 
 
@@ -188,7 +190,6 @@ def test_an_action_of_somebody_elses_cannot_place_it_either() -> None:
     on = a_rig(cluster, conf("allocate"))
     session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
                       on.recorder.execute)  # fmt: skip
-    session.opening(0, PluginOption("none"))
     session.opened()
 
     Wilful().execute(session)
@@ -381,7 +382,7 @@ def test_a_pod_whose_gate_was_lifted_counts_no_longer_and_none_is_lifted() -> No
 
     decision = cycle(on)
 
-    assert on.cluster.ungated == {}
+    assert on.cluster.queue_ledger.ungated == {}
     assert [step for step in decision.steps if isinstance(step, LiftGate)] == []
 
 
@@ -409,7 +410,7 @@ def test_a_podgroup_that_names_another_queue_is_judged_by_that() -> None:
     moved = work(a_cluster(), "j", "other", queue="r", pods=0, minimum=1).changes()
 
     assert cycle(on, *moved).bindings == {"other/j-0": "n1"}
-    on.cluster.set_job_queue(job_of(on, "other/j"), "q")
+    on.cluster.queue_ledger.set_job_queue(job_of(on, "other/j"), "q")
     assert job_of(on, "other/j").barred == VISION_ONLY
 
 
@@ -442,7 +443,7 @@ def crowd(jobs: int, rule: str | None) -> Rig:
 def test_cost_follows_changes(jobs: int) -> None:
     """Who is refused is asked about again for what concerns it, and for nothing else, however many there are."""
     on = crowd(jobs, "team=ml")
-    judged = on.cluster.permissions.judged
+    judged = on.cluster.queue_ledger.permissions.judged
 
     session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
                       on.recorder.execute)  # fmt: skip
@@ -450,11 +451,11 @@ def test_cost_follows_changes(jobs: int) -> None:
     cycle(on, *puts(a_namespace("away", team="ml"), a_queue_for("q", "team=ml", weight=2)))
     cycle(on, *a_cluster().node("n2").changes())
     cycle(on, *puts(a_namespace("other", team="none")))
-    assert on.cluster.permissions.judged == judged
+    assert on.cluster.queue_ledger.permissions.judged == judged
 
     work(more := a_cluster(), "late", "other")
     decision = cycle(on, *more.changes())
-    assert on.cluster.permissions.judged - judged <= 4
+    assert on.cluster.queue_ledger.permissions.judged - judged <= 4
     assert {step.name for step in decision.steps if isinstance(step, WritePodCondition)} == {"late-0"}
 
 
@@ -463,12 +464,12 @@ def test_a_cluster_without_rules_asks_nobody() -> None:
 
     cycle(on, *puts(a_namespace("other", team="ml"), a_queue_for("q", weight=2)))
 
-    assert (on.cluster.permissions.judged, on.cluster.permissions.minded) == (0, 0)
+    assert (on.cluster.queue_ledger.permissions.judged, on.cluster.queue_ledger.permissions.minded) == (0, 0)
 
 
 def test_jobs_are_remembered_as_long_as_their_queue_minds_who_they_are() -> None:
     on = crowd(8, "vision")
-    permissions = on.cluster.permissions
+    permissions = on.cluster.queue_ledger.permissions
     assert permissions.minded == 8
 
     for task in [task for task in on.cluster.tasks.values() if task.name in ("j0-0", "j1-0")]:

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.controlling import Controlled
-from tests.cluster.scheduling import MANIFESTS, PATIENCE, SYSTEM, LoggedProcess, eventually
+from tests.cluster.scheduling import MANIFESTS, SYSTEM, LoggedProcess, eventually
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import FaultProxy
+from volsched.testing.patience import PATIENCE
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

@@ -56,13 +56,13 @@ def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
     amount = st.integers(0, 4)
     count = data.draw(st.integers(1, 6))
     for number in range(count):
-        cluster.put_nodes([(NodeSpec(f"n{number}"), {"cpu": data.draw(amount), "memory": data.draw(amount)})])
+        cluster.node_ledger.put([(NodeSpec(f"n{number}"), {"cpu": data.draw(amount), "memory": data.draw(amount)})])
     for node in cluster.rows:
         for amounts in (node.used, node.releasing, node.pipelined):
             amounts[:2] = [data.draw(amount), data.draw(amount)]
-        node.unsettled = int(any(node.releasing + node.pipelined))
-        if node.unsettled:
-            cluster.unsettled[node.name] = node
+        node.terminating_pods = int(any(node.releasing + node.pipelined))
+        if node.terminating_pods:
+            cluster.node_ledger.with_terminating_pods[node.name] = node
     charge = ((0, data.draw(amount)), (1, data.draw(amount)))
     columns = NodeColumns(cluster)
     columns.refresh()
@@ -77,7 +77,7 @@ def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
 
 def test_amounts_that_no_vector_holds_are_bounded() -> None:
     cluster = Cluster()
-    cluster.put_nodes([(NodeSpec("n"), {"cpu": 1})])
+    cluster.node_ledger.put([(NodeSpec("n"), {"cpu": 1})])
     cluster.rows[0].used[0] = 10**30
     columns = NodeColumns(cluster)
 
@@ -91,7 +91,7 @@ def test_amounts_that_no_vector_holds_are_bounded() -> None:
 
 def facts_of(*nodes: NodeSpec) -> FactColumns:
     cluster = Cluster()
-    cluster.put_nodes([(node, {"cpu": len(node.name)}) for node in nodes])
+    cluster.node_ledger.put([(node, {"cpu": len(node.name)}) for node in nodes])
     facts = FactColumns(cluster)
     facts.refresh()
     return facts
@@ -138,15 +138,15 @@ def test_classes_follow_what_nodes_say_of_themselves() -> None:
     version = facts.version
     assert classes(facts, ("label", "zone")) == [["a", "b"], ["cc", "dd"]]
 
-    facts.cluster.put_nodes([(NodeSpec("b", labels={"zone": "2"}), {})])
+    facts.cluster.node_ledger.put([(NodeSpec("b", labels={"zone": "2"}), {})])
     facts.refresh()
     assert (classes(facts, ("label", "zone")), facts.version) == ([["a"], ["b", "cc", "dd"]], version + 1)
 
     facts.refresh()
     assert facts.version == version + 1
 
-    facts.cluster.remove_node("a")
-    facts.cluster.put_nodes([(NodeSpec("e"), {})])
+    facts.cluster.node_ledger.remove("a")
+    facts.cluster.node_ledger.put([(NodeSpec("e"), {})])
     facts.refresh()
     assert classes(facts, ("label", "zone")) == [["b", "cc", "dd"], ["e"]]
 
@@ -212,7 +212,7 @@ def test_facts_of_a_node_notes_what_was_read_and_tells_what_the_node_tells(
     facts = NodeSpec(
         "n", labels={"zone": "1"}, annotations={"cards": "8"}, taints=(GPU,), capacity={"memory": 7}, images={"i": 1}
     )
-    cluster.put_nodes([(facts, {"cpu": 4})])
+    cluster.node_ledger.put([(facts, {"cpu": 4})])
     node = cluster.nodes["n"]
     view = NodeFacts().show(node)
 
@@ -226,7 +226,7 @@ def test_facts_of_a_node_notes_what_was_read_and_tells_what_the_node_tells(
 )
 def test_facts_of_a_node_has_nothing_of_how_the_node_is_used(name: str) -> None:
     cluster = Cluster()
-    cluster.put_nodes([(NodeSpec("n"), {"cpu": 4})])
+    cluster.node_ledger.put([(NodeSpec("n"), {"cpu": 4})])
     assert hasattr(cluster.nodes["n"], name)
 
     assert not hasattr(NodeFacts().show(cluster.nodes["n"]), name)
@@ -245,7 +245,7 @@ def test_facts_of_a_node_has_everything_else_of_a_node() -> None:
 
 def test_a_label_that_is_missing_is_missing_in_the_view_too() -> None:
     cluster = Cluster()
-    cluster.put_nodes([(NodeSpec("n"), {})])
+    cluster.node_ledger.put([(NodeSpec("n"), {})])
 
     with pytest.raises(KeyError):
         NodeFacts().show(cluster.nodes["n"]).labels["zone"]

@@ -11,6 +11,7 @@ from tests.actions.rigs import leaving
 from tests.framework.stage import Stage, no, standing
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.leaving import all_left, leavers
+from volsched.framework.rules import Predicate
 from volsched.framework.session import Session
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -33,13 +34,13 @@ def alone_with(others: int) -> Callable[[Session], None]:
     def refuse(_: TaskInfo, node: NodeInfo) -> Verdict | None:
         return None if len(node.tasks) <= others else no()
 
-    return lambda session: session.add_predicate_fn("test", refuse)
+    return lambda registrar: registrar.register(Predicate(refuse))
 
 
 def test_those_who_leave_are_off_the_node_while_it_is_asked_about() -> None:
     stage = Stage(a_world())
     node, cluster = stage.node("n1"), stage.cluster
-    before, relief = standing(cluster), cluster.relief
+    before, relief = standing(cluster), cluster.clocks.requeue_generation
     assert {task.name for task in leavers(node)} == {"old", "older"}
 
     with all_left(cluster, node):
@@ -48,7 +49,7 @@ def test_those_who_leave_are_off_the_node_while_it_is_asked_about() -> None:
         assert faults(cluster) == []
 
     assert standing(cluster) == before
-    assert cluster.relief == relief
+    assert cluster.clocks.requeue_generation == relief
 
 
 def test_they_are_back_also_when_the_question_fails() -> None:

@@ -17,7 +17,7 @@ def write(believer: Believer, name: str = "g") -> list[Any]:
     """Write the PodGroup's status, as the end of a session does."""
     job = believer.cluster.jobs[f"default/{name}"]
     status = status_of(job, unschedulable=False)
-    believer.cluster.set_phase(job, status.phase)
+    believer.cluster.queue_ledger.set_phase(job, status.phase)
     return list(writes([(job, status)]))
 
 
@@ -63,12 +63,12 @@ def test_a_podgroup_without_a_queue_is_in_the_default_queue() -> None:
 def test_a_podgroup_that_changes_is_worth_another_try() -> None:
     believer = Believer(group("g", minimum=3), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    job.parked_at = believer.cluster.relief
+    job.parked_at = believer.cluster.clocks.requeue_generation
 
     believer.apply(group("g", minimum=2))
 
     assert job.min_available == 2
-    assert job.parked_at != believer.cluster.relief
+    assert job.parked_at != believer.cluster.clocks.requeue_generation
 
 
 def test_our_own_status_coming_back_changes_nothing() -> None:
@@ -78,14 +78,14 @@ def test_our_own_status_coming_back_changes_nothing() -> None:
     job.refusal = refusal = pod_refusal(believer)
     job.conditions = (Condition("Unschedulable", "True", "NotEnoughResources", "no"),)
     assert [step.phase for step in write(believer)] == ["Pending"]
-    job.parked_at = believer.cluster.relief
-    before = believer.cluster.relief
-    believer.cluster.touched.clear()
+    job.parked_at = believer.cluster.clocks.requeue_generation
+    before = believer.cluster.clocks.requeue_generation
+    believer.cluster.queue_ledger.dirty_jobs.clear()
 
     condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "no"}
     believer.apply(group("g", minimum=2, phase="Pending", status={"conditions": [condition]}))
 
-    assert (job.refusal, job.parked_at, believer.cluster.relief) == (refusal, before, before)
+    assert (job.refusal, job.parked_at, believer.cluster.clocks.requeue_generation) == (refusal, before, before)
     assert job.confirmed
     assert write(believer) == []
 
@@ -99,7 +99,7 @@ def pod_refusal(believer: Believer) -> Any:
 def test_an_echo_that_is_older_than_our_write_takes_nothing_back() -> None:
     believer = Believer(node("n1"), group("g", phase="Pending"), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    believer.cluster.set_phase(job, "Inqueue")
+    believer.cluster.queue_ledger.set_phase(job, "Inqueue")
     assert [step.phase for step in write(believer)] == ["Inqueue"]
 
     believer.apply(group("g", phase="Pending"))
@@ -115,7 +115,7 @@ def test_an_echo_that_is_older_than_our_write_takes_nothing_back() -> None:
 def test_of_two_writes_under_way_the_echo_of_the_first_is_old() -> None:
     believer = Believer(node("n1"), group("g", phase=""), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    believer.cluster.set_phase(job, "Inqueue")
+    believer.cluster.queue_ledger.set_phase(job, "Inqueue")
     write(believer)
     believer.cluster.move(believer.task("p"), TaskStatus.BOUND, believer.cluster.nodes["n1"])
     assert [step.phase for step in write(believer)] == ["Running"]
@@ -130,20 +130,20 @@ def test_of_two_writes_under_way_the_echo_of_the_first_is_old() -> None:
 def test_a_status_that_could_not_be_written_is_written_again() -> None:
     believer = Believer(group("g", phase="Pending"), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    believer.cluster.set_phase(job, "Inqueue")
+    believer.cluster.queue_ledger.set_phase(job, "Inqueue")
     write(believer)
-    believer.cluster.touched.clear()
+    believer.cluster.queue_ledger.dirty_jobs.clear()
 
     believer.apply(GroupWriteFailed("default", "g"), GroupWriteFailed("default", "unknown"))
 
-    assert list(believer.cluster.touched) == ["default/g"]
+    assert list(believer.cluster.queue_ledger.dirty_jobs) == ["default/g"]
     assert [step.phase for step in write(believer)] == ["Inqueue"]
 
 
 def test_a_spec_that_comes_with_an_old_status_counts() -> None:
     believer = Believer(group("g", minimum=3, phase="Pending"), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    believer.cluster.set_phase(job, "Inqueue")
+    believer.cluster.queue_ledger.set_phase(job, "Inqueue")
     write(believer)
 
     believer.apply(group("g", minimum=2, phase="Pending"))
@@ -159,7 +159,7 @@ def test_a_podgroup_that_is_gone_leaves_its_pods_without_one() -> None:
     job = believer.cluster.jobs["default/g"]
     assert list(believer.cluster.jobs) == ["default/g"]
     assert (job.has_group, job.phase, job.reported) == (False, "", None)
-    assert "default/g" in believer.cluster.touched, "its pods are to be told what they lack"
+    assert "default/g" in believer.cluster.queue_ledger.dirty_jobs, "its pods are to be told what they lack"
 
     believer.apply(gone("Pod", "p"))
     assert believer.cluster.jobs == {}
@@ -217,10 +217,10 @@ def test_a_queue_that_comes_late_is_charged_for_what_its_pods_hold() -> None:
 
 def test_a_queue_that_is_gone_is_named_to_those_who_wait_for_it() -> None:
     believer = Believer(queue("q"), node("n1"), group("g", "q"), pod("p", "g", "n1", cpu=2))
-    believer.cluster.touched.clear()
+    believer.cluster.queue_ledger.dirty_jobs.clear()
 
     believer.apply(Gone("Queue", "", "q", "q"))
-    assert ("q" in believer.cluster.queues, list(believer.cluster.touched)) == (False, ["default/g"])
+    assert ("q" in believer.cluster.queues, list(believer.cluster.queue_ledger.dirty_jobs)) == (False, ["default/g"])
 
     believer.apply(pod("p", "g", "n1", "Succeeded", cpu=2), queue("q"))
     assert believer.allocated("q") == 0
@@ -239,12 +239,12 @@ def test_a_group_that_moves_to_another_queue_takes_what_it_holds_along() -> None
         queue("a"), queue("b"), node("n1"), group("g", "a"), pod("p", "g", "n1", cpu=2), pod("w", "g", cpu=1)
     )
     job = believer.cluster.jobs["default/g"]
-    job.parked_at = believer.cluster.relief
+    job.parked_at = believer.cluster.clocks.requeue_generation
 
     believer.apply(group("g", "b"))
 
     assert (believer.allocated("a"), believer.allocated("b")) == (0, 2_000)
-    assert job.parked_at != believer.cluster.relief
+    assert job.parked_at != believer.cluster.clocks.requeue_generation
 
     believer.apply(group("g", "nowhere"))
     assert (believer.allocated("a"), believer.allocated("b")) == (0, 0)
@@ -307,14 +307,14 @@ def test_labels_of_namespaces_are_known_and_a_change_may_help() -> None:
 
     believer = Believer(namespace(team="red"))
     cluster = believer.cluster
-    assert cluster.namespaces["a"] == {"team": "red"}
-    version, relief = cluster.namespaces_version, cluster.relief
+    assert cluster.queue_ledger.namespaces["a"] == {"team": "red"}
+    version, relief = cluster.clocks.namespaces, cluster.clocks.requeue_generation
 
     believer.apply(namespace(team="red"))
-    assert (cluster.namespaces_version, cluster.relief) == (version, relief)
+    assert (cluster.clocks.namespaces, cluster.clocks.requeue_generation) == (version, relief)
 
     believer.apply(namespace(team="blue"))
-    assert (cluster.namespaces_version > version, cluster.relief > relief) == (True, True)
+    assert (cluster.clocks.namespaces > version, cluster.clocks.requeue_generation > relief) == (True, True)
 
     believer.apply(Gone("Namespace", "", "a", "a"))
-    assert cluster.namespaces == {}
+    assert cluster.queue_ledger.namespaces == {}

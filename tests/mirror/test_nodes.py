@@ -9,8 +9,9 @@ import pytest
 from tests.mirror.objects import Believer, gone, group, node, pod, queue
 from volsched.mirror.problems import Problem
 from volsched.model.changes import Change, Gone
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.observers import Observer
 from volsched.testing.builders import put
 
 CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}}
@@ -22,16 +23,16 @@ def rows(believer: Believer) -> list[str]:
 
 def test_nodes_are_numbered_by_their_names_however_they_come() -> None:
     believer = Believer(node("b"), node("c"))
-    layout = believer.cluster.layout
+    layout = believer.cluster.clocks.layout
 
     believer.apply(node("a"), node("d"))
-    assert (rows(believer), believer.cluster.layout) == (["a", "b", "c", "d"], layout + 1)
+    assert (rows(believer), believer.cluster.clocks.layout) == (["a", "b", "c", "d"], layout + 1)
 
     believer.apply(node("c", cpu=4))
-    assert believer.cluster.layout == layout + 1, "nobody came or went"
+    assert believer.cluster.clocks.layout == layout + 1, "nobody came or went"
 
     believer.apply(gone("Node", "b"))
-    assert (rows(believer), believer.cluster.layout) == (["a", "c", "d"], layout + 2)
+    assert (rows(believer), believer.cluster.clocks.layout) == (["a", "c", "d"], layout + 2)
 
 
 def test_totals_are_the_sums_over_nodes() -> None:
@@ -40,7 +41,7 @@ def test_totals_are_the_sums_over_nodes() -> None:
     card = cluster.columns.column("example.com/card")
 
     def totals() -> tuple[int, int, int]:
-        return cluster.totals[0], cluster.totals[card], cluster.total_used[0]
+        return cluster.node_ledger.totals[0], cluster.node_ledger.totals[card], cluster.node_ledger.total_used[0]
 
     seen = [totals()]
     for change in (node("a", cpu=8), gone("Node", "b"), gone("Node", "a"), node("a", cpu=1)):
@@ -245,11 +246,11 @@ HELPS: dict[str, list[Change]] = {
 @pytest.mark.parametrize("what", HELPS)
 def test_what_may_help_those_who_wait_counts_as_relief(what: str) -> None:
     believer = Believer(node("n1"), queue("q"), group("g"), pod("p", "g", "n1", cpu=1))
-    relief = believer.cluster.relief
+    relief = believer.cluster.clocks.requeue_generation
 
     believer.apply(*HELPS[what])
 
-    assert believer.cluster.relief > relief
+    assert believer.cluster.clocks.requeue_generation > relief
 
 
 NO_HELP: dict[str, list[Change]] = {
@@ -264,23 +265,23 @@ NO_HELP: dict[str, list[Change]] = {
 @pytest.mark.parametrize("what", NO_HELP)
 def test_what_helps_nobody_lets_nobody_be_tried_again(what: str) -> None:
     believer = Believer(node("n1"), group("g"), pod("p", "g", "n1", cpu=1), pod("b", "g", "n1", "Pending", cpu=1))
-    relief = believer.cluster.relief
+    relief = believer.cluster.clocks.requeue_generation
 
     believer.apply(*NO_HELP[what])
 
-    assert believer.cluster.relief == relief
+    assert believer.cluster.clocks.requeue_generation == relief
 
 
 def test_an_empty_cluster_has_no_faults() -> None:
     assert rows(Believer()) == []
-    assert Cluster().totals == []
+    assert Cluster().node_ledger.totals == []
 
 
 def test_a_change_of_an_unknown_kind_of_object_is_none_of_ours() -> None:
     config: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "d"}}
     believer = Believer()
-    relief = believer.cluster.relief
+    relief = believer.cluster.clocks.requeue_generation
 
     believer.apply(put(config), Gone("ConfigMap", "d", "c", ""), Gone("Whatever", "", "x", ""))
 
-    assert believer.cluster.relief == relief
+    assert believer.cluster.clocks.requeue_generation == relief

@@ -93,11 +93,15 @@ def test_a_pod_that_is_being_deleted_keeps_its_room_and_leaves_its_quota() -> No
 
     one = believer.cluster.nodes["n1"]
     assert (one.used_of("cpu"), one.future_idle_of("cpu"), believer.allocated()) == (2_000, 8_000, 0)
-    assert list(believer.cluster.unsettled) == ["n1"]
+    assert list(believer.cluster.node_ledger.with_terminating_pods) == ["n1"]
 
     believer.apply(gone("Pod", "p"))
 
-    assert (one.used_of("cpu"), believer.cluster.unsettled, believer.cluster.tasks) == (0, {}, {})
+    assert (one.used_of("cpu"), believer.cluster.node_ledger.with_terminating_pods, believer.cluster.tasks) == (
+        0,
+        {},
+        {},
+    )
 
 
 def test_an_update_with_the_version_that_is_known_is_passed_over() -> None:
@@ -141,7 +145,7 @@ def test_a_binding_that_came_true_ends_the_same_in_every_order(order: str) -> No
     believer = assumed()
     shown = pod("p", "g", "n1", "Pending", version=2, cpu=1)
     bound = Bound("uid-p", "n1")
-    position = believer.cluster.usage_log.end
+    position = believer.cluster.node_ledger.usage_log.end
 
     match order:
         case "bound first":
@@ -160,7 +164,9 @@ def test_a_binding_that_came_true_ends_the_same_in_every_order(order: str) -> No
 
     assert believer.standing("p") == ("BOUND", "n1")
     assert (believer.used("n1"), believer.allocated()) == (1_000, 1_000)
-    assert believer.cluster.usage_log.end == position, "nothing has to be asked again: the room was taken before"
+    assert believer.cluster.node_ledger.usage_log.end == position, (
+        "nothing has to be asked again: the room was taken before"
+    )
 
 
 def test_after_the_binding_is_known_an_older_update_takes_nothing_back() -> None:
@@ -228,10 +234,12 @@ def test_a_binding_that_failed_gives_the_room_back_and_holds_the_pod_until_its_t
     believer.mirror.tick(99.9)
     assert schedulable(believer) == []
 
-    believer.cluster.jobs["default/g"].parked_at = believer.cluster.relief
+    believer.cluster.jobs["default/g"].parked_at = believer.cluster.clocks.requeue_generation
     believer.mirror.tick(100.0)
     assert (schedulable(believer), believer.mirror.next_retry()) == (["p"], None)
-    assert believer.cluster.jobs["default/g"].parked_at != believer.cluster.relief, "the job is worth another try"
+    assert believer.cluster.jobs["default/g"].parked_at != believer.cluster.clocks.requeue_generation, (
+        "the job is worth another try"
+    )
 
 
 def test_a_pod_in_back_off_is_not_let_in_by_an_update_that_says_nothing_new() -> None:
@@ -309,7 +317,11 @@ def test_a_victim_that_could_not_be_deleted_stays_where_it_is() -> None:
 
     believer.apply(EvictFailed("uid-p", "forbidden"))
 
-    assert (believer.standing("p"), believer.allocated(), believer.cluster.unsettled) == (("RUNNING", "n1"), 1_000, {})
+    assert (believer.standing("p"), believer.allocated(), believer.cluster.node_ledger.with_terminating_pods) == (
+        ("RUNNING", "n1"),
+        1_000,
+        {},
+    )
 
 
 def test_a_victim_that_is_being_deleted_is_not_taken_back() -> None:
@@ -361,7 +373,7 @@ def test_running_pods_outlive_their_node_until_somebody_deletes_them() -> None:
     believer = Believer(node("n1"), node("n2"), group("g"), pod("p", "g", "n1", cpu=1))
 
     believer.apply(gone("Node", "n1"))
-    assert (believer.standing("p"), believer.allocated(), believer.cluster.totals[0]) == (
+    assert (believer.standing("p"), believer.allocated(), believer.cluster.node_ledger.totals[0]) == (
         ("RUNNING", None),
         1_000,
         8_000,
@@ -497,23 +509,23 @@ def test_a_pod_that_joins_another_group_takes_its_accounts_along() -> None:
 
 def test_labels_of_a_placed_pod_are_told_as_a_move_out_and_back() -> None:
     believer = Believer(node("n1"), pod("p", on="n1", labels={"app": "a"}, cpu=1))
-    relief = believer.cluster.relief
+    relief = believer.cluster.clocks.requeue_generation
 
     believer.apply(pod("p", on="n1", labels={"app": "b"}, cpu=1))
 
     assert (believer.task("p").labels, believer.standing("p")) == ({"app": "b"}, ("RUNNING", "n1"))
-    assert believer.cluster.relief > relief, "somebody may want to be near b, or apart from a"
+    assert believer.cluster.clocks.requeue_generation > relief, "somebody may want to be near b, or apart from a"
 
 
 def test_labels_of_a_waiting_pod_make_its_job_worth_another_try() -> None:
     """Others may keep away from what it was, and not from what it is."""
     believer = Believer(group("g"), pod("p", "g", labels={"app": "a"}, cpu=1))
     job = believer.cluster.jobs["default/g"]
-    job.parked_at = believer.cluster.relief
+    job.parked_at = believer.cluster.clocks.requeue_generation
 
     believer.apply(pod("p", "g", labels={"app": "b"}, cpu=1))
 
-    assert job.parked_at != believer.cluster.relief
+    assert job.parked_at != believer.cluster.clocks.requeue_generation
 
 
 def test_gates_keep_a_pod_out_and_say_so_until_they_are_lifted() -> None:
@@ -525,12 +537,12 @@ def test_gates_keep_a_pod_out_and_say_so_until_they_are_lifted() -> None:
         "scheduling is gated by example.com/a, example.com/b",
     )
     assert schedulable(believer) == []
-    believer.cluster.jobs["default/g"].parked_at = believer.cluster.relief
+    believer.cluster.jobs["default/g"].parked_at = believer.cluster.clocks.requeue_generation
 
     believer.apply(pod("p", "g", cpu=1))
 
     assert (schedulable(believer), task.refusal) == (["p"], None)
-    assert believer.cluster.jobs["default/g"].parked_at != believer.cluster.relief
+    assert believer.cluster.jobs["default/g"].parked_at != believer.cluster.clocks.requeue_generation
 
 
 def test_volcanos_own_gate_is_ours_to_lift() -> None:
@@ -572,7 +584,7 @@ def test_a_plain_pod_that_is_made_again_under_its_name_is_another_job() -> None:
     believer.apply(gone("Pod", "p", uid="1"))
 
     assert believer.standing("p") == ("PENDING", None)
-    assert [task.uid for job in believer.cluster.waiting.values() for task in job.schedulable()] == ["2"]
+    assert [task.uid for job in believer.cluster.queue_ledger.waiting.values() for task in job.schedulable()] == ["2"]
 
 
 def test_pods_that_came_before_their_podgroup_are_its_members() -> None:

@@ -175,7 +175,9 @@ class Changes(RuleBasedStateMachine):
     @precondition(lambda self: self.believer.cluster.rows)
     @rule(data=st.data())
     def assume(self, data: st.DataObject) -> None:
-        waiting = sorted(t.uid for job in self.believer.cluster.waiting.values() for t in job.schedulable())
+        waiting = sorted(
+            t.uid for job in self.believer.cluster.queue_ledger.waiting.values() for t in job.schedulable()
+        )
         if waiting:
             task = self.believer.cluster.tasks[data.draw(st.sampled_from(waiting))]
             on = data.draw(st.sampled_from(self.believer.cluster.rows))
@@ -267,7 +269,13 @@ def picture(mirror: Mirror) -> dict[str, Any]:
         if job.has_group or job.tasks
     }
     queues = {one.name: (one.weight, one.allocated) for one in cluster.queues.values()}
-    return {"tasks": tasks, "nodes": nodes, "jobs": jobs, "queues": queues, "totals": [*cluster.totals, 0, 0, 0][:3]}
+    return {
+        "tasks": tasks,
+        "nodes": nodes,
+        "jobs": jobs,
+        "queues": queues,
+        "totals": [*cluster.node_ledger.totals, 0, 0, 0][:3],
+    }
 
 
 Online = tuple[dict[int, int], dict[str, dict[str, int]]]

@@ -15,9 +15,10 @@ from tests.properties.stories import configurations
 from volsched.framework.accounts.queue_demand import Demand
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.model.changes import Change
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.plan import Bind, Evict, LiftGate, Step
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
 from volsched.model.status import TaskStatus

@@ -19,12 +19,11 @@ from volsched.model.status import TaskStatus
 
 @contextmanager
 def all_left(cluster: Cluster, node: NodeInfo) -> Iterator[None]:
-    """Have those who are leaving a node off it; what stands afterwards is theirs again, and nobody was relieved."""
+    """Have those who are leaving a node off it; what stands afterwards is theirs again, and nobody is woken."""
     leaving = leavers(node)
-    relief = cluster.relief
-    for task in leaving:
-        cluster.move(task, TaskStatus.RELEASING, None)
-    cluster.relief = relief
+    with cluster.tentative():
+        for task in leaving:
+            cluster.move(task, TaskStatus.RELEASING, None)
     try:
         with cluster.devices.cleaned_up(cluster.tasks):
             yield

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 class Operation(msgspec.Struct, frozen=True):
     """One recorded change: where the task stood before, and why it was evicted if it was.
 
-    ``relief`` is the cluster's relief before the change: what is undone has helped nobody.
+    ``generation`` is the requeue generation before the change: what is undone has helped nobody.
     """
 
     kind: Literal["allocate", "pipeline", "evict", "displace"]
     task: TaskInfo
     status: TaskStatus
     node: NodeInfo | None
-    relief: int
+    generation: int
     reason: str = ""
 
 
@@ -55,20 +55,14 @@ class Statement:
         return self._place(task, node, TaskStatus.ALLOCATED, "allocate")
 
     def allocate_run(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Put equal tasks of one job that wait on nodes, each on the next; say how many, none if a plugin objects."""
+        """Put equal tasks of one job that wait on nodes, each on the next; say how many (``Session.batch_size``)."""
         if tasks and _refusal(tasks[0]) is not None:
             return 0
         cluster = self._session.cluster
-        relief = cluster.relief
+        generation = cluster.clocks.requeue_generation
         placed = tasks[: cluster.allocate_run(tasks, nodes)]
-        self.operations += [Operation("allocate", task, TaskStatus.PENDING, None, relief) for task in placed]
+        self.operations += [Operation("allocate", task, TaskStatus.PENDING, None, generation) for task in placed]
         self._session.check_accounts()
-        if placed and not self._session.told_run(placed):
-            del self.operations[-len(placed) :]
-            for task in placed:
-                cluster.move(task, TaskStatus.PENDING, None)
-            cluster.relief = relief
-            return 0
         return len(placed)
 
     def pipeline(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
@@ -82,18 +76,16 @@ class Statement:
         if refusal is not None:
             return refusal
         cluster = self._session.cluster
-        operation = Operation(kind, task, task.status, task.node, cluster.relief)
+        operation = Operation(kind, task, task.status, task.node, cluster.clocks.requeue_generation)
         cluster.move(task, status, node)
         try:
             self._session.check_accounts()
-            refusal = self._session.told_allocated(task)
+            refusal = self._session.rules.told_allocated(task)
         except BaseException:
-            cluster.move(task, operation.status, operation.node)
-            cluster.relief = operation.relief
+            self._move_back(operation)
             raise
         if refusal is not None:
-            cluster.move(task, operation.status, operation.node)
-            cluster.relief = operation.relief
+            self._move_back(operation)
             return refusal
         self.operations.append(operation)
         return None
@@ -101,16 +93,18 @@ class Statement:
     def evict(self, task: TaskInfo, reason: str) -> None:
         """Take it that a task is gone from its node, to see what that makes possible (see ``settle_evictions``)."""
         cluster = self._session.cluster
-        self.operations.append(Operation("evict", task, task.status, task.node, cluster.relief, reason))
-        self._session.told_deallocated(task)
+        self.operations.append(
+            Operation("evict", task, task.status, task.node, cluster.clocks.requeue_generation, reason)
+        )
+        self._session.rules.told_deallocated(task)
         self._session.evicted[task.uid] = task
         cluster.move(task, TaskStatus.RELEASING, None)
 
     def displace(self, task: TaskInfo) -> None:
         """Take away the room that a less important task was promised."""
         cluster = self._session.cluster
-        self.operations.append(Operation("displace", task, task.status, task.node, cluster.relief))
-        self._session.told_deallocated(task)
+        self.operations.append(Operation("displace", task, task.status, task.node, cluster.clocks.requeue_generation))
+        self._session.rules.told_deallocated(task)
         cluster.move(task, TaskStatus.PENDING, None)
 
     def settle_evictions(self, checkpoint: int) -> None:
@@ -132,20 +126,25 @@ class Statement:
         """Undo the operation on one task, whatever came after it: what that has made possible stays possible."""
         operation = next(o for o in self.operations if o.task is task)
         self.operations.remove(operation)
-        relief = self._session.cluster.relief
-        self._undo(operation)
-        self._session.cluster.relief = relief
+        with self._session.cluster.tentative():
+            self._undo(operation)
 
     def _undo(self, operation: Operation) -> None:
         task, cluster = operation.task, self._session.cluster
-        if operation.kind in ("evict", "displace"):
-            self._session.evicted.pop(task.uid, None)
-            cluster.move(task, operation.status, operation.node)
-            self._session.told_allocated(task)
-        else:
-            self._session.told_deallocated(task)
-            cluster.move(task, operation.status, operation.node)
-        cluster.relief = operation.relief
+        with cluster.tentative(since=operation.generation):
+            if operation.kind in ("evict", "displace"):
+                self._session.evicted.pop(task.uid, None)
+                cluster.move(task, operation.status, operation.node)
+                self._session.rules.told_allocated(task)
+            else:
+                self._session.rules.told_deallocated(task)
+                cluster.move(task, operation.status, operation.node)
+
+    def _move_back(self, operation: Operation) -> None:
+        """Have a task where it stood before an operation."""
+        cluster = self._session.cluster
+        with cluster.tentative(since=operation.generation):
+            cluster.move(operation.task, operation.status, operation.node)
 
     def discard(self) -> None:
         """Undo everything. The cluster is as it was, so nothing has become possible that was not before."""
@@ -176,7 +175,7 @@ class Statement:
                     cluster.move_quietly(task, TaskStatus.BINDING)
             elif kind == "evict":
                 steps.append(self._eviction(place))
-                cluster.changes += 1
+                cluster.clocks.changes += 1
             elif kind == "displace":
                 self._session.forget_promise(task)
         if job is not None:

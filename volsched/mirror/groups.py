@@ -10,6 +10,7 @@ from volsched.mirror.problems import Problems
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Gone, GroupWriteFailed
+from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.job import GroupStatus, JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -50,19 +51,19 @@ class Groups:
         job.created = task.created
         job.priority = task.pod_priority
         job.implicit = self._settings.plain_pods
-        self._cluster.put_job(job)
+        self._cluster.queue_ledger.put_job(job)
         return job
 
     def _new(self, namespace: str, name: str) -> JobInfo:
         job = JobInfo(namespace, name)
         job.created = self._arrival.as_time()
-        self._cluster.put_job(job)
+        self._cluster.queue_ledger.put_job(job)
         return job
 
     def drop_if_empty(self, job: JobInfo | None) -> None:
         """Forget a job that has neither pods nor a PodGroup."""
         if job is not None and not job.tasks and not job.has_group and job.key in self._cluster.jobs:
-            self._cluster.remove_job(job)
+            self._cluster.queue_ledger.remove_job(job)
 
     # -- PodGroups ----------------------------------------------------------------------------------------------------
 
@@ -84,11 +85,11 @@ class Groups:
         job.priority = self._priorities.value(spec.priority_class_name)
         job.topology = spec.network_topology.mode if spec.network_topology is not None else ""
         job.resource_version = meta.resource_version
-        self._cluster.set_job_queue(job, spec.queue or self._settings.default_queue)
+        self._cluster.queue_ledger.set_job_queue(job, spec.queue or self._settings.default_queue)
         self._take_status(job, group)
         if _spec_of(job) != before:
             job.refusal = None
-            self._cluster.put_job(job)
+            self._cluster.queue_ledger.put_job(job)
 
     def drop(self, gone: Gone) -> None:
         """Forget a PodGroup; its pods stay."""
@@ -97,8 +98,8 @@ class Groups:
             return
         job.has_group = False
         job.reported, job.confirmed = None, True
-        self._cluster.set_phase(job, "")
-        self._cluster.relief += 1
+        self._cluster.queue_ledger.set_phase(job, "")
+        self._cluster.wake(ClusterEvent.JOB_CHANGED)
         self.drop_if_empty(job)
 
     def write_failed(self, change: GroupWriteFailed) -> None:
@@ -106,7 +107,7 @@ class Groups:
         job = self._cluster.jobs.get(f"{change.namespace}/{change.name}")
         if job is not None:
             job.reported, job.confirmed = None, True
-            self._cluster.touched[job.key] = job
+            self._cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def _take_status(self, job: JobInfo, group: api.PodGroup) -> None:
         """Take a PodGroup's status in, unless it is older than one that we are still writing."""
@@ -117,10 +118,10 @@ class Groups:
         elif job.confirmed:
             job.reported = shown
             job.conditions = shown.conditions
-            self._cluster.touched[job.key] = job
+            self._cluster.queue_ledger.dirty_jobs[job.key] = job
         else:
             return
-        self._cluster.set_phase(job, status.phase)
+        self._cluster.queue_ledger.set_phase(job, status.phase)
 
 
 def group_of(task: TaskInfo) -> str:

@@ -31,6 +31,7 @@ from volsched.mirror.templates import Templates
 from volsched.mirror.unknown_nodes import UnknownNodes
 from volsched.model import api
 from volsched.model.changes import Change, DroppedFields, Gone, Put, Unreadable
+from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Tell
 from volsched.model.pods.task import TaskInfo
@@ -108,8 +109,8 @@ class Mirror:
             "mirror.jobs": lambda: len(cluster.jobs),
             "mirror.nodes": lambda: len(cluster.nodes),
             "mirror.queues": lambda: len(cluster.queues),
-            "mirror.namespaces": lambda: len(cluster.namespaces),
-            "mirror.permissions": lambda: cluster.permissions.minded,
+            "mirror.namespaces": lambda: len(cluster.queue_ledger.namespaces),
+            "mirror.permissions": lambda: cluster.queue_ledger.permissions.minded,
             "mirror.columns": lambda: len(cluster.columns),
             "mirror.templates": lambda: len(self.templates),
             "mirror.remembered": lambda: self.templates.remembered,
@@ -139,7 +140,7 @@ class Mirror:
                 self._apply_batch(nodes, others)
                 nodes, others = [], []
         self._apply_batch(nodes, others)
-        self.cluster.changes += count
+        self.cluster.clocks.changes += count
         return count
 
     def _apply_batch(self, nodes: Sequence[Put], others: Iterable[Change]) -> None:
@@ -181,20 +182,20 @@ class Mirror:
                 self._results.take(change)
 
     def _put_namespace(self, found: api.ApiObject) -> None:
-        self.cluster.put_namespace(found.metadata.name, found.metadata.labels)
+        self.cluster.queue_ledger.put_namespace(found.metadata.name, found.metadata.labels)
 
     def _drop_namespace(self, gone: Gone) -> None:
-        self.cluster.remove_namespace(gone.name)
+        self.cluster.queue_ledger.remove_namespace(gone.name)
 
     def _put_other(self, found: api.ApiObject) -> None:
         """Take in what volumes and devices are read from."""
         if self.cluster.storage.put(found) or self.cluster.devices.put(found):
-            self.cluster.relief += 1
+            self.cluster.wake(ClusterEvent.DEVICES_CHANGED)
 
     def _drop_other(self, gone: Gone) -> None:
         named = (gone.kind, gone.namespace, gone.name)
         if self.cluster.storage.drop(*named) or self.cluster.devices.drop(*named):
-            self.cluster.relief += 1
+            self.cluster.wake(ClusterEvent.DEVICES_CHANGED)
 
     # -- what is to be told -------------------------------------------------------------------------------------------
 

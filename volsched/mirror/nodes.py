@@ -34,7 +34,7 @@ class Nodes:
 
     def put(self, nodes: Sequence[NodeReading]) -> None:
         """Take nodes in, together; pods that were there before their node are on it now."""
-        self._cluster.put_nodes(nodes)
+        self._cluster.node_ledger.put(nodes)
         for spec, _ in nodes:
             self._unknown.arrived(spec.name)
 
@@ -49,4 +49,4 @@ class Nodes:
             else:
                 self._cluster.move(task, task.status, None)
                 self._unknown.wait(task, gone.name)
-        self._cluster.remove_node(gone.name)
+        self._cluster.node_ledger.remove(gone.name)

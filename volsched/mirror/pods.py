@@ -16,6 +16,7 @@ from volsched.mirror.templates import Templates
 from volsched.mirror.unknown_nodes import UnknownNodes
 from volsched.model import api
 from volsched.model.changes import Gone
+from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Tell
@@ -79,7 +80,8 @@ class Pods:
         status, node = self._standing(task, pod)
         self._cluster.add_task(task, status, node)
         if task.gated and node is None:
-            self._cluster.relief += 1  # what was reserved for it in its job's minimum is not, as long as it is gated
+            # what was reserved for it in its job's minimum is not, as long as it is gated
+            self._cluster.wake(ClusterEvent.DEMAND_CHANGED)
         self._explain_gates(task)
         self._templates.sweep_sometimes()
 
@@ -125,9 +127,9 @@ class Pods:
 
     def _tell_members_changed(self, task: TaskInfo, *, claims_changed: bool) -> None:
         if claims_changed:
-            self._cluster.count_ungated_again(task)
+            self._cluster.queue_ledger.count_ungated_again(task)
         if task.job is not None:
-            self._cluster.members_changed(task.job)
+            self._cluster.queue_ledger.members_changed(task.job)
 
     def _hear_annotations(self, task: TaskInfo) -> None:
         """Once the API server shows a pod on its node, what it shows counts, and no longer what the Binding carried."""

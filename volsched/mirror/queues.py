@@ -21,7 +21,7 @@ class Queues:
         self._problems = problems
         self._arrival = arrival
         for name in dict.fromkeys(("root", settings.default_queue)):
-            cluster.put_queue(_standing_queue(name))
+            cluster.queue_ledger.put_queue(_standing_queue(name))
 
     def put(self, found: api.Queue) -> None:
         """Take a Queue in."""
@@ -34,14 +34,14 @@ class Queues:
         if info.allowed is not None and info.allowed.problem and (known is None or known.allowed != info.allowed):
             self._problems.reporter("Queue", found, "nobody new may use the queue")(ALLOWED_FIELD, info.allowed.problem)
         if known is None or known.said != info.said:
-            self._cluster.put_queue(info)
+            self._cluster.queue_ledger.put_queue(info)
 
     def drop(self, gone: Gone) -> None:
         """Forget a Queue; one that exists without being declared stays, as if nobody had declared it."""
         if gone.name in ("root", self._settings.default_queue):
-            self._cluster.put_queue(_standing_queue(gone.name))
+            self._cluster.queue_ledger.put_queue(_standing_queue(gone.name))
         else:
-            self._cluster.remove_queue(gone.name)
+            self._cluster.queue_ledger.remove_queue(gone.name)
 
 
 def _standing_queue(name: str) -> QueueInfo:

@@ -92,6 +92,7 @@ class NodeInfo:
 
     ``row`` is the node's place among all nodes in order of their names; the first of several best nodes is therefore
     the one whose name comes first. ``used`` includes what is releasing; ``pipelined`` is promised to tasks that wait.
+    ``terminating_pods`` counts tasks whose room is being freed, and those that were promised it.
     ``offer`` is a number that nodes share which have the same to give. ``amounts`` is a view of the lists alone.
     """
 
@@ -106,7 +107,7 @@ class NodeInfo:
         "row",
         "spec",
         "tasks",
-        "unsettled",
+        "terminating_pods",
         "used",
     )
 
@@ -122,7 +123,7 @@ class NodeInfo:
         self.releasing = [0] * size
         self.pipelined = [0] * size
         self.amounts = NodeAmounts(self, columns)
-        self.unsettled = 0
+        self.terminating_pods = 0
         self.tasks: dict[str, TaskInfo] = {}
 
     @property

@@ -281,13 +281,13 @@ def _add_cluster(metrics: Metrics, cluster: Cluster) -> None:
         "volsched_cluster_allocatable",
         "What pods may take on all nodes",
         _RESOURCE,
-        lambda: _of_cluster(cluster, cluster.totals),
+        lambda: _of_cluster(cluster, cluster.node_ledger.totals),
     )
     metrics.add(
         "volsched_cluster_used",
         "What pods take on all nodes",
         _RESOURCE,
-        lambda: _of_cluster(cluster, cluster.total_used),
+        lambda: _of_cluster(cluster, cluster.node_ledger.total_used),
     )
 
 
@@ -357,7 +357,7 @@ def _parts_of_cluster(mirror: Mirror) -> Numbers:
     by_name = {names[column]: amount for column, amount in online.items()}
     return {
         (resource, workload): in_base_units(resource, amount)
-        for workload, resource, amount in parts(_named(mirror.cluster, mirror.cluster.total_used), by_name)
+        for workload, resource, amount in parts(_named(mirror.cluster, mirror.cluster.node_ledger.total_used), by_name)
     }
 
 
@@ -402,7 +402,7 @@ def requested(cluster: Cluster, waiting: Read) -> Numbers:
 
 def shares(cluster: Cluster) -> Numbers:
     """Return which part of what all nodes have each queue holds, from 0 to 1."""
-    there = dict(zip(cluster.columns.names, cluster.totals, strict=False))
+    there = dict(zip(cluster.columns.names, cluster.node_ledger.totals, strict=False))
     return {
         (queue, resource): amount / there[resource]
         for (queue, resource), amount in queue_amounts(cluster, "allocated").items()

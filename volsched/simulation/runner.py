@@ -10,6 +10,8 @@ from typing import Final
 from volsched.framework.callbacks import QueueAmountsFn, QuotaTableFn
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import SessionClose, ShownAmounts, ShownTable
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
@@ -79,15 +81,15 @@ class _Witness:
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
-    def on_session_open(self, session: Session) -> None:
-        self._simulation.queue_amounts = session.queue_amounts
-        self._simulation.quota_tables = session.quota_tables
-        session.add_close_fn(self.name, lambda: self._note_pipelined(session))
+    def on_session_open(self, registrar: Registrar) -> None:
+        self._simulation.queue_amounts = registrar.session.rules.of[ShownAmounts]
+        self._simulation.quota_tables = registrar.session.rules.of[ShownTable]
+        registrar.register(SessionClose(lambda: self._note_pipelined(registrar.session)))
 
     def _note_pipelined(self, session: Session) -> None:
         waiting = [
             (task.key, node.name)
-            for node in session.cluster.unsettled.values()
+            for node in session.cluster.node_ledger.with_terminating_pods.values()
             for task in node.tasks.values()
             if task.status is TaskStatus.PIPELINED
         ]

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from volsched.framework.callbacks import NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.columns.arrays import Rows
 from volsched.framework.columns.views import ConstraintReader, NodeFacts, RequestReader, shown
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.engine.entry import Entry
+from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.errors import VolschedError
 from volsched.model.node import NodeAmounts, NodeInfo
@@ -110,9 +110,9 @@ class CheckedEngine(FastEngine):
         return _Witness(
             entry,
             task,
-            cluster.layout,
-            cluster.usage_log.end,
-            cluster.facts_log.end,
+            cluster.clocks.layout,
+            cluster.node_ledger.usage_log.end,
+            cluster.node_ledger.facts_log.end,
             [callback.speaks(task) for callback in callbacks],
             [self._scope_version(c, task) if c.scope == "domain" else None for c in callbacks],
             answers,
@@ -201,7 +201,7 @@ class CheckedEngine(FastEngine):
             return
         seen: dict[tuple[int, ...], tuple[str, Answer]] = {}
         for node, answer in zip(self.cluster.rows, answers, strict=False):
-            if not node.unsettled:
+            if not node.terminating_pods:
                 other, other_answer = seen.setdefault((node.offer, *node.used), (node.name, answer))
                 if other_answer != answer:
                     raise _fault(callback, f"is shown amounts and tells {node.name} from {other}, which has the same")
@@ -245,7 +245,7 @@ class CheckedEngine(FastEngine):
 
     def _check_reuse(self, before: _Witness, now: _Witness) -> None:
         """An answer that changed must have been asked for again."""
-        changed = set(self.cluster.usage_log.since(before.usage) or ())
+        changed = set(self.cluster.node_ledger.usage_log.since(before.usage) or ())
         facts_changed = before.facts != now.facts
         for place, callback in enumerate(self._callbacks()):
             if before.speaks[place] != now.speaks[place]:
@@ -279,7 +279,7 @@ class CheckedEngine(FastEngine):
         for row, node in enumerate(self.cluster.rows):
             ok = all(witness.answers[place][row] for place in lasting if place < predicates)
             fits = node.fits_idle(entry.charge)
-            if (fits or node.unsettled) and bool(entry.ok[row]) != ok:
+            if (fits or node.terminating_pods) and bool(entry.ok[row]) != ok:
                 raise Stale(f"{witness.task.key} on {node.name}: kept {bool(entry.ok[row])}, is {ok}")
             total = -np.inf
             if ok and fits and node.fits_future(entry.charge):

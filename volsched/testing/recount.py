@@ -88,7 +88,7 @@ def _node(cluster: Cluster, node: NodeInfo) -> Iterator[str]:
         ("pipelined", node.pipelined, promised),
     ):
         yield from _amounts(cluster, f"{name}: {what}", kept, tasks)
-    yield from _compare(f"{name}: unsettled", node.unsettled, len(leaving) + len(promised))
+    yield from _compare(f"{name}: terminating or promised", node.terminating_pods, len(leaving) + len(promised))
 
 
 def _amounts(cluster: Cluster, what: str, kept: Sequence[int], tasks: Iterable[TaskInfo]) -> Iterator[str]:
@@ -102,11 +102,11 @@ def _amounts(cluster: Cluster, what: str, kept: Sequence[int], tasks: Iterable[T
 
 
 def _totals(cluster: Cluster) -> Iterator[str]:
-    for column, name in enumerate(cluster.columns.names[: len(cluster.totals)]):
+    for column, name in enumerate(cluster.columns.names[: len(cluster.node_ledger.totals)]):
         allocatable = sum(node.allocatable[column] for node in cluster.rows)
         used = sum(node.used[column] for node in cluster.rows)
-        yield from _compare(f"total {name}", cluster.totals[column], allocatable)
-        yield from _compare(f"total used {name}", cluster.total_used[column], used)
+        yield from _compare(f"total {name}", cluster.node_ledger.totals[column], allocatable)
+        yield from _compare(f"total used {name}", cluster.node_ledger.total_used[column], used)
 
 
 def _job(job: JobInfo) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _queues(cluster: Cluster) -> Iterator[str]:
             account = ungated.setdefault(task.job.queue, {})
             _add(account, task)
             account[PODS] = account.get(PODS, 0) + 1
-    yield from _compare("ungated tasks without a node", cluster.ungated, ungated)
+    yield from _compare("ungated tasks without a node", cluster.queue_ledger.ungated, ungated)
 
 
 def _add(amounts: dict[str, int], task: TaskInfo) -> None:
@@ -154,13 +154,21 @@ def _sets(cluster: Cluster) -> Iterator[str]:
     jobs, nodes = cluster.jobs, cluster.nodes
     nominated = {uid: task for uid, task in cluster.tasks.items() if task.nominated}
     for what, kept, counted in (
-        ("waiting jobs", cluster.waiting, {key: job for key, job in jobs.items() if job.waiting}),
-        ("unadmitted jobs", cluster.unadmitted, {key: job for key, job in jobs.items() if job.phase in ("", PENDING)}),
+        ("waiting jobs", cluster.queue_ledger.waiting, {key: job for key, job in jobs.items() if job.waiting}),
+        (
+            "unadmitted jobs",
+            cluster.queue_ledger.unadmitted,
+            {key: job for key, job in jobs.items() if job.phase in ("", PENDING)},
+        ),
         ("nominated tasks", cluster.nominated, nominated),
-        ("unsettled nodes", cluster.unsettled, {name: node for name, node in nodes.items() if node.unsettled}),
+        (
+            "terminating nodes",
+            cluster.node_ledger.with_terminating_pods,
+            {name: node for name, node in nodes.items() if node.terminating_pods},
+        ),
     ):
         yield from _same(what, kept, counted)
-    for key, job in cluster.touched.items():
+    for key, job in cluster.queue_ledger.dirty_jobs.items():
         if jobs.get(key) is not job:
             yield f"touched job {key} is not there"
     empty = [key for key, job in jobs.items() if not job.tasks and not job.has_group]

@@ -69,7 +69,7 @@ class Wants:
         self._era = 0
 
     def begin(self, era: int) -> None:
-        """Forget what is known of templates when most of them are gone (``Cluster.era``)."""
+        """Forget what is known of templates when most of them are gone (``Cluster.clocks.era``)."""
         if era != self._era:
             self._era = era
             for known in (self._wants, self._wishes, self._offered):

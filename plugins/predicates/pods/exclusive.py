@@ -13,8 +13,9 @@ import numpy as np
 
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.views import NodeTable
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import ON_NODE, TaskStatus

@@ -28,9 +28,10 @@ from volsched.framework.columns.columns import FactColumns
 from volsched.framework.columns.node_terms import selector_mask, selects
 from volsched.framework.columns.views import NodeTable
 from volsched.model import api
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.plan import VolumeWrite
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

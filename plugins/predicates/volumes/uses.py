@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from plugins.predicates.volumes.claims import keys_of
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import ON_NODE, TaskStatus

@@ -64,7 +64,7 @@ def test_a_node_whose_device_plugin_restarts_stays_a_gpu_node() -> None:
     world = lab(**{"quota.cpu": 0})
     world.node("g1", **{GPU: 0})
     facts = NodeSpec("g1", capacity={GPU: 4000})
-    world.cluster.put_nodes([(facts, {"cpu": 8000})])
+    world.cluster.node_ledger.put([(facts, {"cpu": 8000})])
 
     assert admitted(world, world.pod("p", cpu=1)) == set()
 
@@ -199,7 +199,7 @@ def test_what_is_gone_is_forgotten() -> None:
     task = world.pod("p", on="g1", cpu=1)
     assert world.session
     world.cluster.remove_task(task)
-    world.cluster.remove_node("g1")
+    world.cluster.node_ledger.remove("g1")
     world.node("g1", **{GPU: 8})
 
     assert used(world) == [0, 0]
@@ -209,7 +209,7 @@ def test_what_is_gone_is_forgotten() -> None:
 
 
 def refusal(world: Lab, task: TaskInfo, name: str = "g1") -> Any:
-    (predicate,) = world.session.nodes.predicates
+    (predicate,) = world.session.rules.nodes.predicates
     world.check_twins(task)
     return predicate.ask(task, world.cluster.nodes[name])
 
@@ -348,6 +348,6 @@ def test_an_annotation_that_comes_later_counts() -> None:
     assert refusal(world, task) is None
 
     facts = NodeSpec("g1", annotations={f"{ANN}cpu": "4"})
-    world.cluster.put_nodes([(facts, {"cpu": 8000, GPU: 8000})])
+    world.cluster.node_ledger.put([(facts, {"cpu": 8000, GPU: 8000})])
 
     assert refusal(world, task) is not None

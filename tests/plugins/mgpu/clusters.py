@@ -141,7 +141,7 @@ def lists(decision: Decision, name: str) -> str | None:
 
 def books_of(rig: Rig) -> Books:
     """The books as they are."""
-    observers = [o for o in rig.cluster._observers if isinstance(o, Books)]
+    observers = [o for o in rig.cluster.observers if isinstance(o, Books)]
     (found,) = observers
     return found
 

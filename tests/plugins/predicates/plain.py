@@ -14,7 +14,7 @@ def placed(cluster: Cluster) -> list[tuple[TaskInfo, NodeInfo]]:
 
 
 def means(cluster: Cluster, term: PodTerm, pod: TaskInfo) -> bool:
-    namespace = cluster.namespaces.get(pod.namespace, {"kubernetes.io/metadata.name": pod.namespace})
+    namespace = cluster.queue_ledger.namespaces.get(pod.namespace, {"kubernetes.io/metadata.name": pod.namespace})
     return term.matches(pod.namespace, pod.labels, namespace)
 
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED, TaskStatus
@@ -59,7 +60,7 @@ class Demand(Observer):
     def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
         self._cluster = cluster
         self._above = above
-        self._tree = cluster.queue_tree
+        self._tree = cluster.clocks.queue_tree
         self._queues: dict[str, QueueDemand] = {}
         self._reserved: dict[str, int] = {}
         self._shares: dict[str, _Share] = {}
@@ -100,8 +101,8 @@ class Demand(Observer):
         return self._reserved
 
     def _catch_up(self) -> None:
-        if self._above and self._tree != self._cluster.queue_tree:
-            self._tree = self._cluster.queue_tree
+        if self._above and self._tree != self._cluster.clocks.queue_tree:
+            self._tree = self._cluster.clocks.queue_tree
             self._changed.update(self._cluster.jobs)
         if not self._changed:
             return

@@ -61,10 +61,10 @@ class Holdings:
         """Take in what became of queues and claims; return the names of all queues that may have other figures now."""
         self._devices.catch_up()
         changed = self._devices.take_changed()
-        charged, self._cluster.charged = self._cluster.charged, {}
+        charged, self._cluster.queue_ledger.dirty_queues = self._cluster.queue_ledger.dirty_queues, {}
         for holdings in beside:
             charged.update(dict.fromkeys(holdings.take_changed()))
-        if self._tree != self._cluster.queue_tree or self._beside != beside:
+        if self._tree != self._cluster.clocks.queue_tree or self._beside != beside:
             self._beside = beside
             changed.update(dict.fromkeys((*self._said, *self._cluster.queues)))
             self._count_anew()
@@ -75,7 +75,7 @@ class Holdings:
 
     def _count_anew(self) -> None:
         """Add everything up again, as the tree of queues is another one, or other plugins count."""
-        self._tree = self._cluster.queue_tree
+        self._tree = self._cluster.clocks.queue_tree
         self._own.clear()
         self._totals.clear()
         for name in self._cluster.queues:

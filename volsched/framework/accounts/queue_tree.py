@@ -9,7 +9,7 @@ from volsched.model.queues.queue import levels
 
 
 class QueueTree:
-    """The tree of a cluster's queues, as ``Cluster.queue_tree`` counts its versions."""
+    """The tree of a cluster's queues, as ``Cluster.clocks.queue_tree`` counts its versions."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -28,9 +28,9 @@ class QueueTree:
         return self._below.get(name, ())
 
     def _catch_up(self) -> None:
-        if self._version == self._cluster.queue_tree:
+        if self._version == self._cluster.clocks.queue_tree:
             return
-        self._version = self._cluster.queue_tree
+        self._version = self._cluster.clocks.queue_tree
         queues = self._cluster.queues
         self._named = frozenset(queue.parent for queue in queues.values())
         below: dict[str, list[str]] = {}

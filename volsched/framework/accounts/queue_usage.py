@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_CHOSEN, TaskStatus
@@ -49,14 +50,14 @@ class Held(Observer):
 
     def catch_up(self) -> None:
         """Count anew when queues came, went or are below others now."""
-        if self._tree == self._cluster.queue_tree:
+        if self._tree == self._cluster.clocks.queue_tree:
             return
-        self._tree = self._cluster.queue_tree
+        self._tree = self._cluster.clocks.queue_tree
         self._held.clear()
         self._versions.clear()
         for queue in self._cluster.queues.values():
             self._add(queue.name, {**queue.allocated, PODS: queue.placed}, 1)
-            self._add(queue.name, self._cluster.ungated.get(queue.name, NOTHING), 1)
+            self._add(queue.name, self._cluster.queue_ledger.ungated.get(queue.name, NOTHING), 1)
         self._queue_of = {job.key: job.queue for job in self._cluster.jobs.values()}
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
@@ -86,7 +87,7 @@ class Held(Observer):
 
     def _add(self, queue: str, amounts: Mapping[str, int], by: int) -> None:
         """Add amounts to a queue and what it counts in; one that is gone is counted when it is there again."""
-        if self._tree != self._cluster.queue_tree or queue not in self._cluster.queues:
+        if self._tree != self._cluster.clocks.queue_tree or queue not in self._cluster.queues:
             return
         self._changes += 1
         for level in self.levels(queue):

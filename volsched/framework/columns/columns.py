@@ -41,20 +41,20 @@ class NodeColumns:
     def refresh(self) -> None:
         """Catch up with the cluster."""
         cluster = self.cluster
-        changed = cluster.usage_log.since(self._position)
-        if changed is None or self._layout != cluster.layout or self._width != len(cluster.columns):
+        changed = cluster.node_ledger.usage_log.since(self._position)
+        if changed is None or self._layout != cluster.clocks.layout or self._width != len(cluster.columns):
             self._rebuild()
         elif changed:
             self._copy(changed)
-        self._position = cluster.usage_log.end
-        self._facts_position = cluster.facts_log.end
-        self._settled = not cluster.unsettled
+        self._position = cluster.node_ledger.usage_log.end
+        self._facts_position = cluster.node_ledger.facts_log.end
+        self._settled = not cluster.node_ledger.with_terminating_pods
 
     def refresh_offers(self) -> None:
         """Catch up with what nodes offer, for who reads no more than that; what of it is used may be older."""
         cluster = self.cluster
-        offered = self._layout == cluster.layout and self._width == len(cluster.columns)
-        if not offered or self._facts_position != cluster.facts_log.end:
+        offered = self._layout == cluster.clocks.layout and self._width == len(cluster.columns)
+        if not offered or self._facts_position != cluster.node_ledger.facts_log.end:
             self.refresh()
 
     def _rebuild(self) -> None:
@@ -62,29 +62,29 @@ class NodeColumns:
         width = len(self.cluster.columns)
         self.allocatable = _stack([node.allocatable for node in nodes], width)
         self.used = _stack([node.used for node in nodes], width)
-        if self.cluster.unsettled:
+        if self.cluster.node_ledger.with_terminating_pods:
             self.releasing = _stack([node.releasing for node in nodes], width)
             self.pipelined = _stack([node.pipelined for node in nodes], width)
         else:
             self.releasing, self.pipelined = np.zeros_like(self.used), np.zeros_like(self.used)
         self.all_rows = np.arange(len(nodes))
-        self._layout, self._width = self.cluster.layout, width
+        self._layout, self._width = self.cluster.clocks.layout, width
 
     def _copy(self, changed: list[int]) -> None:
         """Copy rows. What nodes offer changes with their facts only; promises are there while anything is unsettled."""
         nodes = self.cluster.rows
         rows = np.array(changed)
         self.used[:, rows] = _stack([nodes[row].used for row in changed], self._width)
-        if self._facts_position != self.cluster.facts_log.end:
+        if self._facts_position != self.cluster.node_ledger.facts_log.end:
             self.allocatable[:, rows] = _stack([nodes[row].allocatable for row in changed], self._width)
-        if self.cluster.unsettled or not self._settled:
+        if self.cluster.node_ledger.with_terminating_pods or not self._settled:
             self.releasing[:, rows] = _stack([nodes[row].releasing for row in changed], self._width)
             self.pipelined[:, rows] = _stack([nodes[row].pipelined for row in changed], self._width)
 
     def fits_idle(self, charge: tuple[tuple[int, int], ...], rows: Rows) -> npt.NDArray[np.bool_]:
         """Which rows have room for a charge, now and once what is promised has been taken."""
         fits = np.ones(len(rows), dtype=np.bool_)
-        unsettled = bool(self.cluster.unsettled)
+        unsettled = bool(self.cluster.node_ledger.with_terminating_pods)
         for column, amount in charge:
             idle = self.allocatable[column][rows] - self.used[column][rows]
             enough = idle >= amount
@@ -103,7 +103,7 @@ class NodeColumns:
     def future_idle(self, column: int, rows: Rows) -> Amounts:
         """What will be free of one resource: idle + releasing - pipelined."""
         future: Amounts = self.allocatable[column][rows] - self.used[column][rows]
-        if self.cluster.unsettled:
+        if self.cluster.node_ledger.with_terminating_pods:
             future += self.releasing[column][rows]
             future -= self.pipelined[column][rows]
         return future
@@ -162,12 +162,12 @@ class FactColumns:
     def refresh(self) -> None:
         """Catch up with nodes that say something new of themselves."""
         cluster = self.cluster
-        changed = cluster.facts_log.since(self._position)
-        if changed is None or self._layout != cluster.layout or self._has_too_many:
+        changed = cluster.node_ledger.facts_log.since(self._position)
+        if changed is None or self._layout != cluster.clocks.layout or self._has_too_many:
             self._ids.clear()
             self._names.clear()
             self._classes.clear()
-            self._layout = cluster.layout
+            self._layout = cluster.clocks.layout
             self.version += 1
         elif changed:
             for path, ids in self._ids.items():
@@ -175,7 +175,7 @@ class FactColumns:
                     ids[row] = self._intern(path, cluster.rows[row])
             self._classes.clear()
             self.version += 1
-        self._position = cluster.facts_log.end
+        self._position = cluster.node_ledger.facts_log.end
 
     @property
     def _has_too_many(self) -> bool:

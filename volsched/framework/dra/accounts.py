@@ -15,12 +15,13 @@ from typing import NamedTuple
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import of_results, of_spec
 from volsched.framework.dra.extended import from_devices, made_for
-from volsched.model.cluster import Cluster, Observer
+from volsched.model.cluster import Cluster
 from volsched.model.dra.api import Allocation
 from volsched.model.dra.device import ClaimSpec
 from volsched.model.dra.devices import Devices, unmade_uid
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import levels
@@ -166,7 +167,7 @@ class DeviceAccounts(Observer):
         if self._classes_version != self._cluster.devices.classes_version:
             self._read_classes()
             return
-        if self._tree != self._cluster.queue_tree:
+        if self._tree != self._cluster.clocks.queue_tree:
             self._rebuild()
             return
         devices = self._cluster.devices
@@ -188,7 +189,7 @@ class DeviceAccounts(Observer):
 
     def _rebuild(self) -> None:
         """Count everything anew, as the tree of queues is another one."""
-        self._tree = self._cluster.queue_tree
+        self._tree = self._cluster.clocks.queue_tree
         self._seen = self._cluster.devices.log_end
         self.era += 1
         self._changed.update(dict.fromkeys(self._accounts))

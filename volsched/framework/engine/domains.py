@@ -23,9 +23,11 @@ import numpy.typing as npt
 
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.columns import FactColumns
-from volsched.framework.session import Session
-from volsched.model.cluster import Cluster, Observer
+from volsched.framework.registration import Registrar
+from volsched.model.clocks import ClusterEvent
+from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate, PodTerm, SpreadConstraint, Toleration
 from volsched.model.selectors import NAMESPACE_NAME, LabelSelector, NodeSelector
@@ -287,11 +289,11 @@ class Domains(Observer):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._namespaces_version = cluster.namespaces_version
+        self._namespaces_version = cluster.clocks.namespaces
         self._clock = 0
         self._nodes: dict[str, dict[str, int]] = {}
         self._eligible: dict[tuple[object, ...], Eligible] = {}
-        self._era = cluster.era
+        self._era = cluster.clocks.era
         self._censuses: dict[Selection, Census] = {}
         self._finder: _Finder[Census] = _Finder()
         self._index: dict[str, dict[str, dict[str, TaskInfo]]] = {}
@@ -406,7 +408,7 @@ class Domains(Observer):
         if self._nodes[table.key].get(value, 0) > 1 or (table.draws and len(table.counts) <= 1):
             table.stamp = self._tick()
         if after and table.draws:
-            self._cluster.relief += 1
+            self._cluster.wake(ClusterEvent.NEIGHBOURS_CHANGED)
 
     def _spread_out(self, table: Table, value: str, by: int) -> None:
         """Count for spreading, where it matters how many pods a domain has and how few another."""
@@ -419,7 +421,7 @@ class Domains(Observer):
         if raised or self._nodes[table.key].get(value, 0) > 1:
             table.stamp = self._tick()
         if raised > 0:
-            self._cluster.relief += 1
+            self._cluster.wake(ClusterEvent.NEIGHBOURS_CHANGED)
 
     def _count_claims(self, task: TaskInfo, facts: NodeSpec, by: int) -> None:
         claims = self._claims_of(task.template)
@@ -439,7 +441,7 @@ class Domains(Observer):
 
     def namespace_labels(self, namespace: str) -> Labels:
         """Return the labels of a namespace; of one that nobody has described, its name."""
-        found = self._cluster.namespaces.get(namespace)
+        found = self._cluster.queue_ledger.namespaces.get(namespace)
         return {NAMESPACE_NAME: namespace} if found is None else found
 
     def _matching(self, task: TaskInfo) -> tuple[Census, ...]:
@@ -449,9 +451,9 @@ class Domains(Observer):
 
     def _follow_namespaces(self) -> None:
         """Count anew what depends on labels of namespaces when these have changed."""
-        if self._namespaces_version == self._cluster.namespaces_version:
+        if self._namespaces_version == self._cluster.clocks.namespaces:
             return
-        self._namespaces_version = self._cluster.namespaces_version
+        self._namespaces_version = self._cluster.clocks.namespaces
         for finder in (self._finder, self._apart_finder, self._liked_finder):
             finder.forget_answers()
         for selection, census in list(self._censuses.items()):
@@ -489,8 +491,8 @@ class Domains(Observer):
     def sweep(self) -> None:
         """Forget what has not been needed for long: called when a session opens."""
         is_full = len(self._censuses) > _MOST_CENSUSES or len(self._eligible) > _MOST_ELIGIBLE
-        if is_full or self._era != self._cluster.era:
-            self._era = self._cluster.era
+        if is_full or self._era != self._cluster.clocks.era:
+            self._era = self._cluster.clocks.era
             self._censuses.clear()
             self._finder = _Finder()
             self._index.clear()
@@ -643,9 +645,9 @@ class Domains(Observer):
         return found
 
 
-def domains_of(session: Session) -> Domains:
+def domains_of(registrar: Registrar) -> Domains:
     """Return the account of a session's cluster, tidied up."""
-    found = session.account(NAME, Domains)
+    found = registrar.account(NAME, Domains)
     found.sweep()
     return found
 

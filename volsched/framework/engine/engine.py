@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from volsched.framework.callbacks import BatchNodeOrder, KeyFn, NodeCallbacks, NodeOrder, Predicate
+from volsched.framework.callbacks import KeyFn
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.columns import FactColumns, NodeColumns
 from volsched.framework.columns.views import NodeTable, RequestReader, shown
@@ -26,6 +26,7 @@ from volsched.framework.engine.entry import BLOCK, NEVER, UNKNOWN, Entry, Part, 
 from volsched.framework.engine.node_shapes import KindScores, NodeKinds
 from volsched.framework.engine.plain import kind_keys, kind_of, scores_of, speaks_for_queue
 from volsched.framework.engine.static import StaticAnswers
+from volsched.framework.rules import BatchNodeOrder, NodeCallbacks, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -124,9 +125,9 @@ class FastEngine:
     def open(self, callbacks: NodeCallbacks) -> None:
         """Use these callbacks; answers of the last session stay when the callbacks are the same in kind."""
         shape = callbacks.shape()
-        if (shape, self.cluster.era) != (self._shape, self._era):
+        if (shape, self.cluster.clocks.era) != (self._shape, self._era):
             self._forget()
-            self._shape, self._era = shape, self.cluster.era
+            self._shape, self._era = shape, self.cluster.clocks.era
         self.callbacks = callbacks
         self._session += 1
         self._all = [*callbacks.predicates, *callbacks.node_orders]
@@ -215,7 +216,7 @@ class FastEngine:
         entry = self._entry(first)
         if entry.kinds is None or self._with_care or self._batches(first):
             return
-        log, labels, position = self.cluster.usage_log, first.labels, entry.position
+        log, labels, position = self.cluster.node_ledger.usage_log, first.labels, entry.position
         node: NodeInfo | None = None
         for task in tasks:
             if task.labels is not labels and task.labels != labels and not self._is_alike(task, entry):
@@ -281,7 +282,9 @@ class FastEngine:
         """Rows without room now that will have it: only nodes where something is being released can."""
         charge = entry.charge
         found = [
-            node.row for node in self.cluster.unsettled.values() if entry.ok[node.row] and node.fits_future(charge)
+            node.row
+            for node in self.cluster.node_ledger.with_terminating_pods.values()
+            if entry.ok[node.row] and node.fits_future(charge)
         ]
         return np.array(sorted(found), dtype=np.intp)
 
@@ -339,9 +342,12 @@ class FastEngine:
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def _entry(self, task: TaskInfo) -> Entry:
-        if self._layout != self.cluster.layout or self._left_to_devices is not self.cluster.columns.left_to_devices:
+        if (
+            self._layout != self.cluster.clocks.layout
+            or self._left_to_devices is not self.cluster.columns.left_to_devices
+        ):
             self._forget()
-            self._layout = self.cluster.layout
+            self._layout = self.cluster.clocks.layout
             self._left_to_devices = self.cluster.columns.left_to_devices
             bytes_each = 20 * max(1, len(self.cluster.rows))
             self._capacity = max(64, min(_MOST_ENTRIES, _ENTRY_BYTES // bytes_each))
@@ -367,7 +373,7 @@ class FastEngine:
         return (key, *[of(task) for of in keys]) if keys else key
 
     def _scope_version(self, callback: Predicate | NodeOrder, task: TaskInfo) -> Hashable:
-        return callback.version(task) if callback.version is not None else self.cluster.standing
+        return callback.version(task) if callback.version is not None else self.cluster.clocks.standing
 
     def _build(self, task: TaskInfo) -> Entry:
         cluster = self.cluster
@@ -389,7 +395,7 @@ class FastEngine:
         """Ask everything that only depends on what nodes say of themselves."""
         self.facts.refresh()
         self.columns.refresh_offers()
-        entry.facts_position = self.cluster.facts_log.end
+        entry.facts_position = self.cluster.node_ledger.facts_log.end
         count = len(self.cluster.rows)
         ok = np.ones(count, dtype=np.bool_)
         self.static.refresh()
@@ -411,7 +417,7 @@ class FastEngine:
 
     def _catch_up(self, entry: Entry) -> None:
         cluster = self.cluster
-        if entry.facts_position != cluster.facts_log.end:
+        if entry.facts_position != cluster.node_ledger.facts_log.end:
             self._take_facts(entry)
             self._score_all(entry)
             return
@@ -426,7 +432,7 @@ class FastEngine:
                     self._take_facts(entry)
                 self._score_all(entry)
                 return
-        log = cluster.usage_log
+        log = cluster.node_ledger.usage_log
         end = log.end
         if entry.position == end:
             return
@@ -448,7 +454,7 @@ class FastEngine:
     def _total(self, entry: Entry, row: int) -> float:
         """The score of one node that says the right things of itself; minus infinity when it will not do now."""
         node = self.cluster.rows[row]
-        if entry.kinds is None or node.unsettled:
+        if entry.kinds is None or node.terminating_pods:
             return self._ask_total(entry, row, node)
         kinds = entry.kinds
         kind = self.kinds.follow(node)
@@ -511,7 +517,7 @@ class FastEngine:
     def _ask_total(self, entry: Entry, row: int, node: NodeInfo) -> float:
         charge = entry.charge
         fits = node.fits_idle(charge)
-        if not (fits or node.unsettled):
+        if not (fits or node.terminating_pods):
             entry.ok[row] = False
             return NEVER
         self.rows_scored += 1
@@ -522,7 +528,7 @@ class FastEngine:
                 entry.ok[row] = False
                 return NEVER
         entry.ok[row] = True
-        if not fits or (node.unsettled and not node.fits_future(charge)):
+        if not fits or (node.terminating_pods and not node.fits_future(charge)):
             return NEVER
         total = 0.0
         for (score, of_template, of_amounts), fixed in entry.adds:
@@ -550,7 +556,7 @@ class FastEngine:
 
     def _score_by_kind(self, entry: Entry, kinds: KindScores, rows: Rows) -> Rows:
         """Score nodes by their kinds; return those where room is being freed, of which that does not tell all."""
-        unsettled = self.cluster.unsettled
+        unsettled = self.cluster.node_ledger.with_terminating_pods
         self.kinds.refresh()
         left = rows[:0]
         if unsettled:
@@ -579,8 +585,8 @@ class FastEngine:
         column, least = entry.charge[0]
         idle = self.columns.allocatable[column][rows] - self.columns.used[column][rows]
         worth = (idle >= least) | self.columns.left_to_devices(column, rows)
-        if self.cluster.unsettled:
-            worth |= np.isin(rows, [node.row for node in self.cluster.unsettled.values()])
+        if self.cluster.node_ledger.with_terminating_pods:
+            worth |= np.isin(rows, [node.row for node in self.cluster.node_ledger.with_terminating_pods.values()])
         kept: Rows = rows[worth]
         return kept
 
@@ -595,13 +601,13 @@ class FastEngine:
         if len(rows):
             self._score_rows(entry, rows)
         entry.renew_blocks(self._block_starts(entry))
-        entry.position = self.cluster.usage_log.end
+        entry.position = self.cluster.node_ledger.usage_log.end
 
     def _score_rows(self, entry: Entry, rows: Rows) -> None:
         """Ask about many nodes at once, by vector twins where callbacks have them; before, they were no good."""
         self.columns.refresh()
         fits = self.columns.fits_idle(entry.charge, rows)
-        if not self.cluster.unsettled:
+        if not self.cluster.node_ledger.with_terminating_pods:
             rows, fits = rows[fits], fits[fits]
         self.rows_scored += len(rows)
         task = entry.task

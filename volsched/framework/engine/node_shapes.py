@@ -47,8 +47,8 @@ class NodeKinds:
 
     def follow(self, node: NodeInfo) -> int:
         """Number a node's kind; when nothing else has changed since ``refresh``, that is caught up with, too."""
-        number, log = self.of(node), self._cluster.usage_log
-        if self._position + 1 == log.end and log.rows[-1] == node.row and self._layout == self._cluster.layout:
+        number, log = self.of(node), self._cluster.node_ledger.usage_log
+        if self._position + 1 == log.end and log.rows[-1] == node.row and self._layout == self._cluster.clocks.layout:
             self.numbers[node.row] = number
             self._position += 1
         return number
@@ -56,22 +56,22 @@ class NodeKinds:
     def refresh(self) -> None:
         """Catch up with the nodes that changed."""
         cluster = self._cluster
-        changed = cluster.usage_log.since(self._position)
+        changed = cluster.node_ledger.usage_log.since(self._position)
         too_many = len(self._known) > max(_FEWEST, _PER_NODE * len(cluster.rows))
-        stale = self._layout != cluster.layout or self._width != len(cluster.columns)
+        stale = self._layout != cluster.clocks.layout or self._width != len(cluster.columns)
         if changed is None or stale or too_many:
             self._number_all()
         elif changed:
             nodes = cluster.rows
             self.numbers[changed] = [self.of(nodes[row]) for row in changed]
-        self._position = cluster.usage_log.end
+        self._position = cluster.node_ledger.usage_log.end
 
     def _number_all(self) -> None:
         cluster = self._cluster
         self._known.clear()
         self.epoch += 1
         self.numbers = np.fromiter((self.of(node) for node in cluster.rows), np.intp, len(cluster.rows))
-        self._layout, self._width = cluster.layout, len(cluster.columns)
+        self._layout, self._width = cluster.clocks.layout, len(cluster.columns)
 
 
 class KindScores:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from volsched.framework.callbacks import NodeOrder, Predicate
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.columns import Path
 from volsched.framework.columns.views import ConstraintReader, NodeFacts
+from volsched.framework.rules import NodeOrder, Predicate
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 
@@ -52,7 +52,7 @@ class StaticAnswers:
 
     def refresh(self) -> None:
         """Forget what was said before nodes said something else of themselves."""
-        end = self._engine.cluster.facts_log.end
+        end = self._engine.cluster.node_ledger.facts_log.end
         if self._position != end or self._is_full():
             self._position = end
             self.forget()

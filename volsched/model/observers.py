@@ -1,0 +1,126 @@
+"""Whoever keeps an account over the cluster hears of its changes, instead of recounting.
+
+There are many moves, and few observers care for most of them: whom to tell of a template's tasks is found out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.status import TaskStatus
+
+
+class Observer:
+    """Something that keeps an account over the cluster and follows its changes instead of recounting.
+
+    Subclasses override what they care for.
+    """
+
+    def follows(self, template: PodTemplate) -> bool:
+        """Say whether moves of this template's tasks matter at all; asked once for each template."""
+        return True
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Hear that ``task`` left ``(before, node_before)`` for its present status and node.
+
+        Also called when tasks come or go: a new task comes from ``(PENDING, None)``, a removed one leaves to it. Not
+        called when a task goes on to a status that takes the same room on the same node (allocated, binding, bound,
+        running).
+        """
+
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Hear that equal tasks of one job, which waited without a node, have all just been allocated."""
+        for task in tasks:
+            self.task_moved(task, TaskStatus.PENDING, None)
+
+    def task_annotated(self, task: TaskInfo) -> None:
+        """``task`` has a node and other annotations, or what its Binding carried is shown for the first time."""
+
+    def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
+        """``task`` has no node and counts in its queue from now on, since its gate was lifted; or no longer.
+
+        Told beside its moves: it ceases to count before it gets a node, and does so again once it has lost that.
+        """
+
+    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+        """``node`` is new (``before`` is None), or says something else of itself, or offers something else."""
+
+    def node_removed(self, node: NodeInfo) -> None:
+        """``node`` is gone; its tasks have been moved away already."""
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """``job`` came, went (``gone``), or changed spec, phase, queue or members; tasks' moves are told one by one."""
+
+    def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
+        """``queue`` is new, changed in whatever its object says, or went (``gone``); what it holds is told by moves."""
+
+
+class Observers:
+    """All observers of a cluster. ``lost`` are the failures of those that are told nothing more."""
+
+    def __init__(self) -> None:
+        self.lost: dict[int, Exception] = {}
+        self._all: tuple[Observer, ...] = ()
+        self._of_jobs: tuple[Observer, ...] = ()
+        self._of_template: dict[int, tuple[Observer, ...]] = {}
+
+    def __iter__(self) -> Iterator[Observer]:
+        return iter(self._all)
+
+    def add(self, observer: Observer) -> None:
+        """Tell ``observer`` of every later change. What stands already is its own to read."""
+        self._set((*self._all, observer))
+
+    def remove(self, observer: Observer) -> None:
+        """Stop telling ``observer``."""
+        self._set(tuple(o for o in self._all if o is not observer))
+
+    def _set(self, observers: tuple[Observer, ...]) -> None:
+        self._all = observers
+        self._of_jobs = tuple(o for o in observers if type(o).job_changed is not Observer.job_changed)
+        self._of_template.clear()
+
+    def lose(self, observer: Observer, error: Exception) -> None:
+        """Tell an observer nothing more, as it has failed: what it keeps is not right any more."""
+        self.lost[id(observer)] = error
+        self.remove(observer)
+
+    def tell(self, tell: Callable[[Observer], None]) -> None:
+        """Tell all of a change; one that fails is lost, the others hear of it."""
+        self._tell(self._all, tell)
+
+    def tell_of_job(self, job: JobInfo, *, gone: bool = False) -> None:
+        """Tell those who care that a job came, changed or went."""
+        self._tell(self._of_jobs, lambda observer: observer.job_changed(job, gone=gone))
+
+    def tell_of_annotations(self, task: TaskInfo) -> bool:
+        """Tell those who care that a task shows other annotations; whether there is any."""
+        overriding = (o for o in self._all if type(o).task_annotated is not Observer.task_annotated)
+        told = tuple(o for o in overriding if o.follows(task.template))
+        self._tell(told, lambda observer: observer.task_annotated(task))
+        return bool(told)
+
+    def _tell(self, observers: tuple[Observer, ...], tell: Callable[[Observer], None]) -> None:
+        for observer in observers:
+            try:
+                tell(observer)
+            except Exception as error:
+                self.lose(observer, error)
+
+    def of_moves(self, template: PodTemplate) -> tuple[Observer, ...]:
+        """Whom to tell when a task of this template moved."""
+        found = self._of_template.get(template.id)
+        if found is None:
+            found = self._of_template[template.id] = tuple(
+                o for o in self._all if type(o).task_moved is not Observer.task_moved and o.follows(template)
+            )
+        return found
+
+    def forget(self, template: PodTemplate) -> None:
+        """Drop what is remembered of a template that no task has any more."""
+        self._of_template.pop(template.id, None)

@@ -1,0 +1,230 @@
+"""The ledger of queues: what each holds and what pods ask of it, the jobs in it, and who may use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from volsched.model.clocks import Clocks, ClusterEvent
+from volsched.model.job import INQUEUE, PENDING, JobInfo
+from volsched.model.observers import Observers
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.permissions import Permissions
+from volsched.model.queues.queue import ROOT, QueueInfo
+from volsched.model.status import TaskStatus
+from volsched.model.values.resources import PODS, accumulate
+
+
+class QueueLedger:
+    """Queues and jobs, with the accounts of what their tasks hold.
+
+    ``dirty_jobs`` are the jobs that changed since a session last wrote their status, ``waiting`` those with pending
+    tasks, ``unadmitted`` those in no phase or Pending; all three are kept so that a session need not look at every job.
+    ``dirty_queues`` are the names of queues that are new or whose tasks may hold something else since it was last
+    looked. ``ungated`` is what pods ask for together, pod slots too, by queue, whose gate was lifted and that have no
+    node yet.
+    """
+
+    def __init__(self, clocks: Clocks, observers: Observers) -> None:
+        self.queues: dict[str, QueueInfo] = {}
+        self.jobs: dict[str, JobInfo] = {}
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.permissions = Permissions(self.queues, self.namespaces)
+        self.waiting: dict[str, JobInfo] = {}
+        self.unadmitted: dict[str, JobInfo] = {}
+        self.dirty_jobs: dict[str, JobInfo] = {}
+        self.dirty_queues: dict[str, None] = {}
+        self.ungated: dict[str, dict[str, int]] = {}
+        self._clocks = clocks
+        self._observers = observers
+        self._queue_versions = 0
+
+    # -- what their tasks hold ----------------------------------------------------------------------------------------
+
+    def charge(self, job: JobInfo, request: Mapping[str, int], by: int) -> None:
+        """Put so many equal requests on the accounts of a job and its queue, or take them off."""
+        accumulate(job.allocated, request, by)
+        self._charge_queue(job.queue, request, by, by)
+
+    def _charge_queue(self, name: str, amounts: Mapping[str, int], by: int, tasks: int) -> None:
+        queue = self.queues.get(name)
+        if queue is not None:
+            accumulate(queue.allocated, amounts, by)
+            queue.placed += tasks
+            queue.version += 1
+            self.dirty_queues[name] = None
+
+    def set_ungated(self, task: TaskInfo, *, ungated: bool) -> None:
+        """Let a task that waits count in its queue although it has no node, or no longer."""
+        ungated = ungated and not (task.job is not None and task.job.barred)
+        if task.ungated == ungated:
+            return
+        if not ungated:
+            self.count_ungated(task, -1)
+        task.ungated = ungated
+        if ungated:
+            self.count_ungated(task, 1)
+
+    def count_ungated_again(self, task: TaskInfo) -> None:
+        """Tell observers that a task counts for something else while it has no node: claims were made for it."""
+        if task.ungated:
+            self.count_ungated(task, -1)
+            self.count_ungated(task, 1)
+
+    def count_ungated(self, task: TaskInfo, by: int) -> None:
+        """Count a task that has no node and whose gate was lifted, or (-1) count it no more."""
+        job = task.job
+        if task.status is not TaskStatus.PENDING or job is None:
+            return
+        account = self.ungated.setdefault(job.queue, {})
+        accumulate(account, {**task.template.request, PODS: 1}, by)
+        if not account:
+            del self.ungated[job.queue]
+        self._observers.tell(lambda observer: observer.task_ungated(task, counts=by > 0))
+
+    # -- queues -------------------------------------------------------------------------------------------------------
+
+    def put_queue(self, queue: QueueInfo) -> None:
+        """Add or replace a queue; what its tasks hold is counted anew only when it is new."""
+        known = self.queues.get(queue.name)
+        self.queues[queue.name] = queue
+        self.dirty_queues[queue.name] = None
+        if known is None or known.parent != queue.parent:
+            self._clocks.queue_tree += 1
+        if known is not None:
+            queue.allocated, queue.placed, queue.version = known.allocated, known.placed, known.version + 1
+        else:
+            queue.version = self._queue_versions
+            for job in self._jobs_in(queue.name):
+                self._charge_queue(queue.name, job.allocated, 1, job.placed_count)
+                self.dirty_jobs[job.key] = job
+        self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
+        if self.permissions.put_queue(queue, known):
+            self._judge_below(queue.name)
+        self._observers.tell(lambda observer: observer.queue_changed(queue, gone=False))
+
+    def remove_queue(self, name: str) -> None:
+        """Forget a queue; its jobs stay and wait for one of that name."""
+        queue = self.queues.pop(name, None)
+        if queue is not None:  # one that comes back must not be taken for this one
+            self._queue_versions = max(self._queue_versions, queue.version + 1)
+            self._clocks.queue_tree += 1
+        self.dirty_jobs.update((job.key, job) for job in self._jobs_in(name))
+        self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
+        if queue is not None:
+            if self.permissions.drop_queue(queue):
+                self._judge_below(name)
+            self._observers.tell(lambda observer: observer.queue_changed(queue, gone=True))
+
+    def _jobs_in(self, queue: str) -> list[JobInfo]:
+        return [job for job in self.jobs.values() if job.queue == queue]
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    def put_job(self, job: JobInfo) -> None:
+        """Add a job."""
+        self.jobs[job.key] = job
+        self._judge(job)
+        job.unpark()
+        self.set_phase(job, job.phase)
+        self.note(job)
+        self._clocks.wake(ClusterEvent.JOB_CHANGED)
+        self._observers.tell_of_job(job)
+
+    def remove_job(self, job: JobInfo) -> None:
+        """Forget a job that has no tasks left."""
+        job.part()
+        self.permissions.forget(job)
+        for known in (self.jobs, self.waiting, self.unadmitted, self.dirty_jobs):
+            known.pop(job.key, None)
+        self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
+        self._observers.tell_of_job(job, gone=True)
+
+    def set_phase(self, job: JobInfo, phase: str) -> None:
+        """Set a job's phase; jobs that nobody has admitted are kept at hand for the enqueue action.
+
+        One that may not use its queue is not admitted, whoever says so.
+        """
+        if job.barred and phase == INQUEUE:
+            phase = PENDING
+        if phase in ("", PENDING):
+            self.unadmitted[job.key] = job
+        else:
+            self.unadmitted.pop(job.key, None)
+        if phase != job.phase:
+            if job.phase == INQUEUE:
+                self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
+            job.phase = phase
+            job.version += 1
+            job.unpark()
+            self.dirty_jobs[job.key] = job
+            self._observers.tell_of_job(job)
+
+    def members_changed(self, job: JobInfo) -> None:
+        """Note that a member came, went, or says something else of itself: its gates, role, or names of its claims."""
+        self.note(job)
+        self._observers.tell_of_job(job)
+
+    def note(self, job: JobInfo) -> None:
+        """Remember that a job changed, and whether it has tasks that wait."""
+        key = job.key
+        self.dirty_jobs[key] = job
+        if job.waiting:
+            self.waiting[key] = job
+        else:
+            self.waiting.pop(key, None)
+
+    def set_job_queue(self, job: JobInfo, queue: str) -> None:
+        """Let a job count for another queue, with everything that its tasks hold."""
+        if job.queue == queue:
+            return
+        ungated = [task for task in job.waiting.values() if task.ungated]
+        for task in ungated:
+            self.count_ungated(task, -1)
+        self._charge_queue(job.queue, job.allocated, -1, -job.placed_count)
+        job.part()
+        job.queue = queue
+        self._charge_queue(job.queue, job.allocated, 1, job.placed_count)
+        self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
+        self._observers.tell_of_job(job)
+        for task in ungated:
+            self.count_ungated(task, 1)
+        self._judge(job)
+
+    # -- who may use a queue ------------------------------------------------------------------------------------------
+
+    def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Take in a namespace."""
+        if self.namespaces.get(name) != labels:
+            self.namespaces[name] = labels
+            self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
+            self._namespace_changed(name)
+
+    def remove_namespace(self, name: str) -> None:
+        """Forget a namespace."""
+        if self.namespaces.pop(name, None) is not None:
+            self._namespace_changed(name)
+
+    def _namespace_changed(self, name: str) -> None:
+        self._clocks.namespaces += 1
+        for job in self.permissions.minded_in(name):
+            self._judge(job)
+
+    def _judge_below(self, queue: str) -> None:
+        """Ask again who may use a queue and those below it."""
+        queues = self.permissions.below(queue)
+        for job in list(self.jobs.values()):
+            if job.queue in queues or queue == ROOT:
+                self._judge(job)
+
+    def _judge(self, job: JobInfo) -> None:
+        """Ask whether a job may use its queue; one that may no longer gives back what it was promised."""
+        before, job.barred = job.barred, self.permissions.judge(job)
+        if job.barred == before:
+            return
+        for task in list(job.waiting.values()):
+            self.set_ungated(task, ungated=task.ungated)
+        self.set_phase(job, job.phase)
+        job.unpark()
+        self.dirty_jobs[job.key] = job
+        self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
+        self._observers.tell_of_job(job)
