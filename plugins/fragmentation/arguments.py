@@ -18,10 +18,10 @@ RESOURCES = "fragmentation.resources"
 
 ARGUMENTS: tuple[Argument, ...] = (
     Argument(WEIGHT, "int", 1, "How much a card counts: 100 points for each of it; 0 turns the plugin off.", minimum=0),
-    Argument(BALANCE, "float", 3.0, "Weight of free cards for which no CPU or memory is left.", minimum=0, maximum=100),
-    Argument(BLOCK, "float", 1.0, "Weight of free cards that make no whole block.", minimum=0, maximum=100),
-    Argument(PARTS, "float", 1.0, "Weight of rests of cards that are too small.", minimum=0, maximum=100),
-    Argument(MODEL, "float", 3.0, "Weight of cards of models that others insist on.", minimum=0, maximum=100),
+    Argument(BALANCE, "float", 3, "Weight of free cards for which no CPU or memory is left.", minimum=0, maximum=100),
+    Argument(BLOCK, "float", 1, "Weight of free cards that make no whole block.", minimum=0, maximum=100),
+    Argument(PARTS, "float", 1, "Weight of rests of cards that are too small.", minimum=0, maximum=100),
+    Argument(MODEL, "float", 3, "Weight of cards of models that others insist on.", minimum=0, maximum=100),
     Argument(MARGIN, "int", 80, "Percent of the mean CPU and memory per card that counts.", minimum=1, maximum=200),
     Argument(RESOURCES, "names", (), "Resources that are whole cards; without any, those that nodes are seen to have."),
 )

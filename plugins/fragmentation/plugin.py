@@ -25,6 +25,7 @@ class FragmentationPlugin:
 
     name: ClassVar[str] = NAME
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = ARGUMENTS
+    UNDONE_BY: ClassVar[tuple[str, ...]] = ("nodeorder", "binpack")
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._arguments = arguments

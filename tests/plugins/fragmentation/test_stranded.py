@@ -13,6 +13,7 @@ from plugins.fragmentation.means import Means
 from plugins.fragmentation.stranded import FreeCards
 from tests.plugins.fragmentation.worlds import a_plain_rig, cards
 from volsched.cli import volsched
+from volsched.registry import load_profile
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 ALONE = 'actions: "allocate"\ntiers:\n- plugins: [{name: predicates}, {name: fragmentation}]\n'
@@ -94,3 +95,10 @@ def test_without_the_plugin_nothing_is_said(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "plugin fragmentation" in refused.stderr
     assert "cards" not in json.loads(ran("simulate", *given, "-o", "json").stdout)
+
+
+def test_validate_warns_of_scores_that_work_against_it() -> None:
+    _, warnings = load_profile(ALONE.replace("{name: fragmentation}", "{name: fragmentation}, {name: binpack}"))
+
+    assert any("plugin binpack work against those of fragmentation" in str(warning) for warning in warnings)
+    assert not load_profile(ALONE)[1]
