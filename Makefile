@@ -33,7 +33,7 @@ LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find
 	--no-strip-extras --allow-unsafe
 
 .PHONY: help demo test coverage unit test-plugin known-plugin check lint types contracts cluster-up cluster-down conformance image archive sbom release real-node real-node-up \
-	real-node-shell real-node-down monitoring schemas lock clean
+	real-node-shell real-node-down monitoring chart krew schemas lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -128,6 +128,12 @@ real-node-down: $(VENV)/dev.stamp ## end what real-node-up started
 
 monitoring: $(VENV)/dev.stamp ## write the dashboards, and the alert rules for the Prometheus operator
 	$(BIN)/python -m monitoring
+
+chart: $(VENV)/dev.stamp ## write the README of the Helm chart, from its values
+	$(BIN)/python -m charts
+
+krew: $(VENV)/dev.stamp ## kubectl's plugin for krew in dist/: the archive, and the manifest that names it
+	$(BIN)/python -m release.krew $(filter-out unknown,$(SOURCE))
 
 schemas: $(VENV)/dev.stamp ## write which fields objects have, as a real kube-apiserver says
 	$(BIN)/python -m volsched.testing.schemas

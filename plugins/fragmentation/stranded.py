@@ -7,15 +7,16 @@ Of the free cards of a node, in this order, each counted once:
     model         no pod that waits may go there, while others wait for cards
     scattered     no node of the cluster has as many whole cards free as most of the demanded ones come in
 
-Kept by node as nodes change; sums by model follow.
+Nodes are columns here, so a cluster is counted in a few operations.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.means import SHARES, Means
@@ -23,10 +24,15 @@ from plugins.fragmentation.offers import MILLI, Offers
 from plugins.fragmentation.wishes import Group, Wishes
 from volsched.framework.accounts.card_parts import WHOLE, CardParts
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaRow, QuotaTable, Value
+from volsched.framework.columns.arrays import Mask, Rows
+from volsched.framework.columns.columns import NodeColumns
 from volsched.framework.rules import Metric, Rule, ShownTable
 from volsched.model.cluster import Cluster
+from volsched.model.columns import CPU, MEMORY
 from volsched.model.node import NodeInfo
 from volsched.model.values.series import Numbers, Series
+
+Ints = npt.NDArray[np.int64]
 
 CAUSES: Final = ("cpu", "memory", "parts", "model", "scattered")
 PRODUCT: Final = ".product"
@@ -37,91 +43,40 @@ FREE: Final = Series("volsched_cards_free", "Cards that are free, parts of cards
 STRANDED: Final = Series("volsched_cards_stranded", "Free cards that no pod can use now", ("model", "cause"))
 
 
-@dataclass(slots=True)
-class Loss:
-    """What of some nodes' cards is there, is free, and cannot be used, by cause; in thousandths of a card.
+class Lines(NamedTuple):
+    """What is free of each node, by row: cards there and free (thousandths), CPU and memory; rests and whole cards.
 
-    ``scattered``: so many are whole and free, of nodes that have fewer than most pods want.
+    ``rests`` are thousandths of cards in parts that are smaller than any part that pods want, ``whole`` how many cards
+    are entirely free, ``is_wanted`` marks where any waiting pod may go.
     """
 
-    cards: int = 0
-    free: int = 0
-    cpu: int = 0
-    memory: int = 0
-    parts: int = 0
-    model: int = 0
-    scattered: int = 0
+    cards: Ints
+    free: Ints
+    cpu: Ints
+    memory: Ints
+    rests: Ints
+    whole: Ints
+    is_wanted: Mask
 
-    def add(self, other: Loss, by: int = 1) -> None:
-        """Add what is lost elsewhere, or take it off."""
-        for item in fields(self):
-            setattr(self, item.name, getattr(self, item.name) + by * getattr(other, item.name))
+    def losses(self, means: Means, *, is_scattered: bool) -> dict[str, Ints]:
+        """Return the thousandths of cards that cannot be used, by cause; each counts for the first one that holds."""
+        by_cpu, by_memory = self._without(self.cpu, means.cpu), self._without(self.memory, means.memory)
+        left = self.free - np.maximum(by_cpu, by_memory)
+        parts = np.minimum(left, self.rests)
+        left = left - parts
+        nothing = np.zeros_like(left)
+        return {
+            "cpu": np.where(by_cpu >= by_memory, by_cpu, 0),
+            "memory": np.where(by_cpu >= by_memory, 0, by_memory),
+            "parts": parts,
+            "model": np.where(self.is_wanted, 0, left),
+            "scattered": np.where(self.is_wanted, np.minimum(left, self.whole * MILLI), 0) if is_scattered else nothing,
+        }
 
-
-@dataclass(frozen=True, slots=True)
-class FreeCards:
-    """What is free of one node: thousandths of its ``cards``, of a core, bytes; each card in percent."""
-
-    cards: int
-    free: int
-    cpu: int
-    memory: int
-    each: tuple[int, ...]
-
-    @property
-    def whole(self) -> int:
-        """How many cards are entirely free."""
-        return sum(1 for card in self.each if card >= WHOLE)
-
-    def loss(self, means: Means, *, is_wanted: bool) -> Loss:
-        """Return what of it cannot be used; ``scattered`` is what would be if whole cards were too few."""
-        found = Loss(self.cards, self.free)
-        by_cpu = min(self.free, max(0, self.free - int(MILLI * max(0, self.cpu) / means.cpu)))
-        by_memory = min(self.free, max(0, self.free - int(MILLI * max(0, self.memory) / means.memory)))
-        if by_cpu >= by_memory:
-            found.cpu = by_cpu
-        else:
-            found.memory = by_memory
-        left = self.free - max(by_cpu, by_memory)
-        smallest = min((size for size, _ in means.sizes), default=WHOLE)
-        found.parts = min(left, sum(card for card in self.each if card < smallest) * MILLI // WHOLE)
-        left -= found.parts
-        if not is_wanted:
-            found.model = left
-        else:
-            found.scattered = min(left, self.whole * MILLI)
-        return found
-
-
-@dataclass(slots=True)
-class _Seen:
-    """One node as it was last counted."""
-
-    model: str
-    whole: int
-    loss: Loss
-
-
-@dataclass(slots=True)
-class _Sums:
-    """Sums by model, and nodes by how many whole cards are free there."""
-
-    nodes: dict[str, _Seen] = field(default_factory=dict)
-    models: dict[str, Loss] = field(default_factory=dict)
-    whole: Counter[int] = field(default_factory=Counter)
-
-    def put(self, name: str, seen: _Seen | None) -> bool:
-        """Count a node as it is now; whether that is another way than before."""
-        before = self.nodes.pop(name, None)
-        if seen is not None:
-            self.nodes[name] = seen
-        if before == seen:
-            return False
-        for item, by in ((before, -1), (seen, 1)):
-            if item is not None:
-                self.models.setdefault(item.model, Loss()).add(item.loss, by)
-                self.whole[item.whole] += by
-        return True
+    def _without(self, amount: Ints, per_card: float) -> Ints:
+        """Return the free cards for which nothing is left of an amount."""
+        enough = (MILLI * np.maximum(amount, 0) / per_card).astype(np.int64)
+        return np.clip(self.free - enough, 0, self.free)
 
 
 class Stranded:
@@ -133,11 +88,16 @@ class Stranded:
         self._wishes = wishes
         self._demand = demand
         self._parts = parts
-        self._sums = _Sums()
+        self._columns = NodeColumns(cluster)
+        self._each: dict[int, tuple[int, ...]] = {}
+        self._models: list[str] = []
+        self._of_model: Rows = np.zeros(0, dtype=np.intp)
         self._seen: object = None
+        self._facts: object = None
         self._position = 0
         self._groups: frozenset[Group] = frozenset()
         self._changes = -1
+        self._found: dict[str, dict[str, int]] = {}
         self._numbers: tuple[Numbers, Numbers, Numbers] = ({}, {}, {})
 
     def registered(self) -> Iterator[Rule]:
@@ -150,34 +110,22 @@ class Stranded:
     def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
         """Return the numbers of the series; the same objects while nothing has changed."""
         if self._catch_up():
-            models = self.by_model()
+            found = self._found
             self._numbers = (
-                {(model,): loss.cards / MILLI for model, loss in models.items()},
-                {(model,): loss.free / MILLI for model, loss in models.items()},
-                {(model, cause): getattr(loss, cause) / MILLI for model, loss in models.items() for cause in CAUSES},
+                {(model,): loss["cards"] / MILLI for model, loss in found.items()},
+                {(model,): loss["free"] / MILLI for model, loss in found.items()},
+                {(model, cause): loss[cause] / MILLI for model, loss in found.items() for cause in CAUSES},
             )
         return self._numbers
 
     def table(self) -> QuotaTable:
         """Return the table for people: a line for each model, and one for all of them."""
-        self._catch_up()
-        models = self.by_model()
-        rows = [QuotaRow((model,), _figures(loss)) for model, loss in sorted(models.items())]
+        self.numbers()
+        rows = [QuotaRow((model,), _figures(loss)) for model, loss in sorted(self._found.items())]
         if len(rows) > 1:
-            rows.append(QuotaRow((None,), _figures(_total(models.values()))))
+            every = {name: sum(loss[name] for loss in self._found.values()) for name in ("cards", "free", *CAUSES)}
+            rows.append(QuotaRow((None,), _figures(every)))
         return QuotaTable(STRANDED_CARDS, "Stranded cards", ("card",), ("cards", "free", "stranded", *CAUSES), rows)
-
-    def by_model(self) -> Mapping[str, Loss]:
-        """Return what is lost of each model."""
-        most = max((count for count, nodes in self._sums.whole.items() if nodes), default=0)
-        is_scattered = 0 < most < self._commonest()
-        found = {}
-        for model, loss in self._sums.models.items():
-            if loss.cards:
-                shown = found[model] = Loss()
-                shown.add(loss)
-                shown.scattered = loss.scattered if is_scattered else 0
-        return found
 
     def _commonest(self) -> int:
         """Return the number of whole cards per container in which most of the demanded whole cards come."""
@@ -186,25 +134,70 @@ class Stranded:
     # -- following ----------------------------------------------------------------------------------------------------
 
     def _catch_up(self) -> bool:
+        """Count again if anything has changed; nodes are columns, so a cluster takes a few operations."""
         self._demand.refresh()
-        cluster = self._cluster
+        cluster, ledger = self._cluster, self._cluster.node_ledger
         if self._changes != cluster.clocks.changes:
             self._changes = cluster.clocks.changes
             self._groups = frozenset(self._waiting())
-        seen = (self._demand.version, cluster.node_ledger.facts_version, self._groups)
-        changed = cluster.node_ledger.usage_log.since(self._position)
-        self._position = cluster.node_ledger.usage_log.end
-        if seen != self._seen or changed is None:
-            self._seen = seen
-            self._sums = _Sums()
-            changed = list(range(len(cluster.rows)))
-        elif not changed:
+        seen = (self._demand.version, ledger.facts_version, ledger.usage_log.end, self._groups)
+        if seen == self._seen:
             return False
-        wanted = self._demand.accepted_by(self._groups)
-        is_new = False
-        for row in changed:
-            is_new |= self._look_at(cluster.rows[row], is_wanted=bool(wanted[row]))
+        self._seen = seen
+        self._follow_cards()
+        found = self._count()
+        is_new, self._found = found != self._found, found
         return is_new
+
+    def _follow_cards(self) -> None:
+        """Look again at the single cards of nodes that changed, and at what all nodes are when these have."""
+        ledger, rows = self._cluster.node_ledger, self._cluster.rows
+        changed = ledger.usage_log.since(self._position)
+        self._position = ledger.usage_log.end
+        if self._facts != ledger.facts_version or changed is None:
+            self._facts = ledger.facts_version
+            models = [model_of(node) for node in rows]
+            self._models = sorted(set(models))
+            self._of_model = np.array([self._models.index(model) for model in models], dtype=np.intp)
+            self._each.clear()
+            changed = list(range(len(rows)))
+        if not self._wishes.tellers:
+            return
+        for row in changed:
+            each = self._parts.free(rows[row])
+            if each:
+                self._each[row] = each
+            else:
+                self._each.pop(row, None)
+
+    def _count(self) -> dict[str, dict[str, int]]:
+        lines = self._lines()
+        most = int(lines.whole.max(initial=0))
+        losses = lines.losses(self._demand.means, is_scattered=0 < most < self._commonest())
+        found: dict[str, dict[str, int]] = {model: {} for model in self._models}
+        for name, amounts in {"cards": lines.cards, "free": lines.free, **losses}.items():
+            sums = np.zeros(len(self._models), dtype=np.int64)
+            np.add.at(sums, self._of_model, amounts)
+            for model, amount in zip(self._models, sums.tolist(), strict=True):
+                found[model][name] = amount
+        return {model: sums for model, sums in found.items() if sums["cards"]}
+
+    def _lines(self) -> Lines:
+        columns = self._columns
+        columns.refresh()
+        offered, idle = columns.allocatable, columns.allocatable - columns.used
+        cards, free, whole, rests = (np.zeros(len(columns.all_rows), dtype=np.int64) for _ in range(4))
+        for column, unit, is_whole in self._offers.all:
+            cards += np.maximum(offered[column], 0) * unit // MILLI
+            free += np.maximum(idle[column], 0) * unit // MILLI
+            if is_whole:
+                whole += np.maximum(idle[column], 0) // MILLI
+        smallest = min((size for size, _ in self._demand.means.sizes), default=WHOLE)
+        for row, each in self._each.items():
+            whole[row] += each.count(WHOLE)
+            rests[row] = sum(card for card in each if card < smallest) * MILLI // WHOLE
+        wanted = self._demand.accepted_by(self._groups)
+        return Lines(cards, free, idle[CPU], idle[MEMORY], rests, whole, wanted)
 
     def _waiting(self) -> Iterator[Group]:
         """Yield which nodes the jobs accept that wait for cards, by the first pod of each."""
@@ -215,22 +208,6 @@ class Stranded:
                 if wish.cards:
                     yield wish.group
 
-    def _look_at(self, node: NodeInfo, *, is_wanted: bool) -> bool:
-        free = self.free_on(node)
-        if not free.cards:
-            return self._sums.put(node.name, None)
-        loss = free.loss(self._demand.means, is_wanted=is_wanted)
-        return self._sums.put(node.name, _Seen(model_of(node), free.whole, loss))
-
-    def free_on(self, node: NodeInfo) -> FreeCards:
-        """Return what is free of a node."""
-        each = self._parts.free(node)
-        for offer in self._offers.all:
-            if offer.is_whole:
-                each += (WHOLE,) * max(0, (node.allocatable[offer.column] - node.used[offer.column]) // MILLI)
-        free, cards = self._offers.free(node), self._offers.cards(node)
-        return FreeCards(cards, free, node.idle_of("cpu"), node.idle_of("memory"), each)
-
 
 def model_of(node: NodeInfo) -> str:
     """Return what a node's label ``<prefix>/<type>.product`` says, of several the first; ``other`` without one."""
@@ -238,16 +215,9 @@ def model_of(node: NodeInfo) -> str:
     return node.labels[keys[0]] if keys else OTHER
 
 
-def _total(losses: Iterable[Loss]) -> Loss:
-    found = Loss()
-    for loss in losses:
-        found.add(loss)
-    return found
-
-
-def _figures(loss: Loss) -> dict[str, Value]:
-    causes = {cause: getattr(loss, cause) for cause in CAUSES}
-    figures = {"cards": loss.cards, "free": loss.free, "stranded": sum(causes.values()), **causes}
+def _figures(sums: Mapping[str, int]) -> dict[str, Value]:
+    causes = {cause: sums[cause] for cause in CAUSES}
+    figures = {"cards": sums["cards"], "free": sums["free"], "stranded": sum(causes.values()), **causes}
     return {name: _cards(amount) for name, amount in figures.items()}
 
 

@@ -8,6 +8,7 @@ import traceback
 from typing import Final
 
 import click
+from click.shell_completion import CompletionItem
 
 _VERBS: Final = {
     "run": ("volsched.cli.run", "Schedule pods of a cluster."),
@@ -17,6 +18,8 @@ _VERBS: Final = {
     "cards": ("volsched.cli.cards", "Show which accelerator cards nodes offer, and their names."),
     "queue": ("volsched.cli.queue", "Show what queues may hold of which cards, and who holds them."),
     "validate": ("volsched.cli.validate", "Say what is wrong with a configuration or with objects."),
+    "completion": ("volsched.cli.completion", "Print what a shell completes volsched's commands with."),
+    "man": ("volsched.cli.man", "Print the manual page."),
     "version": ("volsched.cli.version", "Print the version."),
 }
 """Of each verb: the module whose command of the same name it is, and what it does in one line."""
@@ -41,6 +44,11 @@ class _Verbs(click.Group):
             return None
         found = getattr(importlib.import_module(_VERBS[cmd_name][0]), cmd_name)
         return found if isinstance(found, click.Command) else None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete verbs by the table, so that no verb's module is imported for it."""
+        verbs = [CompletionItem(name, help=short) for name, (_, short) in _VERBS.items() if name.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from volsched import cli
+from volsched.cli.names import contexts, files
 from volsched.kube.serve.listeners import Listeners
 from volsched.model.pods.limits import DEFAULT
 from volsched.model.values.duration import seconds_of
@@ -95,7 +96,16 @@ FILES_HELP: Final = "A file, a folder (its *.yaml, *.yml and *.json, sorted), or
 
 def files_flag(text: str = FILES_HELP, *, required: bool = True) -> Callable[[Command], Command]:
     """Return the flag that names manifests."""
-    return click.option("-f", "--filename", "paths", multiple=True, required=required, metavar="PATH", help=text)
+    return click.option(
+        "-f",
+        "--filename",
+        "paths",
+        multiple=True,
+        required=required,
+        metavar="PATH",
+        shell_complete=files,
+        help=text,
+    )
 
 
 strict_flag: Final = click.option("--strict", is_flag=True, help="An unknown field is an error, not a warning.")
@@ -120,8 +130,21 @@ def check_configmap(flags: dict[str, Any]) -> None:
 
 
 connection_flags: Final = together(
-    click.option("--kubeconfig", default="", metavar="FILE", help="A kubeconfig file; in a cluster none is needed."),
-    click.option("--context", "kube_context", default="", metavar="NAME", help="A context of the kubeconfig file."),
+    click.option(
+        "--kubeconfig",
+        default="",
+        metavar="FILE",
+        shell_complete=files,
+        help="A kubeconfig file; in a cluster none is needed.",
+    ),
+    click.option(
+        "--context",
+        "kube_context",
+        default="",
+        metavar="NAME",
+        shell_complete=contexts,
+        help="A context of the kubeconfig file.",
+    ),
     click.option(
         "--master", default="", metavar="URL", help="The API server's address, in place of the configured one."
     ),

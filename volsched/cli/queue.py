@@ -13,6 +13,7 @@ from plugins.capacity_card.refusals import NAME as CAPACITY_CARD
 from volsched.cli import in_force, queue_view
 from volsched.cli.flags import SETTINGS, output_flag, together
 from volsched.cli.look import look
+from volsched.cli.names import of_kind
 from volsched.cli.output import print_result, say, width
 from volsched.cli.sources import check_source, read_manifests, source_flags
 from volsched.framework.accounts.quota_report import Usage
@@ -35,6 +36,7 @@ _flags: Final = together(
     click.option(
         "--default-queue",
         default="",
+        shell_complete=of_kind("Queue"),
         show_default="that of the scheduler that runs, else default",
         help="The queue of what names none.",
     ),
@@ -88,7 +90,7 @@ def list_(paths: tuple[str, ...], output: str, **flags: Any) -> None:
 
 
 @queue.command()
-@click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
+@click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=of_kind("Queue"))
 @_flags
 def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, **flags: Any) -> None:
     """Show queues one by one: quotas, the jobs that hold, have reserved and wait for cards, where their pods are, and

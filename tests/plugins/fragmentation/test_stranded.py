@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from plugins.fragmentation.means import Means
-from plugins.fragmentation.stranded import FreeCards
+from plugins.fragmentation.stranded import Lines
 from tests.plugins.fragmentation.worlds import a_plain_rig, cards
 from volsched.cli import volsched
 from volsched.registry import load_profile
@@ -22,17 +23,22 @@ MEANS = Means(8000.0, float(8 << 30), ((1, 20),), ((50, 12),))
 
 
 @pytest.mark.parametrize(
-    ("free", "cause", "amount"),
+    ("free", "cpu", "memory", "rests", "cause", "amount"),
     [
-        (FreeCards(8000, 4000, 8000, 64 << 30, (100,) * 4), "cpu", 3000),
-        (FreeCards(8000, 4000, 64_000, 8 << 30, (100,) * 4), "memory", 3000),
-        (FreeCards(8000, 300, 64_000, 64 << 30, (30, 0, 0)), "parts", 300),
-        (FreeCards(8000, 800, 64_000, 64 << 30, (80, 0, 0)), "parts", 0),
-        (FreeCards(8000, 1000, -5, 64 << 30, (100,)), "cpu", 1000),
+        (4000, 8000, 64, 0, "cpu", 3000),
+        (4000, 64_000, 8, 0, "memory", 3000),
+        (300, 64_000, 64, 300, "parts", 300),
+        (800, 64_000, 64, 0, "parts", 0),
+        (1000, -5, 64, 1000, "cpu", 1000),
+        (1000, -5, 64, 1000, "parts", 0),
     ],
 )
-def test_each_free_card_counts_for_the_first_cause(free: FreeCards, cause: str, amount: int) -> None:
-    assert getattr(free.loss(MEANS, is_wanted=True), cause) == amount
+def test_each_free_card_counts_for_the_first_cause(
+    free: int, cpu: int, memory: int, rests: int, cause: str, amount: int
+) -> None:
+    row = [np.array([value]) for value in (8000, free, cpu, memory << 30, rests, free // 1000)]
+
+    assert Lines(*row, np.array([True])).losses(MEANS, is_scattered=False)[cause].tolist() == [amount]
 
 
 def scattered() -> ClusterBuilder:

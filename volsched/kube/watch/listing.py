@@ -44,6 +44,24 @@ def read_cluster(source: Source, resources: Sequence[Resource]) -> Listing:
     return asyncio.run(_read(source, resources))
 
 
+def read_names(source: Source, resource: Resource, seconds: float) -> list[tuple[str, str]]:
+    """Return namespace and name of the first objects of a kind, as many as one page has.
+
+    Raises CredentialsError, ApiError, and TimeoutError when it takes longer than so many seconds.
+    """
+    return asyncio.run(asyncio.wait_for(_names(source, resource), seconds))
+
+
+async def _names(source: Source, resource: Resource) -> list[tuple[str, str]]:
+    server = await Api.connect(source)
+    try:
+        answer = await server.request("GET", resource.query(limit=str(PAGE)), resource.plural, verb="list")
+    finally:
+        await server.close()
+    found = [item["metadata"] for item in parsed(answer).get("items") or ()]
+    return [(metadata.get("namespace", ""), metadata["name"]) for metadata in found]
+
+
 async def _read(source: Source, resources: Sequence[Resource]) -> Listing:
     server = await Api.connect(source)
     listing = Listing(server.server)

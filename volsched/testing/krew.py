@@ -1,0 +1,30 @@
+"""Krew, which installs plugins of kubectl: the one on PATH, else one that is built once into the cache."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from volsched.testing.controlplane.binaries import (
+    GoModule,
+    Report,
+    build_program,
+    cache_root,
+    go_arch,
+    print_progress,
+)
+
+MODULE: Final = GoModule(
+    name="krew", requirement="sigs.k8s.io/krew", version="v0.4.3", commands={},
+    stamps={"sigs.k8s.io/krew/internal/version.gitTag": "v0.4.3"},
+)  # fmt: skip
+_PACKAGE: Final = "sigs.k8s.io/krew/cmd/krew"
+
+
+def find(report: Report = print_progress) -> Path:
+    """Return the program; raises BuildError."""
+    if found := shutil.which("krew"):
+        return Path(found)
+    program = cache_root() / f"krew-{MODULE.version}-{go_arch()}" / "krew"
+    return build_program(MODULE, _PACKAGE, program, f"krew {MODULE.version}, once (a minute)", report)
