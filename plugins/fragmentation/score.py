@@ -105,7 +105,7 @@ class Score:
         yield self._rule(self.by_model, self.takes_cards, self.all_by_model)
 
     def _rule(self, fn: NodeOrderFn, applies: AppliesFn, vector: NodeOrderVectorFn | None = None) -> Rule:
-        return NodeOrder(fn, vector=vector, applies_to=applies, key=self.key, version=self.version)
+        return NodeOrder(fn, vector=vector, applies_to=applies, key=self.key, version=self.version, within_session=True)
 
     # -- what the framework asks --------------------------------------------------------------------------------------
 

@@ -75,8 +75,9 @@ class Lines(NamedTuple):
 
     def _without(self, amount: Ints, per_card: float) -> Ints:
         """Return the free cards for which nothing is left of an amount."""
-        enough = (MILLI * np.maximum(amount, 0) / per_card).astype(np.int64)
-        return np.clip(self.free - enough, 0, self.free)
+        enough: Ints = (MILLI * np.maximum(amount, 0) / per_card).astype(np.int64)
+        found: Ints = np.clip(self.free - enough, 0, self.free)
+        return found
 
 
 class Stranded:

@@ -98,7 +98,7 @@ class Ruleset:
             self._lacking.append(rule.lacking)
 
     def _note_key(self, rule: NodeRule, plugin: str) -> None:
-        if rule.key is None:
+        if rule.key is None or (isinstance(rule, NodeOrder) and rule.within_session):
             return
         minded = rule.applies_to, rule.key
         if isinstance(rule, Predicate) and rule.within_headroom:
