@@ -10,6 +10,7 @@ NAMES = {
     "sessions": "what a session costs when little or nothing changed; memory; restart",
     "preemption": "room for 500 preemptors on full clusters: sessions, victims, callbacks",
     "sharing": "the best cards of a node for all containers of a pod",
+    "packing": "how much of a real cluster's cards is given out: a public trace, pods that stay and pods that leave",
     "latency": "from a pod's creation to its binding, on a real control plane",
     "controllers": "from a pod's creation to its PodGroup, for a burst of pods on a real control plane",
     "dra": "pods with a ResourceClaim each, on a real control plane",

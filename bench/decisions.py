@@ -13,6 +13,8 @@ the whole session (enqueue, allocate, backfill, closing, statuses and Events mad
   cpu       as base, for pods that ask for no cards
   crossquota  as cpu, with quotas for such pods on each of the nodes, and the scores that come with them
   card      as base, with capacity-card: pods name their cards, half of them two models, and four of 20 queues run dry
+  packed    as base, with fragmentation in the place of binpack
+  packed-own  as own, with fragmentation in the place of binpack
   naive     the small engine that asks everything about every node, on a small size, for comparison; same placements
 """
 
@@ -49,8 +51,9 @@ tiers:
 - plugins:
   - name: gang
 """
+PACKED = worlds.BASE.replace("- name: binpack", "- name: fragmentation")
 Callback = TypeVar("Callback", Predicate, NodeOrder)
-VARIANTS = ("base", "own", "plain", "scalar", "default", "card", "cpu", "crossquota")
+VARIANTS = ("base", "own", "plain", "scalar", "default", "card", "cpu", "crossquota", "packed", "packed-own")
 WITHOUT_CARDS = ("cpu", "crossquota")
 
 
@@ -86,7 +89,7 @@ def plain(callback: Callback) -> Callback:
 
 def decide(nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dict[str, Any]:
     """Place one backlog; what it took."""
-    own, with_cards = variant == "own", variant not in WITHOUT_CARDS
+    own, with_cards = variant.endswith("own"), variant not in WITHOUT_CARDS
     gangs = worlds.gangs(PODS[nodes] // GANG, GANG, 20, own_requests=own, with_cards=with_cards)
     objects: Iterable[worlds.Json] = [*worlds.nodes(nodes), *gangs]
     if variant == "card":
@@ -123,6 +126,8 @@ def profile_of(variant: str) -> Profile:
         "default": DEFAULT_CONFIGURATION,
         "card": cards.CONFIGURATION,
         "crossquota": worlds.BASE + worlds.CROSSQUOTA,
+        "packed": PACKED,
+        "packed-own": PACKED,
     }
     return load_profile(texts.get(variant, worlds.BASE))[0]
 

@@ -20,6 +20,7 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
     "mgpu": PluginEntry("plugins.mgpu.plugin", "MGPUPlugin"),
     "crossquota": PluginEntry("plugins.crossquota.plugin", "build"),
     "nodeorder": PluginEntry("plugins.nodeorder.plugin", "build"),
+    "fragmentation": PluginEntry("plugins.fragmentation.plugin", "FragmentationPlugin"),
     "binpack": PluginEntry("plugins.binpack.plugin", "build"),
 }
 

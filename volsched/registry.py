@@ -107,6 +107,11 @@ class Registry(Generic[T]):
         factory = self._factory(name)
         return entries.excluded_by(factory) if factory is not None else ()
 
+    def undone_by(self, name: str) -> tuple[str, ...]:
+        """Return the names of plugins whose scores work against those of the one of this name."""
+        factory = self._factory(name)
+        return entries.undone_by(factory) if factory is not None else ()
+
     def load(self, name: str) -> Callable[..., T]:
         """Return what the entry of this name leads to; ConfigError when there is none or it cannot be loaded."""
         factory = self._factory(name)

@@ -11,12 +11,15 @@ from typing import Any, ClassVar, Final
 
 from plugins.mgpu.books import Books, Requests
 from plugins.mgpu.devices import POLICY
+from plugins.mgpu.parts import BookTeller
 from plugins.mgpu.placement import Search
 from plugins.mgpu.requests import MIN_MEMORY, MULTIPLE
 from plugins.mgpu.rules import NAME, Rules
 from plugins.mgpu.scoring import Strategy
 from plugins.mgpu.series import CardSeries
 from plugins.mgpu.telling import Herald
+from volsched.framework.accounts.card_parts import ACCOUNT as CARD_PARTS
+from volsched.framework.accounts.card_parts import CardParts
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
@@ -51,7 +54,7 @@ class MGPUPlugin:
         Argument(MOST_CONTAINERS, "int", 16, "Containers on one card; the driver's limit.", minimum=1),
         Argument(LEAST_MEMORY, "int", MIN_MEMORY, "MiB that a part of a card has at least.", minimum=1),
         Argument(UP_TO, "int", 5, "Taken from the plugin proposed for Volcano, where nothing reads it.", minimum=0),
-        Argument(NODE_ORDER_WEIGHT, "int", 1, "How much the best placement counts in the node's score.", minimum=0),
+        Argument(NODE_ORDER_WEIGHT, "int", 1, "How much cards count in the node's score.", minimum=0),
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -70,13 +73,14 @@ class MGPUPlugin:
         books = registrar.account(f"{NAME}.books", lambda cluster: Books(cluster, Requests(least)))
         desk = registrar.account(NAME, lambda _: self._desk(books))
         desk.tell(registrar.session)
+        registrar.account(CARD_PARTS, CardParts.of_cluster).tellers[NAME] = desk.teller
         registrar.register(*desk.rules.registered(), *desk.series.registered())
 
     def _desk(self, books: Books) -> _Desk:
         search = Search(self._strategy)
         by_id = self._arguments[SCHEDULE_MODE] == "id"
         rules = Rules(books, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
-        return _Desk(books, rules, CardSeries(books, search), Herald(books, by_id=by_id))
+        return _Desk(books, rules, CardSeries(books, search), Herald(books, by_id=by_id), BookTeller(books))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class _Desk:
     rules: Rules
     series: CardSeries
     herald: Herald
+    teller: BookTeller
 
     def tell(self, session: Session) -> None:
         """Tell what is new about nodes."""

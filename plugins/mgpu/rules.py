@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
+
 from plugins.mgpu.books import Books, NodeBook
-from plugins.mgpu.devices import CORE, NATIVE_BURST_SHARE, State, count_of, policy_of
+from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, State, count_of, policy_of
 from plugins.mgpu.placement import Best, Search, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.arrays import Floats
+from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.framework.rules import EventHandler, NodeOrder, Predicate, PrePredicate, Rule
-from volsched.model.node import NodeInfo
+from volsched.model.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
@@ -73,6 +76,7 @@ class Rules:
         yield Predicate(self.fits, applies_to=self.applies)
         if self.weight:
             yield NodeOrder(self.score, applies_to=self.applies)
+            yield NodeOrder(self.spare, vector=self.spares, applies_to=self.wants_none)
         yield EventHandler(self, applies_to=self.applies)
 
     def applies(self, template: PodTemplate) -> bool:
@@ -137,6 +141,21 @@ class Rules:
         if best.points is None:
             return 0.0
         return self.weight * self._search.strategy.score(best.points, book.cards.count, book.cards.memory)
+
+    def wants_none(self, template: PodTemplate) -> bool:
+        """Whether pods of a template want no card, and there are some that they could stand in the way of."""
+        return self._books.cluster.columns.find(CORE) is not None and not self.applies(template)
+
+    def spare(self, template: PodTemplate, node: NodeAmounts) -> float:
+        """Score a node for pods without cards: from 10 where no card is free, the fewer are the better."""
+        return self.weight / (1.0 + max(0, node.idle_of(CORE)) / (CORE_OF_CARD * MILLI))
+
+    def spares(self, template: PodTemplate, nodes: NodeTable) -> Floats:
+        """Answer as ``spare``, for many nodes at once."""
+        column = self._books.cluster.columns.place(CORE)
+        idle = nodes.columns.allocatable[column][nodes.rows] - nodes.columns.used[column][nodes.rows]
+        found: Floats = self.weight / (1.0 + np.maximum(0, idle) / (CORE_OF_CARD * MILLI))
+        return found
 
     # -- allocate -------------------------------------------------------------------------------------------------
 

@@ -18,8 +18,20 @@ ON_SMALL_SIZES = {
     "sessions": ["--nodes", "700", "--running", "200", "--gangs", "50", "--turns", "2"],
     "sharing": ["--draws", "1"],
     "dra": ["--contestants", "decisions", "--nodes", "10", "--claims", "100"],
+    "packing": ["--trace", "TRACE", "--lists", "default", "multigpu50", "--seeds", "1", "--arrivals", "60"],
     "preemption": ["--nodes", "20", "--preemptors", "20"],
 }
+
+
+def with_trace(options: list[str], folder: Path) -> list[str]:
+    """Put a trace of four nodes and thirty pods in the place of the published one."""
+    nodes = [f"n{number},64000,262144,{2 * number},M{number % 2}" for number in range(1, 5)]
+    (folder / "openb_node_list_gpu_node.csv").write_text("\n".join(["sn,cpu_milli,memory_mib,gpu,model", *nodes]))
+    sorts = ("0,0,", "1,460,", "1,1000,M0", "2,1000,M0|M1")
+    pods = [f"p{number},4000,8192,{sorts[number % 4]}" for number in range(30)]
+    head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec"
+    (folder / "openb_pod_list_default.csv").write_text("\n".join([head, *pods]))
+    return [str(folder) if option == "TRACE" else option for option in options]
 
 
 @pytest.mark.parametrize("name", ON_SMALL_SIZES)
@@ -28,7 +40,7 @@ def test_a_bench_prints_a_table_and_leaves_a_file(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(common, "RESULTS", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["python -m bench", name, *ON_SMALL_SIZES[name]])
+    monkeypatch.setattr(sys, "argv", ["python -m bench", name, *with_trace(ON_SMALL_SIZES[name], tmp_path)])
 
     before = gc.get_threshold()
     assert main() == 0

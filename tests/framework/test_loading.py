@@ -44,6 +44,9 @@ class Shelf:
     def excluded_by(self, name: str) -> Sequence[str]:
         return {"proportion": ("binpack",)}.get(name, ())
 
+    def undone_by(self, name: str) -> Sequence[str]:
+        return ()
+
     def check(self, name: str) -> CheckFn | None:
         return {"binpack": judged}.get(name)
 

@@ -15,7 +15,7 @@ from volsched.cli.look import keeps_tables, look
 from volsched.cli.output import print_result, say, width
 from volsched.cli.quota_view import by_name, sections
 from volsched.cli.sources import check_source, read_cluster, read_manifests, source_flags
-from volsched.framework.accounts.quota_report import QuotaTable
+from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaTable
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.simulation.manifests import Inventory
@@ -26,13 +26,18 @@ from volsched.simulation.table import section
 @source_flags
 @in_force.config_flags
 @output_flag("table", "Tables for people, or all of it for programs.")
-def cards(paths: tuple[str, ...], output: str, **flags: Any) -> None:
+@click.option("--stranded", is_flag=True, help="Show which free cards no pod can use now, by model and cause, alone.")
+def cards(paths: tuple[str, ...], output: str, *, stranded: bool, **flags: Any) -> None:
     """Show which accelerator cards the nodes of a cluster offer, by the names that capacity-card knows them by: those
     are what to write into volcano.sh/card.quota, card.request and card.name.
 
     A card's name comes from a node's label <prefix>/<type>.product, beside which .count and .memory must stand, and
     its number from status.allocatable: whole cards, MPS shares (.../mps-<GB>g*1/<replicas>) and MIG slices
     (.../mig-<profile>-mixed). Nodes whose labels are incomplete are named under WARNINGS.
+
+    Where the plugin fragmentation is in force, STRANDED CARDS says how many free cards no pod can use now, of each
+    model, and why: no CPU or memory is left for them, parts are too small, no waiting pod takes the model, or the free
+    cards are scattered over nodes. --stranded shows that alone.
 
     Other quotas that the scheduler's plugins keep are shown beside: devices, CPU pods on GPU nodes, shared cards. Of a
     cluster the right to list nodes is needed, and for these the others of the ClusterRole volsched-queue-reader.
@@ -42,6 +47,7 @@ def cards(paths: tuple[str, ...], output: str, **flags: Any) -> None:
       volsched cards
       volsched cards --context production -o json
       volsched cards -f manifests/nodes.yaml
+      volsched cards --stranded -o json
       kubectl get nodes -o yaml | volsched cards -f - -o json | jq .total
 
     \b
@@ -53,10 +59,26 @@ def cards(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     inventory = read_manifests(paths) if paths else None
     stock = stock_of(inventory.of(api.Node) if inventory is not None else _nodes(flags))
     tables = _tables(inventory, flags)
-    if output == "table":
+    if stranded:
+        _show_stranded(tables, output)
+    elif output == "table":
         click.echo(_page(stock, tables), nl=False)
     else:
         print_result({**_result(stock), **by_name(tables)}, output)
+
+
+def _show_stranded(tables: Sequence[QuotaTable], output: str) -> None:
+    found = [table for table in tables if table.name == STRANDED_CARDS]
+    if not found:
+        raise click.UsageError(
+            "which cards are stranded is told by the plugin fragmentation, and no configuration that is known has it; "
+            "name one that has with --config"
+        )
+    if output != "table":
+        print_result(by_name(found), output)
+    else:
+        lines = list(sections(found, width()))
+        click.echo("\n".join(lines[1:] or ["No node offers cards."]))
 
 
 def _nodes(flags: Mapping[str, Any]) -> Iterator[api.Node]:

@@ -16,7 +16,7 @@ _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 def by_name(tables: Sequence[QuotaTable]) -> dict[str, Any]:
     """Return the rows of each table, as objects, by its name; null for what is not limited, and for all together."""
-    return {table.name: [_object(table, row) for row in table.rows] for table in tables}
+    return {table.name: table.objects() for table in tables}
 
 
 def sections(tables: Sequence[QuotaTable], width: int, queue: str | None = None) -> Iterator[str]:
@@ -26,11 +26,6 @@ def sections(tables: Sequence[QuotaTable], width: int, queue: str | None = None)
             yield from section(table.title, _rows(table, table.rows), width)
         elif table.about[0] == "queue":
             yield from section(table.title, _rows(table, [row for row in table.rows if row.about[0] == queue]), width)
-
-
-def _object(table: QuotaTable, row: QuotaRow) -> dict[str, Value]:
-    said = {name: row.figures[name] for name in table.figures if name in row.figures}
-    return {**dict(zip(table.about, row.about, strict=True)), **said}
 
 
 def _rows(table: QuotaTable, rows: Sequence[QuotaRow]) -> Iterator[Sequence[str]]:

@@ -62,7 +62,7 @@ class Batches:
     def _note_key(self, rule: NodeRule, minded: _Minded, plugin: str) -> None:
         if isinstance(rule, Predicate) and rule.within_headroom:
             self._within_headroom.append((plugin, minded))
-        else:
+        elif not (isinstance(rule, NodeOrder) and rule.within_session):
             self._keys.append(minded)
 
     def alone(self, task: TaskInfo) -> bool:

@@ -352,9 +352,13 @@ class Predicate(NodeRule, frozen=True):
 
 
 class NodeOrder(NodeRule, frozen=True):
-    """Score nodes for a pod."""
+    """Score nodes for a pod.
+
+    ``within_session`` says of a rule with a key that its version stays the same while a session places pods.
+    """
 
     switch: ClassVar[str] = "enableNodeOrder"
+    within_session: bool = False
 
 
 class BatchNodeOrder(Rule, frozen=True):

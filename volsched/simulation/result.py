@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from volsched.framework import reporter
+from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaTable
 from volsched.framework.callbacks import QueueAmounts
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
@@ -63,9 +64,18 @@ def result_of(simulation: Simulation) -> Json:
             for cycle, event in sorted(history.events, key=lambda told: (told[0], _object(told[1])))
         ],
     }
+    cards = stranded_cards(simulation)
+    if cards is not None and cards.rows:
+        result["cards"] = cards.objects()
     if simulation.settings.scores:
         result["scores"] = {pod: _scores(found) for pod, found in simulation.scores.items() if pod in bound}
     return result
+
+
+def stranded_cards(simulation: Simulation) -> QuotaTable | None:
+    """Return which cards cannot be used at the end, None where no plugin tells."""
+    found = (table() for table in simulation.quota_tables)
+    return next((table for table in found if table.name == STRANDED_CARDS), None)
 
 
 def _object(event: Tell) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.framework.callbacks import QueueAmountsFn
+from volsched.framework.callbacks import QueueAmountsFn, QuotaTableFn
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import SessionClose, ShownAmounts
+from volsched.framework.rules import SessionClose, ShownAmounts, ShownTable
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
@@ -61,6 +61,9 @@ class Simulation:
         self.mirror.apply(changes)
         self.settled = False
 
+    quota_tables: Sequence[QuotaTableFn] = ()
+    """What plugins have to show beside: quotas of other kinds, cards."""
+
 
 class _Clock:
     """The world's time, and the real one for durations, which decide nothing."""
@@ -90,6 +93,7 @@ class _Witness:
     def on_session_open(self, registrar: Registrar) -> None:
         self._simulation.queue_amounts = registrar.session.rules.of[ShownAmounts]
         self._simulation.session = registrar.session
+        self._simulation.quota_tables = registrar.session.rules.of[ShownTable]
         registrar.register(SessionClose(lambda: self._note_pipelined(registrar.session)))
 
     def _note_pipelined(self, session: Session) -> None:

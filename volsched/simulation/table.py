@@ -29,6 +29,7 @@ def render(simulation: Simulation, result: Json, width: int) -> str:
     parts += section("Waiting", _waiting(result), width)
     parts += section("Nodes", _nodes(simulation), width)
     parts += section("Queues", _queues(result), width)
+    parts += section("Stranded cards", _cards(result), width)
     return "\n".join(parts) + "\n"
 
 
@@ -132,3 +133,12 @@ def _short(name: str) -> str:
 def _short_group(name: str | None) -> str:
     """Return a PodGroup's name, the uid at the end of one that a controller made cut short."""
     return _UID.sub(r"\1…", _short(name)) if name else "-"
+
+
+def _cards(result: Json) -> Iterator[Row]:
+    """Yield the cards of each model, and which free ones no pod can use, with the causes that there are."""
+    yield "CARD", "CARDS", "FREE", "STRANDED", "WHY"
+    for found in result.get("cards", ()):
+        causes = [f"{name} {found[name]}" for name in list(found)[4:] if found[name]]
+        figures = (str(found[name]) for name in ("cards", "free", "stranded"))
+        yield found["card"] or "(all)", *figures, ", ".join(causes) or "-"

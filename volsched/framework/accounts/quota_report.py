@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from volsched.framework.accounts.queue_demand import Demand, QueueDemand, reserved_by
 from volsched.model.cluster import Cluster
@@ -30,6 +30,10 @@ Value: TypeAlias = int | str | None
 
 
 # --- tables of any kind ---------------------------------------------------------------------------------------------
+
+
+STRANDED_CARDS: Final = "strandedCards"
+"""The name of the table of cards that cannot be used now, which ``volsched simulate`` shows, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,16 @@ class QuotaTable:
     about: tuple[str, ...]
     figures: tuple[str, ...]
     rows: Sequence[QuotaRow]
+
+    def objects(self) -> list[dict[str, Value]]:
+        """Return the rows as programs read them: what each is about, and the figures that it has."""
+        return [
+            {
+                **dict(zip(self.about, row.about, strict=True)),
+                **{name: row.figures[name] for name in self.figures if name in row.figures},
+            }
+            for row in self.rows
+        ]
 
 
 # --- queues ---------------------------------------------------------------------------------------------------------

@@ -48,6 +48,11 @@ def excluded_by(factory: Callable[..., object]) -> tuple[str, ...]:
     return tuple(_beside(factory, "EXCLUDES") or ())
 
 
+def undone_by(factory: Callable[..., object]) -> tuple[str, ...]:
+    """Return the names of plugins whose scores work against those of a plugin."""
+    return tuple(_beside(factory, "UNDONE_BY") or ())
+
+
 def _beside(factory: Callable[..., object], name: str) -> Any:
     """Return what the factory, or else its module, has under a name."""
     module = sys.modules.get(getattr(factory, "__module__", ""))

@@ -128,6 +128,9 @@ class Catalogue(Protocol):
     def excluded_by(self, name: str) -> Sequence[str]:
         """Return the names of those that the one of this name cannot run together with."""
 
+    def undone_by(self, name: str) -> Sequence[str]:
+        """Return the names of those whose scores work against those of the one of this name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -377,12 +380,16 @@ class _Reader:
         return tuple(tiers)
 
     def _exclusions(self, names: Sequence[str], seen: Mapping[str, tuple[str, yaml.Node]]) -> None:
-        """Refuse plugins that do the same work in different ways; ``names`` are those that there are."""
+        """Refuse plugins that do the same work in different ways, and warn of scores against each other."""
         for name in names:
             for other in self._plugins.excluded_by(name):
                 if other in seen:
                     said = f"plugins {name} and {other} contradict each other; leave one of them out"
                     self._problems.at("Contradiction", *seen[name], said)
+            for other in self._plugins.undone_by(name):
+                if other in seen:
+                    said = f"the scores of plugin {other} work against those of {name}; leave it out, or weight it low"
+                    self._problems.warn("Contradiction", *seen[other], said)
 
     def _tier(self, node: yaml.Node, key: str, seen: dict[str, tuple[str, yaml.Node]]) -> tuple[PluginOption, ...]:
         options = []

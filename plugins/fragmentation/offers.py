@@ -1,0 +1,98 @@
+"""Which resources are cards, and how much of a card each unit of them is.
+
+Whole cards: ``nvidia.com/gpu`` and ``amd.com/gpu``, what a node has a label ``<resource>.product`` for, or what the
+configuration names. Shares: ``nvidia.com/gpu.shared``, of which the label ``nvidia.com/gpu.replicas`` says how many one
+card makes; MIG slices, ``nvidia.com/mig-<n>g.<memory>``, n of a card's seven parts; and ``mgpu-core``, a hundred to a
+card, whose cards are told apart by the plugin that shares them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeAmounts, NodeInfo
+
+MILLI: Final = 1_000
+"""Thousandths of a card, and of a unit of an extended resource."""
+WHOLE_CARDS: Final = ("amd.com/gpu", "nvidia.com/gpu")
+MPS: Final = "nvidia.com/gpu.shared"
+REPLICAS: Final = "nvidia.com/gpu.replicas"
+CORE: Final = "vke.volcengine.com/mgpu-core"
+_MIG: Final = re.compile(r"nvidia\.com/mig-([1-7])g\..+", re.ASCII)
+_SLICES: Final = 7
+_MILLI_OF_CORE: Final = 10
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
+
+
+class Offer(NamedTuple):
+    """A resource that is cards: its column, thousandths of a card to a unit, and whether units are whole cards."""
+
+    column: int
+    unit: int
+    is_whole: bool
+
+
+class Offers:
+    """The resources of a cluster that are cards; looked up again when nodes say something else of themselves."""
+
+    def __init__(self, cluster: Cluster, named: Sequence[str]) -> None:
+        self._cluster = cluster
+        self._named = tuple(named)
+        self._seen: object = None
+        self.all: tuple[Offer, ...] = ()
+        self.version = 0
+        """Another one whenever ``all`` is."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The resources by their columns."""
+        return self._cluster.columns.names
+
+    def refresh(self) -> None:
+        """Look again, if nodes have changed."""
+        seen = (self._cluster.node_ledger.facts_version, self._cluster.columns.version)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        found = tuple(self._found())
+        if found != self.all:
+            self.all = found
+            self.version += 1
+
+    def _found(self) -> Iterable[Offer]:
+        columns, products = self._cluster.columns, self._products()
+        whole = set(self._named or (*WHOLE_CARDS, *products))
+        for name in sorted(columns.names):
+            unit = MILLI if name in whole else self._unit(name)
+            if unit and (column := columns.find(name)) is not None:
+                yield Offer(column, unit, name in whole)
+
+    def _products(self) -> set[str]:
+        ends = ".product"
+        return {key.removesuffix(ends) for node in self._cluster.rows for key in node.labels if key.endswith(ends)}
+
+    def _unit(self, name: str) -> int:
+        if name == CORE:
+            return _MILLI_OF_CORE
+        if name == MPS:
+            return MILLI // self._replicas()
+        slices = _MIG.fullmatch(name)
+        return MILLI * int(slices[1]) // _SLICES if slices else 0
+
+    def _replicas(self) -> int:
+        """Shares of one card; where nodes differ in that, the fewest."""
+        said = {node.labels.get(REPLICAS, "") for node in self._cluster.rows}
+        return min((int(text) for text in said if _NUMBER.fullmatch(text)), default=1)
+
+    def cards(self, node: NodeInfo | NodeAmounts) -> int:
+        """Return the thousandths of a card that a node has."""
+        return sum(max(0, node.allocatable[offer.column]) * offer.unit // MILLI for offer in self.all)
+
+    def free(self, node: NodeInfo | NodeAmounts) -> int:
+        """Return the thousandths of a card that are free on a node."""
+        return sum(
+            max(0, node.allocatable[offer.column] - node.used[offer.column]) * offer.unit // MILLI for offer in self.all
+        )

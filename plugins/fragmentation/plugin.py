@@ -1,0 +1,57 @@
+"""Registration of the fragmentation score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from plugins.fragmentation.arguments import ARGUMENTS, RESOURCES, WEIGHT, weights_of
+from plugins.fragmentation.demand import Demand
+from plugins.fragmentation.offers import Offers
+from plugins.fragmentation.score import Score
+from plugins.fragmentation.stranded import Stranded
+from plugins.fragmentation.wishes import Wishes
+from volsched.framework.accounts.card_parts import ACCOUNT, CardParts
+from volsched.framework.config.arguments import Argument
+from volsched.framework.registration import Registrar
+from volsched.model.cluster import Cluster
+
+NAME: Final = "fragmentation"
+
+
+class FragmentationPlugin:
+    """Prefers the node on which a pod leaves the fewest cards that nobody can use."""
+
+    name: ClassVar[str] = NAME
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = ARGUMENTS
+    UNDONE_BY: ClassVar[tuple[str, ...]] = ("nodeorder", "binpack")
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._arguments = arguments
+
+    def on_session_open(self, registrar: Registrar) -> None:
+        """Register the score, unless its weight is 0."""
+        if not self._arguments[WEIGHT]:
+            return
+        parts = registrar.account(ACCOUNT, CardParts.of_cluster)
+        books = registrar.account(f"{NAME}.books", lambda cluster: _Books.of(cluster, self._arguments, parts))
+        registrar.account(NAME, lambda _: books.demand).open()
+        registrar.register(*books.score.registered(), *books.stranded.registered())
+
+
+@dataclass(frozen=True, slots=True)
+class _Books:
+    """What is kept from session to session."""
+
+    demand: Demand
+    score: Score
+    stranded: Stranded
+
+    @classmethod
+    def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts) -> _Books:
+        offers = Offers(cluster, arguments[RESOURCES])
+        wishes = Wishes(offers, parts)
+        demand = Demand(cluster, offers, wishes)
+        score = Score(cluster, weights_of(arguments), demand, wishes, parts)
+        return cls(demand, score, Stranded(cluster, offers, wishes, demand, parts))

@@ -1,0 +1,101 @@
+"""How scarce the cards of each node are: what those insist on who do not take any card.
+
+    scarce(node) = (cards of the cluster / cards demanded) x sum over groups g that accept the node of d_g / cards_g
+
+where ``d_g`` is what the pods of a group demand and ``cards_g`` what the nodes have that it accepts: each demand is
+spread over what would do for it. Groups that accept every card do not count. A node's model need not be known for
+that: whatever pods select by, node selectors, affinity and taints, tells. It is about 1 where those who insist fill
+the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from plugins.fragmentation.offers import Offers
+from plugins.fragmentation.wishes import Group
+from volsched.framework.columns.arrays import Floats, Mask
+from volsched.framework.columns.columns import FactColumns
+from volsched.framework.columns.node_terms import selector_mask
+from volsched.model.cluster import Cluster
+
+MOST_GROUPS: Final = 64
+"""So many groups count, those that demand most: whoever makes pods decides how many there are."""
+_EXACT: Final = 1 << 20
+_STEPS: Final = 32
+_KEEPS_OUT: Final = ("NoSchedule", "NoExecute")
+
+
+class Scarcity:
+    """Works out how scarce the cards of each node are, by row of the cluster."""
+
+    def __init__(self, cluster: Cluster, offers: Offers) -> None:
+        self._cluster = cluster
+        self._offers = offers
+        self._facts = FactColumns(cluster)
+        self._seen: object = None
+        self._cards: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._masks: dict[Group, Mask] = {}
+
+    def of(self, demanded: Mapping[Group, int], cards: int) -> Floats:
+        """Return the scarcity of each row, in steps of 1/32; ``cards`` is all that is demanded, in thousandths."""
+        self._look_at_nodes()
+        total = int(self._cards.sum())
+        sums = np.zeros(len(self._cards), dtype=np.int64)
+        for group in _largest(demanded):
+            mask = self._mask(group)
+            accepted = int(self._cards[mask].sum())
+            if 0 < accepted < total:
+                sums[mask] += demanded[group] * _EXACT // accepted
+        if not cards:
+            return np.zeros(len(sums))
+        found: Floats = np.floor(sums * (_STEPS * total / cards / _EXACT) + 0.5) / _STEPS
+        return found
+
+    def accepted_by(self, groups: Collection[Group]) -> Mask:
+        """Mark the rows that any of some groups accepts; all rows without a group."""
+        self._look_at_nodes()
+        found = np.full(len(self._cards), not groups, dtype=np.bool_)
+        for group in groups:
+            found |= self._mask(group)
+        return found
+
+    def _look_at_nodes(self) -> None:
+        seen = (self._cluster.node_ledger.facts_version, self._offers.version)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        self._facts.refresh()
+        self._masks.clear()
+        rows = self._cluster.rows
+        shut = [node.unschedulable or node.terminating or node.quarantined for node in rows]
+        cards = (0 if is_shut else self._offers.cards(node) for node, is_shut in zip(rows, shut, strict=True))
+        self._cards = np.fromiter(cards, np.int64, len(rows))
+
+    def _mask(self, group: Group) -> Mask:
+        found = self._masks.get(group)
+        if found is None:
+            if len(self._masks) > 4 * MOST_GROUPS:
+                self._masks.clear()
+            found = self._masks[group] = self._accepted(group)
+        return found
+
+    def _accepted(self, group: Group) -> Mask:
+        selector, tolerations = group
+        taints = self._facts.names(("taints", ""))
+        tolerated = np.ones(len(taints) + 1, dtype=np.bool_)
+        for said, number in taints.items():
+            hard = [taint for taint in said if taint.effect in _KEEPS_OUT]  # type: ignore[attr-defined]
+            tolerated[number] = all(any(t.tolerates(taint) for t in tolerations) for taint in hard)
+        mask: Mask = tolerated[self._facts.ids(("taints", ""))]
+        return mask if selector is None else mask & selector_mask(selector, self._facts)
+
+
+def _largest(demanded: Mapping[Group, int]) -> list[Group]:
+    if len(demanded) <= MOST_GROUPS:
+        return list(demanded)
+    return sorted(demanded, key=lambda group: (-demanded[group], repr(group)))[:MOST_GROUPS]

@@ -1,0 +1,261 @@
+"""How much a pod on a node would waste: free cards that no pod could use then.
+
+In cards, of a node with ``G`` free cards (parts added up), ``F`` entirely free ones, ``C`` free CPU and ``M`` memory:
+
+    waste = balance x max(0, G - C/c, G - M/m)              c, m: CPU and memory that pods want per card, less a margin
+          + block x sum of D_n x (G - n x floor(F / n))     D_n: the part of the demand that comes in n whole cards
+          + parts x sum of P_s x sum of l_i below s         P_s: the part in parts of size s; l_i: free of card i
+    score = waste(before) - waste(after)
+          - model x scarce(node) x cards of the pod         scarce: see ``scarcity``
+          - 0.03 x G after - 0.00001 x cores after          the fullest of equal nodes
+
+Every amount is an integer until it is weighed, and vectors are added in the order of the plain form, so both agree to
+the bit. ``docs/plugins/fragmentation.md`` says why each term is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from plugins.fragmentation.arguments import Weights
+from plugins.fragmentation.demand import Demand
+from plugins.fragmentation.means import SHARES
+from plugins.fragmentation.offers import MILLI
+from plugins.fragmentation.wishes import Wish, Wishes
+from volsched.framework.accounts.card_parts import WHOLE, CardParts, Wanted
+from volsched.framework.accounts.templates import MOST_KEPT
+from volsched.framework.callbacks import AppliesFn, NodeOrderFn, NodeOrderVectorFn
+from volsched.framework.columns.arrays import Floats, Rows
+from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.rules import NodeOrder, Rule
+from volsched.model.cluster import Cluster
+from volsched.model.columns import CPU, MEMORY
+from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.values.bounded import Bounded
+
+BEST_FIT: Final = 0.03
+BEST_FIT_CPU: Final = 0.00001 / MILLI
+"""For each thousandth of a core."""
+KEY: Final = "fragmentation"
+_MOST_STATES: Final = 50_000
+
+
+class Saved(NamedTuple):
+    """What a pod takes out of blocks and rests, in 1/32 percent of a card: waste before it, less waste after it."""
+
+    block: int
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a pod takes, laid out for vectors: by (before or after, column, node).
+
+    ``columns`` are those of CPU, memory and cards, ``amounts`` what the pod takes of each, nothing before it is there.
+    ``whole``: the places among the cards of those of which whole ones are wanted.
+    """
+
+    columns: Rows
+    amounts: npt.NDArray[np.int64]
+    units: npt.NDArray[np.int64]
+    whole: tuple[int, ...]
+
+    @classmethod
+    def of(cls, wish: Wish) -> _Plan:
+        cards = [offer.column for offer, _ in wish.amounts]
+        wanted = [wish.cpu, wish.memory, *(amount for _, amount in wish.amounts)]
+        return cls(
+            np.array([[column] for column in (CPU, MEMORY, *cards)]),
+            np.array([[[0]] * len(wanted), [[amount] for amount in wanted]]),
+            np.array([[offer.unit] for offer, _ in wish.amounts]),
+            tuple(n for n, (offer, amount) in enumerate(wish.amounts) if offer.is_whole and amount),
+        )
+
+
+class Score:
+    """The callbacks of a session. What depends on the means is worked out once for each set of them."""
+
+    def __init__(self, cluster: Cluster, weights: Weights, demand: Demand, wishes: Wishes, parts: CardParts) -> None:
+        self._cluster = cluster
+        self._weights = weights
+        self._demand = demand
+        self._wishes = wishes
+        self._parts = parts
+        self._version = -1
+        self._blocks: list[int] = [0]
+        self._rests: list[int] = []
+        self._in_blocks = 0
+        self._losses = np.zeros(1, dtype=np.int64)
+        self._cpu = self._memory = math.inf
+        self._plans: Bounded[Hashable, _Plan] = Bounded(MOST_KEPT)
+        self._saved: Bounded[tuple[tuple[Wanted, ...], tuple[int, ...]], Saved] = Bounded(_MOST_STATES)
+
+    def registered(self) -> Iterator[Rule]:
+        """Return what is asked of nodes by their amounts, by their cards, and by what they say of themselves."""
+        yield self._rule(self.by_amounts, self.shares_none, self.all_by_amounts)
+        yield self._rule(self.by_cards, self.shares_cards)
+        yield self._rule(self.by_model, self.takes_cards, self.all_by_model)
+
+    def _rule(self, fn: NodeOrderFn, applies: AppliesFn, vector: NodeOrderVectorFn | None = None) -> Rule:
+        return NodeOrder(fn, vector=vector, applies_to=applies, key=self.key, version=self.version, within_session=True)
+
+    # -- what the framework asks --------------------------------------------------------------------------------------
+
+    def key(self, task: TaskInfo) -> str:
+        """Answers depend on the means alone, beside template and node."""
+        return KEY
+
+    def version(self, task: TaskInfo) -> int:
+        """Change when any answer may have."""
+        self._demand.refresh()
+        return self._demand.version
+
+    def shares_cards(self, template: PodTemplate) -> bool:
+        """Whether pods of a template take parts of cards that are told apart."""
+        self._demand.refresh()
+        return bool(self._wishes.of(template).parts)
+
+    def shares_none(self, template: PodTemplate) -> bool:
+        """Whether amounts tell all that pods of a template take; pods without cards are among them."""
+        return not self.shares_cards(template)
+
+    def takes_cards(self, template: PodTemplate) -> bool:
+        """Whether pods of a template take any cards."""
+        self._demand.refresh()
+        return self._wishes.of(template).cards > 0
+
+    def by_amounts(self, template: PodTemplate, node: NodeAmounts) -> float:
+        """Score a node of which amounts tell all."""
+        self._keep_up()
+        wish = self._wishes.of(template)
+        return self._by_amounts(wish, node, 0.0)
+
+    def by_cards(self, template: PodTemplate, node: NodeInfo) -> float:
+        """Score a node whose cards are told apart."""
+        self._keep_up()
+        wish = self._wishes.of(template)
+        saved = self._saved_on(wish.parts, self._parts.free(node))
+        weights, whole = self._weights, SHARES * WHOLE
+        return self._by_amounts(wish, node, (weights.block * saved.block + weights.parts * saved.parts) / whole)
+
+    def by_model(self, template: PodTemplate, node: NodeFacts) -> float:
+        """Take off what cards are worth to others who insist on them."""
+        self._keep_up()
+        return float(self._of_model(template) * self._demand.scarce[self._cluster.nodes[node.name].row])
+
+    # -- vector twins -------------------------------------------------------------------------------------------------
+
+    def all_by_amounts(self, template: PodTemplate, nodes: NodeTable) -> Floats:
+        """Answer as ``by_amounts``, for many nodes at once, in few operations: there are many templates."""
+        self._keep_up()
+        plan, columns, rows = self._plan_of(template), nodes.columns, nodes.rows
+        idle = columns.allocatable[plan.columns, rows] - columns.used[plan.columns, rows]
+        both = idle - plan.amounts
+        free = both[:, 2:] * plan.units // MILLI
+        cards = (free[:, 0] if len(plan.units) == 1 else free.sum(axis=1)) / MILLI
+        lost = np.maximum(cards - np.minimum(both[:, 0] / self._cpu, both[:, 1] / self._memory), 0.0)
+        score = self._weights.balance * (lost[0] - lost[1])
+        for place in plan.whole:
+            losses = self._losses[np.minimum(np.maximum(both[:, 2 + place] // MILLI, 0), len(self._losses) - 1)]
+            score = score + self._weights.block * ((losses[0] - losses[1]) / SHARES)
+        found: Floats = self._weights.scale * (score - BEST_FIT * cards[1] - BEST_FIT_CPU * both[1, 0])
+        return found
+
+    def all_by_model(self, template: PodTemplate, nodes: NodeTable) -> Floats:
+        """Answer as ``by_model``, for many nodes at once."""
+        self._keep_up()
+        scarce, rows = self._demand.scarce, nodes.rows
+        found: Floats = self._of_model(template) * (scarce if rows is nodes.columns.all_rows else scarce[rows])
+        return found
+
+    # -- parts of the formula -----------------------------------------------------------------------------------------
+
+    def _by_amounts(self, wish: Wish, node: NodeAmounts | NodeInfo, parts: float) -> float:
+        """Score a node by its amounts; ``parts`` is what is saved on cards that are told apart, in cards."""
+        allocatable, used, weights = node.allocatable, node.used, self._weights
+        cpu, memory = allocatable[CPU] - used[CPU], allocatable[MEMORY] - used[MEMORY]
+        free = after = 0
+        blocks = []
+        for (column, unit, is_whole), amount in wish.amounts:
+            idle = allocatable[column] - used[column]
+            free += idle * unit // MILLI
+            after += (idle - amount) * unit // MILLI
+            if is_whole and amount:
+                blocks.append((self._block(idle) - self._block(idle - amount)) / SHARES)
+        lost = self._unbalanced(free, cpu, memory) - self._unbalanced(after, cpu - wish.cpu, memory - wish.memory)
+        score = weights.balance * lost
+        for saved in blocks:
+            score += weights.block * saved
+        score += parts
+        return weights.scale * (score - BEST_FIT * (after / MILLI) - BEST_FIT_CPU * (cpu - wish.cpu))
+
+    def _unbalanced(self, cards: int, cpu: int, memory: int) -> float:
+        """Return the free cards that pods of mean size have no CPU or no memory for."""
+        return max(cards / MILLI - min(cpu / self._cpu, memory / self._memory), 0.0)
+
+    def _block(self, idle: int) -> int:
+        """Return what of free whole cards (in thousandths) is in no block that pods want, in 1/32 of a card."""
+        return self._blocks[min(max(idle // MILLI, 0), len(self._blocks) - 1)]
+
+    def _plan_of(self, template: PodTemplate) -> _Plan:
+        wish = self._wishes.of(template)
+        key = (wish.cpu, wish.memory, wish.amounts)
+        found = self._plans.recall(key)
+        if found is None:
+            found = self._plans[key] = _Plan.of(wish)
+        return found
+
+    def _of_model(self, template: PodTemplate) -> float:
+        return -self._weights.scale * self._weights.model * (self._wishes.of(template).cards / MILLI)
+
+    # -- cards that are told apart ------------------------------------------------------------------------------------
+
+    def _saved_on(self, wanted: tuple[Wanted, ...], free: tuple[int, ...]) -> Saved:
+        """Return what a pod takes out of blocks and rests; the same for all nodes whose cards are as free."""
+        found = self._saved.recall((wanted, free))
+        if found is None:
+            after = taken(free, wanted)
+            block = self._block_loss(free) - self._block_loss(after)
+            rests = sum(self._rests[card] for card in free) - sum(self._rests[card] for card in after)
+            found = self._saved[wanted, free] = Saved(block, rests)
+        return found
+
+    def _block_loss(self, free: tuple[int, ...]) -> int:
+        """Return what of some cards is in no block of whole ones, in 1/32 percent of a card."""
+        whole = sum(1 for card in free if card >= WHOLE)
+        in_rests = sum(free) - WHOLE * whole
+        return self._in_blocks * in_rests + WHOLE * self._blocks[min(whole, len(self._blocks) - 1)]
+
+    def _keep_up(self) -> None:
+        """Work out anew what follows from the means when they are others."""
+        demand = self._demand
+        demand.refresh()
+        if self._version != demand.version:
+            self._version = demand.version
+            means = demand.means
+            self._blocks = means.block_losses(demand.richest.cards // MILLI)
+            self._losses = np.array(self._blocks)
+            self._rests = means.part_losses()
+            margin = self._weights.margin
+            self._cpu, self._memory = margin * means.cpu, margin * means.memory
+            self._in_blocks = means.in_blocks
+            self._saved.clear()
+
+
+def taken(free: tuple[int, ...], wanted: tuple[Wanted, ...]) -> tuple[int, ...]:
+    """Return what is free of each card, ascending, after a pod: the tightest cards that have room, as mgpu packs."""
+    left = list(free)
+    for cards, percent in sorted(wanted, key=lambda one: (-one.percent, -one.cards)):
+        fitting = [place for place, card in enumerate(left) if card >= percent][:cards]
+        for place in fitting:
+            left[place] -= percent
+        left.sort()
+    return tuple(left)

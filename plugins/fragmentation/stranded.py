@@ -1,0 +1,227 @@
+"""How many free cards cannot be used now, and why, by model.
+
+Of the free cards of a node, in this order, each counted once:
+
+    cpu, memory   no CPU (memory) is left for them, at what pods want per card on average; the scarcer of the two counts
+    parts         rests of cards that are smaller than the smallest part that any pod wants
+    model         no pod that waits may go there, while others wait for cards
+    scattered     no node of the cluster has as many whole cards free as most of the demanded ones come in
+
+Nodes are columns here, so a cluster is counted in a few operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from plugins.fragmentation.demand import Demand
+from plugins.fragmentation.means import SHARES, Means
+from plugins.fragmentation.offers import MILLI, Offers
+from plugins.fragmentation.wishes import Group, Wishes
+from volsched.framework.accounts.card_parts import WHOLE, CardParts
+from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaRow, QuotaTable, Value
+from volsched.framework.columns.arrays import Mask, Rows
+from volsched.framework.columns.columns import NodeColumns
+from volsched.framework.rules import Metric, Rule, ShownTable
+from volsched.model.cluster import Cluster
+from volsched.model.columns import CPU, MEMORY
+from volsched.model.node import NodeInfo
+from volsched.model.values.series import Numbers, Series
+
+Ints = npt.NDArray[np.int64]
+
+CAUSES: Final = ("cpu", "memory", "parts", "model", "scattered")
+PRODUCT: Final = ".product"
+OTHER: Final = "other"
+
+CARDS: Final = Series("volsched_cards", "Cards of all nodes", ("model",))
+FREE: Final = Series("volsched_cards_free", "Cards that are free, parts of cards added up", ("model",))
+STRANDED: Final = Series("volsched_cards_stranded", "Free cards that no pod can use now", ("model", "cause"))
+
+
+class Lines(NamedTuple):
+    """What is free of each node, by row: cards there and free (thousandths), CPU and memory; rests and whole cards.
+
+    ``rests`` are thousandths of cards in parts that are smaller than any part that pods want, ``whole`` how many cards
+    are entirely free, ``is_wanted`` marks where any waiting pod may go.
+    """
+
+    cards: Ints
+    free: Ints
+    cpu: Ints
+    memory: Ints
+    rests: Ints
+    whole: Ints
+    is_wanted: Mask
+
+    def losses(self, means: Means, *, is_scattered: bool) -> dict[str, Ints]:
+        """Return the thousandths of cards that cannot be used, by cause; each counts for the first one that holds."""
+        by_cpu, by_memory = self._without(self.cpu, means.cpu), self._without(self.memory, means.memory)
+        left = self.free - np.maximum(by_cpu, by_memory)
+        parts = np.minimum(left, self.rests)
+        left = left - parts
+        nothing = np.zeros_like(left)
+        return {
+            "cpu": np.where(by_cpu >= by_memory, by_cpu, 0),
+            "memory": np.where(by_cpu >= by_memory, 0, by_memory),
+            "parts": parts,
+            "model": np.where(self.is_wanted, 0, left),
+            "scattered": np.where(self.is_wanted, np.minimum(left, self.whole * MILLI), 0) if is_scattered else nothing,
+        }
+
+    def _without(self, amount: Ints, per_card: float) -> Ints:
+        """Return the free cards for which nothing is left of an amount."""
+        enough: Ints = (MILLI * np.maximum(amount, 0) / per_card).astype(np.int64)
+        found: Ints = np.clip(self.free - enough, 0, self.free)
+        return found
+
+
+class Stranded:
+    """The account. What it shows is worked out again for the nodes that changed, and for all when pods want others."""
+
+    def __init__(self, cluster: Cluster, offers: Offers, wishes: Wishes, demand: Demand, parts: CardParts) -> None:
+        self._cluster = cluster
+        self._offers = offers
+        self._wishes = wishes
+        self._demand = demand
+        self._parts = parts
+        self._columns = NodeColumns(cluster)
+        self._each: dict[int, tuple[int, ...]] = {}
+        self._models: list[str] = []
+        self._of_model: Rows = np.zeros(0, dtype=np.intp)
+        self._seen: object = None
+        self._facts: object = None
+        self._position = 0
+        self._groups: frozenset[Group] = frozenset()
+        self._changes = -1
+        self._found: dict[str, dict[str, int]] = {}
+        self._numbers: tuple[Numbers, Numbers, Numbers] = ({}, {}, {})
+
+    def registered(self) -> Iterator[Rule]:
+        """Return the numbers and the table that are shown."""
+        yield Metric(CARDS, lambda: self.numbers()[0])
+        yield Metric(FREE, lambda: self.numbers()[1])
+        yield Metric(STRANDED, lambda: self.numbers()[2])
+        yield ShownTable(self.table)
+
+    def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the numbers of the series; the same objects while nothing has changed."""
+        if self._catch_up():
+            found = self._found
+            self._numbers = (
+                {(model,): loss["cards"] / MILLI for model, loss in found.items()},
+                {(model,): loss["free"] / MILLI for model, loss in found.items()},
+                {(model, cause): loss[cause] / MILLI for model, loss in found.items() for cause in CAUSES},
+            )
+        return self._numbers
+
+    def table(self) -> QuotaTable:
+        """Return the table for people: a line for each model, and one for all of them."""
+        self.numbers()
+        rows = [QuotaRow((model,), _figures(loss)) for model, loss in sorted(self._found.items())]
+        if len(rows) > 1:
+            every = {name: sum(loss[name] for loss in self._found.values()) for name in ("cards", "free", *CAUSES)}
+            rows.append(QuotaRow((None,), _figures(every)))
+        return QuotaTable(STRANDED_CARDS, "Stranded cards", ("card",), ("cards", "free", "stranded", *CAUSES), rows)
+
+    def _commonest(self) -> int:
+        """Return the number of whole cards per container in which most of the demanded whole cards come."""
+        return max(self._demand.means.blocks, key=lambda block: (block[1], -block[0]), default=(0, SHARES))[0]
+
+    # -- following ----------------------------------------------------------------------------------------------------
+
+    def _catch_up(self) -> bool:
+        """Count again if anything has changed; nodes are columns, so a cluster takes a few operations."""
+        self._demand.refresh()
+        cluster, ledger = self._cluster, self._cluster.node_ledger
+        if self._changes != cluster.clocks.changes:
+            self._changes = cluster.clocks.changes
+            self._groups = frozenset(self._waiting())
+        seen = (self._demand.version, ledger.facts_version, ledger.usage_log.end, self._groups)
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        self._follow_cards()
+        found = self._count()
+        is_new, self._found = found != self._found, found
+        return is_new
+
+    def _follow_cards(self) -> None:
+        """Look again at the single cards of nodes that changed, and at what all nodes are when these have."""
+        ledger, rows = self._cluster.node_ledger, self._cluster.rows
+        changed = ledger.usage_log.since(self._position)
+        self._position = ledger.usage_log.end
+        if self._facts != ledger.facts_version or changed is None:
+            self._facts = ledger.facts_version
+            models = [model_of(node) for node in rows]
+            self._models = sorted(set(models))
+            self._of_model = np.array([self._models.index(model) for model in models], dtype=np.intp)
+            self._each.clear()
+            changed = list(range(len(rows)))
+        if not self._wishes.tellers:
+            return
+        for row in changed:
+            each = self._parts.free(rows[row])
+            if each:
+                self._each[row] = each
+            else:
+                self._each.pop(row, None)
+
+    def _count(self) -> dict[str, dict[str, int]]:
+        lines = self._lines()
+        most = int(lines.whole.max(initial=0))
+        losses = lines.losses(self._demand.means, is_scattered=0 < most < self._commonest())
+        found: dict[str, dict[str, int]] = {model: {} for model in self._models}
+        for name, amounts in {"cards": lines.cards, "free": lines.free, **losses}.items():
+            sums = np.zeros(len(self._models), dtype=np.int64)
+            np.add.at(sums, self._of_model, amounts)
+            for model, amount in zip(self._models, sums.tolist(), strict=True):
+                found[model][name] = amount
+        return {model: sums for model, sums in found.items() if sums["cards"]}
+
+    def _lines(self) -> Lines:
+        columns = self._columns
+        columns.refresh()
+        offered, idle = columns.allocatable, columns.allocatable - columns.used
+        cards, free, whole, rests = (np.zeros(len(columns.all_rows), dtype=np.int64) for _ in range(4))
+        for column, unit, is_whole in self._offers.all:
+            cards += np.maximum(offered[column], 0) * unit // MILLI
+            free += np.maximum(idle[column], 0) * unit // MILLI
+            if is_whole:
+                whole += np.maximum(idle[column], 0) // MILLI
+        smallest = min((size for size, _ in self._demand.means.sizes), default=WHOLE)
+        for row, each in self._each.items():
+            whole[row] += each.count(WHOLE)
+            rests[row] = sum(card for card in each if card < smallest) * MILLI // WHOLE
+        wanted = self._demand.accepted_by(self._groups)
+        return Lines(cards, free, idle[CPU], idle[MEMORY], rests, whole, wanted)
+
+    def _waiting(self) -> Iterator[Group]:
+        """Yield which nodes the jobs accept that wait for cards, by the first pod of each."""
+        for job in self._cluster.queue_ledger.waiting.values():
+            task = next(iter(job.waiting.values()), None)
+            if task is not None and not job.barred:
+                wish = self._wishes.of(task.template)
+                if wish.cards:
+                    yield wish.group
+
+
+def model_of(node: NodeInfo) -> str:
+    """Return what a node's label ``<prefix>/<type>.product`` says, of several the first; ``other`` without one."""
+    keys = sorted(key for key in node.labels if key.endswith(PRODUCT) and node.labels[key])
+    return node.labels[keys[0]] if keys else OTHER
+
+
+def _figures(sums: Mapping[str, int]) -> dict[str, Value]:
+    causes = {cause: sums[cause] for cause in CAUSES}
+    figures = {"cards": sums["cards"], "free": sums["free"], "stranded": sum(causes.values()), **causes}
+    return {name: _cards(amount) for name, amount in figures.items()}
+
+
+def _cards(amount: int) -> Value:
+    whole, rest = divmod(amount, MILLI)
+    return f"{amount / MILLI:.3f}".rstrip("0") if rest else whole

@@ -1,0 +1,45 @@
+"""What is free of each card, in percent, for plugins that score nodes by it; see ``framework.accounts.card_parts``."""
+
+from __future__ import annotations
+
+from plugins.mgpu.books import Books
+from plugins.mgpu.devices import CORE_OF_CARD, State
+from plugins.mgpu.placement import Ask
+from volsched.framework.accounts.card_parts import Wanted
+from volsched.model.node import NodeInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.values.bounded import Bounded
+
+
+class BookTeller:
+    """Reads the books. A card is as free as the scarcer of its core and its memory."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self._known: Bounded[State, tuple[int, ...]] = Bounded(10_000)
+
+    def wanted(self, template: PodTemplate) -> tuple[Wanted, ...]:
+        """Return what the containers of a template's pods take, by core."""
+        if not self._books.follows(template):
+            return ()
+        return tuple(_wanted(ask) for ask in self._books.requests.sorted(template))
+
+    def free(self, node: NodeInfo) -> tuple[int, ...]:
+        """Return the percent that is free of each card, ascending."""
+        book = self._books.nodes.get(node.name)
+        if book is None or book.unclear:
+            return ()
+        state = book.alike
+        found = self._known.recall(state)
+        if found is None:
+            found = self._known[state] = _free(state)
+        return found
+
+
+def _wanted(ask: Ask) -> Wanted:
+    return Wanted(ask.cards, min(CORE_OF_CARD, max(1, ask.core)))
+
+
+def _free(state: State) -> tuple[int, ...]:
+    memory = max(1, state.memory)
+    return tuple(sorted(min(card.core, card.memory * CORE_OF_CARD // memory) for card in state.cards))

@@ -1,0 +1,76 @@
+"""Every engine gives out the same cards, and what is kept equals what is counted anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from plugins.fragmentation.plugin import NAME
+from tests.plugins.fragmentation.worlds import CONFIGURATION, a_plain_rig, a_random_world, cards, demand_of
+from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.mirror.mirror import Mirror
+from volsched.model.changes import Gone
+from volsched.testing.builders import Rig, a_cluster, put
+from volsched.testing.checked import CheckedEngine
+from volsched.testing.naive import NaiveEngine
+from volsched.testing.recount import faults
+
+
+def lived(seed: int, engine: type[Engine]) -> tuple[Rig, list[dict[str, str]]]:
+    """Live through two sessions, between which some pods leave and others come."""
+    world, later = a_random_world(seed), a_random_world(seed + 1_000)
+    rig = a_plain_rig(world, CONFIGURATION, engine)
+    first = rig.cycle()
+    gone = [
+        Gone("Pod", "default", name, f"pod-default-{name}")
+        for name in sorted(first.bindings)[::3]
+        if name.startswith("p")
+    ]
+    came = [put(m | {"metadata": {**m["metadata"], "name": f"late-{m['metadata']['name']}", "uid": f"late-{number}"}})
+            for number, m in enumerate(later.objects) if m["kind"] == "Pod"]  # fmt: skip
+    second = rig.cycle(*gone, *came)
+    assert faults(rig.cluster) == []
+    return rig, [first.bindings, second.bindings]
+
+
+@pytest.mark.slow(reason="forty random clusters, each decided by three engines")
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_engines_give_out_the_same_cards(first: int) -> None:
+    for seed in range(first, first + 10):
+        expected = lived(seed, NaiveEngine)[1]
+
+        assert lived(seed, FastEngine)[1] == expected, seed
+        assert lived(seed, CheckedEngine)[1] == expected, seed
+        assert expected[0] or expected[1], seed
+
+
+def test_scores_are_equal_to_the_bit_where_many_nodes_are_asked_at_once() -> None:
+    world = a_cluster()
+    for number in range(60):
+        world.node(f"n{number:02}", cpu=16 + number, memory=f"{64 + 3 * number}Gi", **cards(1 + number % 8))
+    world.pod("waits", cpu=7, memory="9Gi", **cards(2)).pod("mate", cpu=3, **cards(1))
+
+    totals = []
+    for engine in (FastEngine, NaiveEngine):
+        rig = a_plain_rig(world, CONFIGURATION.replace("  - name: gang\n", ""), engine)
+        rig.cycle()
+        task = next(task for task in rig.cluster.tasks.values() if task.name == "waits")
+        totals.append(rig.scheduler.engine.scores(task))
+
+    assert totals[0] == totals[1]
+    assert len({found[NAME] for found in totals[0].values()}) > 5
+
+
+def test_after_a_restart_the_same_is_known() -> None:
+    world = a_random_world(7)
+    rig = a_plain_rig(world, CONFIGURATION)
+    rig.cycle()
+    pods = [m for m in world.objects if m["kind"] == "Pod"]
+
+    mirrored = a_plain_rig(world, CONFIGURATION)
+    mirrored.mirror.apply(Gone("Pod", "default", m["metadata"]["name"], m["metadata"]["uid"]) for m in pods)
+    mirrored.cycle()
+    mirrored.cycle(*[put(m) for m in reversed(pods)])
+
+    assert isinstance(mirrored.mirror, Mirror)
+    assert demand_of(mirrored).means == demand_of(rig).means
+    assert demand_of(mirrored).scarce.tolist() == demand_of(rig).scarce.tolist()

@@ -1,0 +1,56 @@
+"""What is free of single cards: told by the plugin that gives out parts of them, read by those that score nodes.
+
+Plugins do not see one another. Who keeps the state of each card leaves a teller here when a session opens; whoever
+reads it does so when a node is asked about, so that the order of the plugins in a configuration does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from volsched.model.node import NodeInfo
+from volsched.model.pods.template import PodTemplate
+
+ACCOUNT: Final = "framework.card_parts"
+"""The name under which plugins share this account (``session.account(ACCOUNT, CardParts.of_cluster)``)."""
+
+WHOLE: Final = 100
+"""Percent of a card that is entirely free."""
+
+
+class Wanted(NamedTuple):
+    """What one container takes: ``percent`` of each of ``cards`` different cards."""
+
+    cards: int
+    percent: int
+
+
+class CardTeller(Protocol):
+    """Tells what pods want of cards that are shared, and what is free of each card of a node."""
+
+    def wanted(self, template: PodTemplate) -> tuple[Wanted, ...]:
+        """Return what the pods of a template want, none when they want no such card."""
+
+    def free(self, node: NodeInfo) -> tuple[int, ...]:
+        """Return the percent that is free of each card, ascending; nothing where that is not known."""
+
+
+@dataclass(slots=True)
+class CardParts:
+    """The tellers of all plugins, by the plugin's name."""
+
+    tellers: dict[str, CardTeller] = field(default_factory=dict)
+
+    @classmethod
+    def of_cluster(cls, _: object) -> CardParts:
+        """Make the account, without any teller."""
+        return cls()
+
+    def wanted(self, template: PodTemplate) -> tuple[Wanted, ...]:
+        """Return what the pods of a template want of cards that any plugin shares."""
+        return tuple(wanted for teller in self.tellers.values() for wanted in teller.wanted(template))
+
+    def free(self, node: NodeInfo) -> tuple[int, ...]:
+        """Return the percent that is free of each card of a node, as the first plugin that knows it says."""
+        return next(filter(None, (teller.free(node) for teller in self.tellers.values())), ())
