@@ -73,6 +73,8 @@ class InForce:
     default_queue: str = ""
     is_absent: bool = False
     """Nothing in the cluster looks like the configuration of a scheduler."""
+    text: str = ""
+    """The configuration as it is written; empty where none was found."""
 
     def arguments_of(self, plugin: str) -> Mapping[str, Any] | None:
         """Return the arguments of a plugin; None when it is not configured."""
@@ -118,7 +120,8 @@ def configuration(inventory: Inventory | None, flags: Mapping[str, Any], *, is_o
         if found.doubt:
             say(found.doubt, "warning")
         refuse(error, found.origin)
-    return InForce(profile, found.origin, found.doubt, found.names, found.default_queue, found.is_absent)
+    words = (found.origin, found.doubt, found.names, found.default_queue, found.is_absent)
+    return InForce(profile, *words, text=found.text or "")
 
 
 def _named(flags: Mapping[str, Any]) -> _Found | None:

@@ -9,7 +9,9 @@ from typing import Final
 import click
 
 from volsched import registry
+from volsched.asking.known import Known
 from volsched.cli.flags import files_flag, output_flag, strict_flag
+from volsched.cli.known import snapshot_in
 from volsched.cli.output import print_result, refuse, say, width
 from volsched.cli.sources import read_manifests
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
@@ -44,8 +46,7 @@ _LONG: Final = 2.0
     "--scheduler-name",
     "scheduler_names",
     multiple=True,
-    default=SCHEDULER_NAMES,
-    show_default=True,
+    show_default="volsched, volcano; of a snapshot those of its scheduler",
     help="The schedulerName of the pods that are placed. May be repeated.",
 )
 @click.option(
@@ -80,6 +81,7 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
       volsched simulate -f manifests/examples
       volsched simulate -f cluster.yaml -f new-queue.yaml --config scheduler.conf
       kubectl get nodes,pods,queues,podgroups -A -o yaml | volsched simulate -f - -o json --scores
+      volsched simulate -f cluster.snapshot
       volsched simulate -f team-a/ --fail-on-pending && kubectl apply -f team-a/
       volsched simulate -f cluster.yaml -f team-a/ --at-max --strict
 
@@ -88,10 +90,21 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     invalid.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     progress = _Progress()
-    inventory = read_manifests(paths, strict=strict, at_max=at_max)
+    replayed = snapshot_in(paths)
+    if replayed is not None:
+        inventory = Inventory(
+            objects=list(replayed.objects), configuration=replayed.configuration, configuration_source=replayed.origin
+        )
+    else:
+        inventory = read_manifests(paths, strict=strict, at_max=at_max)
     progress.say(f"{len(inventory.objects)} objects read")
     profile = _profile(config, inventory)
-    settings = Settings(cycles=cycles, scheduler_names=tuple(dict.fromkeys(scheduler_names)), scores=scores)
+    settings = Settings(
+        cycles=cycles,
+        scheduler_names=tuple(dict.fromkeys(scheduler_names)) or _names_of(replayed),
+        default_queue=replayed.default_queue if replayed is not None else "default",
+        scores=scores,
+    )
     simulation = run(inventory, profile, settings, progress.cycle)
     result = results.result_of(simulation)
     if output == "table":
@@ -99,6 +112,10 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     else:
         print_result(result, output)
     sys.exit(EXIT_PENDING if fail_on_pending and result["pending"] else 0)
+
+
+def _names_of(replayed: Known | None) -> tuple[str, ...]:
+    return replayed.scheduler_names if replayed is not None else SCHEDULER_NAMES
 
 
 def _profile(config: str | None, inventory: Inventory) -> Profile:

@@ -211,8 +211,15 @@ def _pending(simulation: Simulation) -> list[Json]:
     return sorted(waiting, key=lambda entry: (entry["pod"] or entry["podGroup"], entry["pod"] is None))
 
 
+def waiting_verdict(simulation: Simulation, of: TaskInfo | JobInfo) -> Verdict:
+    """Say why a pod of ours without a node waits, or a PodGroup without pods."""
+    if isinstance(of, TaskInfo):
+        return reporter.refusal_of(of) or _unlooked(simulation, of)
+    return of.refusal or _unadmitted(simulation, of) or _without_pods(of)
+
+
 def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
-    verdict = reporter.refusal_of(task) or _unlooked(simulation, task)
+    verdict = waiting_verdict(simulation, task)
     group = task.annotations.get(GROUP_NAME)
     return {
         "pod": task.key,
@@ -223,7 +230,7 @@ def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
 
 
 def _waiting_group(simulation: Simulation, job: JobInfo) -> Json:
-    verdict = job.refusal or _unadmitted(simulation, job) or _without_pods(job)
+    verdict = waiting_verdict(simulation, job)
     return {"pod": None, "podGroup": job.key, "queue": job.queue or None, **_why(verdict)}
 
 

@@ -13,6 +13,7 @@ from volsched.framework.plugin import Plugin
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
+from volsched.model.changes import Change
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.ports import CycleReport
@@ -50,6 +51,13 @@ class Simulation:
     scores: dict[str, Scores] = field(default_factory=dict)
     queue_amounts: Sequence[QueueAmountsFn] = ()
     """What quota plugins say of queues."""
+    session: Session | None = None
+    """The last session, closed: its orders and what plugins show of quotas can still be asked for."""
+
+    def take(self, changes: Sequence[Change]) -> None:
+        """Let the cluster be another one from the next cycle on."""
+        self.mirror.apply(changes)
+        self.settled = False
 
 
 class _Clock:
@@ -79,6 +87,7 @@ class _Witness:
 
     def on_session_open(self, session: Session) -> None:
         self._simulation.queue_amounts = session.queue_amounts
+        self._simulation.session = session
         session.add_close_fn(self.name, lambda: self._note_pipelined(session))
 
     def _note_pipelined(self, session: Session) -> None:
@@ -99,25 +108,36 @@ def simulate(
     on_cycle: Callable[[int, CycleReport], None] | None = None,
 ) -> Simulation:
     """Run cycles until one changes nothing, or as many as the settings allow."""
-    settings = settings or Settings()
-    mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
-    world = World(inventory, settings.scheduler_names)
-    simulation = Simulation(world, mirror, profile, settings)
-    witness: Plugin = _Witness(simulation)
-    tiers = (*profile.plugins, ((PluginOption(witness.name), witness),))
-    witnessed = Profile(profile.configuration, profile.actions, tiers)
-    note = _score_keeper(simulation) if settings.scores else None
-    scheduler = Scheduler(mirror, witnessed, world, _Clock(world), on_placed=note)
-    mirror.apply(world.begin())
-    while simulation.cycles < settings.cycles and not simulation.settled:
-        simulation.cycles = world.cycle = simulation.cycles + 1
-        report = scheduler.cycle()
-        changes, anything = world.move()
-        mirror.apply(changes)
-        simulation.settled = not anything
-        if on_cycle is not None:
-            on_cycle(simulation.cycles, report)
-    return simulation
+    return Stage(inventory, profile, settings or Settings()).run(on_cycle)
+
+
+class Stage:
+    """A simulation that can go on after it has settled, once its ``simulation`` was told of something new."""
+
+    def __init__(self, inventory: Inventory, profile: Profile, settings: Settings) -> None:
+        mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
+        world = World(inventory, settings.scheduler_names)
+        self.simulation = simulation = Simulation(world, mirror, profile, settings)
+        witness: Plugin = _Witness(simulation)
+        tiers = (*profile.plugins, ((PluginOption(witness.name), witness),))
+        witnessed = Profile(profile.configuration, profile.actions, tiers)
+        note = _score_keeper(simulation) if settings.scores else None
+        self._scheduler = Scheduler(mirror, witnessed, world, _Clock(world), on_placed=note)
+        mirror.apply(world.begin())
+
+    def run(self, on_cycle: Callable[[int, CycleReport], None] | None = None, more: int = 0) -> Simulation:
+        """Run cycles until one changes nothing; at most ``more`` of them, else as many as the settings allow."""
+        simulation, world = self.simulation, self.simulation.world
+        most = simulation.cycles + more if more else simulation.settings.cycles
+        while simulation.cycles < most and not simulation.settled:
+            simulation.cycles = world.cycle = simulation.cycles + 1
+            report = self._scheduler.cycle()
+            changes, anything = world.move()
+            simulation.mirror.apply(changes)
+            simulation.settled = not anything
+            if on_cycle is not None:
+                on_cycle(simulation.cycles, report)
+        return simulation
 
 
 def _score_keeper(simulation: Simulation) -> Callable[[Session, TaskInfo], None]:

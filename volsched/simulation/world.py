@@ -298,6 +298,22 @@ class World:
         """Record an Event of a controller."""
         self.history.tell(self.cycle, event)
 
+    def drop_pod(self, pod: api.Pod) -> list[Change]:
+        """Delete a pod at once; the changes."""
+        self._remove(pod)
+        return self._take()
+
+    def write_pods(self, pods: Iterable[api.Pod]) -> list[Change]:
+        """Write pods at once; the changes."""
+        for pod in pods:
+            self.put_pod(pod)
+        return self._take()
+
+    def write_group(self, group: api.PodGroup) -> list[Change]:
+        """Write a PodGroup at once; the changes."""
+        self.put_group(group)
+        return self._take()
+
     def _remove(self, pod: api.Pod) -> None:
         """Delete a pod, and what belongs to it alone."""
         meta = pod.metadata

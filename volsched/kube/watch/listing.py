@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -18,9 +18,15 @@ from volsched.kube.watch.schemas import dropped_of_queues
 from volsched.model import api
 from volsched.model.errors import ObjectError
 
+AT_ONCE: Final = 4
+"""Kinds that are listed at the same time."""
+
 _MOST_TRIES: Final = 3
 _AGAIN: Final = (410, 429)
 """The list grew too old between two pages, or the server asks to come later."""
+
+
+Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
@@ -66,8 +72,7 @@ async def _read(source: Source, resources: Sequence[Resource]) -> Listing:
     server = await Api.connect(source)
     listing = Listing(server.server)
     try:
-        for resource in resources:
-            await _list(server, resource, listing)
+        await _list_all(server, resources, listing)
         if any(resource.kind == "Queue" for resource in resources):
             listing.dropped = await dropped_of_queues(server)
     finally:
@@ -75,10 +80,28 @@ async def _read(source: Source, resources: Sequence[Resource]) -> Listing:
     return listing
 
 
+async def _list_all(server: Api, resources: Sequence[Resource], listing: Listing) -> None:
+    """List kinds some at a time; the objects are in the order of the kinds all the same."""
+    turns = asyncio.Semaphore(AT_ONCE)
+    parts = [Listing(listing.server) for _ in resources]
+
+    async def take(resource: Resource, part: Listing) -> None:
+        async with turns:
+            await _list(server, resource, part)
+
+    taken = (take(resource, part) for resource, part in zip(resources, parts, strict=True))
+    for failure in await asyncio.gather(*taken, return_exceptions=True):
+        if failure is not None:
+            raise failure
+    for part in parts:
+        listing.objects += part.objects
+        listing.unreadable += part.unreadable
+
+
 async def _list(server: Api, resource: Resource, listing: Listing) -> None:
     for left in reversed(range(_MOST_TRIES)):
         try:
-            raw = await _pages(server, resource)
+            found = await _pages(server, resource, listing)
             break
         except ApiError as error:
             if error.status in _AGAIN and left:
@@ -87,7 +110,6 @@ async def _list(server: Api, resource: Resource, listing: Listing) -> None:
             if error.status == 404 and resource.optional:
                 return
             raise _explained(resource, server.server, error) from error
-    found = [item for item in (_decoded(resource, each, listing) for each in raw) if item is not None]
     listing.objects.extend(sorted((item for item in found if resource.keep(item)), key=lambda item: item.key))
 
 
@@ -107,16 +129,38 @@ def _explained(resource: Resource, server: str, error: ApiError) -> ApiError:
     return ApiError(error.status, error.reason, said, error.retry_after)
 
 
-async def _pages(server: Api, resource: Resource) -> list[Any]:
-    items: list[Any] = []
+async def _pages(server: Api, resource: Resource, listing: Listing) -> list[api.ApiObject]:
+    found: list[api.ApiObject] = []
     parameters = {"limit": str(PAGE)}
     while True:
-        page = parsed(await server.request("GET", resource.query(**parameters), resource.plural, verb="list"))
-        items.extend(page.get("items") or ())
-        continued = (page.get("metadata") or {}).get("continue")
+        body = await server.request("GET", resource.query(**parameters), resource.plural, verb="list")
+        items, continued = _page(resource, body, listing)
+        found += items
         if not continued:
-            return items
+            return found
         parameters["continue"] = continued
+
+
+class _ListMeta(msgspec.Struct):
+    continued: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct, Generic[Item]):
+    metadata: _ListMeta | None = None
+    items: list[Item] | None = None
+
+
+def _page(resource: Resource, body: bytes, listing: Listing) -> tuple[list[api.ApiObject], str]:
+    """Return the objects of a page and how it goes on: decoded straight into structs where all of it can be."""
+    try:
+        page = msgspec.json.decode(body, type=_Page[resource.struct])  # type: ignore[name-defined]
+    except (msgspec.DecodeError, UnicodeError):
+        pass  # nulls where nothing is meant, or an object that cannot be read: each is looked at by itself
+    else:
+        return list(page.items or ()), page.metadata.continued if page.metadata is not None else ""
+    raw = parsed(body)
+    found = (_decoded(resource, each, listing) for each in raw.get("items") or ())
+    return [item for item in found if item is not None], (raw.get("metadata") or {}).get("continue") or ""
 
 
 def _decoded(resource: Resource, raw: Any, listing: Listing) -> api.ApiObject | None:

@@ -1,0 +1,64 @@
+"""What would help: the smallest change of each sort, and what it leaves as it was."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.asking.test_explain import cluster, known
+from volsched.asking.advice import advise
+from volsched.asking.explain import explain, find
+from volsched.asking.records import Advice, Subject
+
+pytestmark = pytest.mark.process  # a trial is a copy of the process
+
+GANG = Subject("podgroup", "waits", "default")
+
+
+def advice_on(text: str, *, seconds: bool = True) -> Advice:
+    stage = known(text).stage()
+    simulation = stage.run()
+    before = explain(simulation, GANG)
+    found = advise(stage, find(simulation, GANG), lambda: seconds)
+    assert explain(simulation, GANG) == before
+    return found
+
+
+def test_the_smallest_quota_is_found_and_its_command_is_ready() -> None:
+    advice = advice_on(cluster(quota=5))
+    quota = next(found for found in advice.helps if found.sort == "quota")
+    assert quota.sentence == "Raise nvidia.com/gpu of queue team by 3 (spec.capability)."
+    assert '"nvidia.com/gpu": "8"' in quota.command
+    assert quota.command.startswith("kubectl patch queue team --type merge -p ")
+
+
+def test_a_smaller_gang_helps_where_one_member_fits() -> None:
+    advice = advice_on(cluster(quota=6))
+    assert [found.sentence for found in advice.helps if found.sort == "minMember"] == [
+        "Let the gang start with 1 in place of 2 (minMember)."
+    ]
+
+
+def test_nodes_and_pods_help_where_cards_are_short_and_quota_does_not() -> None:
+    advice = advice_on(cluster(quota=100, cards=4))
+    by_sort = {found.sort: found for found in advice.helps}
+    assert set(by_sort) == {"nodes", "pods"}
+    assert by_sort["nodes"].sentence == "Add 1 node like n1 (1 there now)."
+    assert yaml.safe_load(by_sort["nodes"].patch)["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+    assert by_sort["pods"].command == "kubectl delete pod -n default runs-0 runs-1"
+
+
+def test_a_taint_that_keeps_it_out_is_named() -> None:
+    tainted = cluster(quota=100).replace(
+        "{name: n1}", "{name: n1}\nspec: {taints: [{key: a, value: b, effect: NoSchedule}]}"
+    )
+    advice = advice_on(tainted)
+    assert [found.sentence for found in advice.helps if found.sort == "toleration"] == [
+        "Tolerate the taint a=b:NoSchedule of 1 node in the pod template."
+    ]
+
+
+def test_what_there_was_no_time_for_is_said() -> None:
+    advice = advice_on(cluster(), seconds=False)
+    assert advice.helps == ()
+    assert advice.not_tried == ("quota", "minMember", "toleration", "selector", "nodes", "pods")

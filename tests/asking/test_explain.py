@@ -1,0 +1,123 @@
+"""Explanations and differences of small clusters, as the scheduler itself decides them."""
+
+from __future__ import annotations
+
+import pytest
+
+from volsched.asking.diff import diff
+from volsched.asking.explain import NotFoundError, explain
+from volsched.asking.known import Known
+from volsched.asking.lists import queue_tree, waiting_jobs
+from volsched.asking.records import Subject
+from volsched.simulation.documents import documents_in
+from volsched.simulation.manifests import take_stock
+
+CONFIGURATION = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: proportion
+  - name: predicates
+  - name: nodeorder
+"""
+
+
+def cluster(*, quota: int = 4, cards: int = 8) -> str:
+    """One node, a queue with a quota, a gang of two that runs and one of two that waits for the quota."""
+    return f"""
+apiVersion: v1
+kind: Node
+metadata: {{name: n1}}
+status: {{allocatable: {{cpu: "64", memory: 512Gi, pods: "110", nvidia.com/gpu: "{cards}"}}}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {{name: team}}
+spec: {{capability: {{nvidia.com/gpu: "{quota}"}}}}
+---
+{group("runs")}
+---
+{pod("runs", 0, "n1")}
+---
+{pod("runs", 1, "n1")}
+---
+{group("waits")}
+---
+{pod("waits", 0)}
+---
+{pod("waits", 1)}
+"""
+
+
+def group(name: str) -> str:
+    """Return a PodGroup of two in the queue."""
+    return f"""apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {{name: {name}}}
+spec: {{minMember: 2, queue: team}}
+status: {{phase: Inqueue}}"""
+
+
+def pod(of: str, number: int, node: str = "") -> str:
+    """Return a pod of a gang that asks for two cards."""
+    return f"""apiVersion: v1
+kind: Pod
+metadata: {{name: {of}-{number}, annotations: {{scheduling.k8s.io/group-name: {of}}}}}
+spec:
+  schedulerName: volsched
+  nodeName: "{node}"
+  containers:
+  - {{name: main, resources: {{requests: {{cpu: "1", nvidia.com/gpu: "2"}}, limits: {{nvidia.com/gpu: "2"}}}}}}"""
+
+
+def known(text: str) -> Known:
+    """Return a cluster of manifests."""
+    return Known(tuple(take_stock(documents_in("test", text)).objects), CONFIGURATION)
+
+
+def test_a_gang_that_waits_for_its_quota_is_explained() -> None:
+    said = explain(known(cluster()).stage().run(), Subject("podgroup", "waits", "default"))
+    assert (said.state, said.step, said.queue) == ("waits", "allocatable", "team")
+    assert [(s.of, s.resource, s.requested, s.used, s.limit) for s in said.short] == [
+        ("queue", "nvidia.com/gpu", "2", "4", "4")
+    ]
+    assert said.gang is not None
+    assert (said.gang.minimum, said.gang.waiting) == (2, 2)
+    assert said.place is not None
+    assert (said.place.position, said.place.of) == (1, 1)
+    assert [(h.name, h.resource, h.amount) for h in said.holders] == [("default/runs", "nvidia.com/gpu", "4")]
+
+
+def test_what_runs_is_scheduled_and_what_is_not_there_is_not_found() -> None:
+    run = known(cluster()).stage().run()
+    assert explain(run, Subject("pod", "runs-0", "default")).placed == {"default/runs-0": "n1"}
+    with pytest.raises(NotFoundError, match=r"did you mean default/waits-0\?"):
+        explain(run, Subject("pod", "wait-0", "default"))
+
+
+def test_nodes_without_room_are_named_with_their_refusal() -> None:
+    run = known(cluster(quota=100, cards=5)).stage().run()
+    said = explain(run, Subject("pod", "waits-0", "default"), nodes=True)
+    assert [(line.count, line.names, line.refusal) for line in said.nodes] == [
+        (1, ("n1",), "Insufficient nvidia.com/gpu")
+    ]
+
+
+def test_a_queue_lists_who_waits() -> None:
+    run = known(cluster()).stage().run()
+    said = explain(run, Subject("queue", "team"))
+    assert said.state == "waits"
+    assert [(job.name, job.position) for job in waiting_jobs(run)] == [("waits", 1)]
+    assert {queue.name: queue.waiting_pods for queue in queue_tree(run)}["team"] == 2
+
+
+def test_a_larger_quota_starts_the_gang_and_nothing_else_differs() -> None:
+    before, after = known(cluster()).stage().run(), known(cluster(quota=8)).stage().run()
+    found = diff(before, after)
+    assert found.summary == {"starts": 2}
+    assert found.queues == {"team": {"starts": 2}}
+    assert found.gangs == {"default/waits": {"starts": 2}}
+    assert diff(before, before).pods == ()

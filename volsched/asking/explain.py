@@ -1,0 +1,348 @@
+"""Why something waits, in the order in which people ask: the reason, what is short, whose turn it is, who holds it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from volsched.asking.lists import (
+    figures_of,
+    jobs_in_order,
+    quantities,
+    requests,
+    since,
+    usage_of,
+    verdict_of_job,
+    waiting_jobs,
+)
+from volsched.asking.records import Explanation, Gang, Holder, NodeLine, Place, Short, Subject, WaitingPod
+from volsched.framework.accounts.quota_report import QueueUse
+from volsched.framework.config.arguments import nearest
+from volsched.framework.engine.engine import FastEngine
+from volsched.model import api
+from volsched.model.job import JobInfo
+from volsched.model.pods.owners import controller_of
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import ROOT, levels
+from volsched.model.status import IS_CHOSEN, IS_FINISHED
+from volsched.model.values.quantity import format_amount
+from volsched.model.verdict import Step, Verdict
+from volsched.simulation.result import waiting_verdict
+from volsched.simulation.runner import Simulation
+
+KINDS: Final = ("pod", "podgroup", "job", "queue")
+MOST_HOLDERS: Final = 10
+MOST_NAMES: Final = 3
+_OF_QUOTA: Final = (Step.ENQUEUE, Step.OVERUSED, Step.ALLOCATABLE)
+_MILLI: Final = 1000
+_SORTED_LAST: Final = ""
+
+
+class NotFoundError(LookupError):
+    """There is no such object; the text names those that may have been meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a question is about: a job, and one of its pods where that was asked about."""
+
+    job: JobInfo
+    pod: TaskInfo | None = None
+
+    @property
+    def waiting(self) -> list[TaskInfo]:
+        """The pods in question that have no node, by name."""
+        tasks = [self.pod] if self.pod is not None else list(self.job.waiting.values())
+        return sorted((task for task in tasks if task.uid in self.job.waiting and task.ours), key=lambda task: task.key)
+
+
+def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) -> Explanation:
+    """Explain an object in a run that was made; ``nodes`` adds a line for each group of nodes with its refusal.
+
+    Raises NotFoundError.
+    """
+    if subject.kind == "queue":
+        return _queue(simulation, subject)
+    found = find(simulation, subject)
+    if _is_over(found):
+        return Explanation(subject, "finished", f"{_called(subject)} is over.", queue=found.job.queue)
+    if not found.waiting and (found.job.tasks or found.job.phase not in ("", "Pending", "Inqueue")):
+        return _scheduled(simulation, subject, found)
+    return _waits(simulation, subject, found, nodes=nodes)
+
+
+def find(simulation: Simulation, subject: Subject) -> Found:
+    """Return the job that an object of kind pod, podgroup or job stands for; raises NotFoundError."""
+    cluster, key = simulation.mirror.cluster, f"{subject.namespace}/{subject.name}"
+    if subject.kind == "pod":
+        task = next((task for task in cluster.tasks.values() if task.key == key), None)
+        if task is not None and task.job is not None:
+            return Found(task.job, task)
+        raise NotFoundError(_absent(subject, (task.key for task in cluster.tasks.values())))
+    job = cluster.jobs.get(key) if subject.kind == "podgroup" else _job_of(simulation, subject)
+    if job is None:
+        raise NotFoundError(_absent(subject, cluster.jobs))
+    return Found(job)
+
+
+def _job_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
+    """Return what a Job (Volcano's or Kubernetes') is scheduled as: its PodGroup's, or that of its pods."""
+    jobs = simulation.mirror.cluster.jobs
+    for group in simulation.world.groups.values():
+        if _belongs(group, subject):
+            return jobs.get(group.key)
+    for task in simulation.mirror.cluster.tasks.values():
+        pod = simulation.world.pods.get(task.key)
+        if pod is not None and _belongs(pod, subject):
+            return task.job
+    return None
+
+
+def _belongs(found: api.ApiObject, subject: Subject) -> bool:
+    owner = controller_of(found.metadata)
+    return owner is not None and (owner.kind, owner.name, found.metadata.namespace) == (
+        "Job",
+        subject.name,
+        subject.namespace,
+    )
+
+
+def _absent(subject: Subject, keys: Iterable[str]) -> str:
+    known = {key.partition("/")[2]: key for key in keys}
+    meant = nearest(subject.name, known)
+    hint = f"; did you mean {known[meant]}?" if meant else ""
+    return f"there is no {_called(subject)}{hint}"
+
+
+def _called(subject: Subject) -> str:
+    return (
+        f"{subject.kind} {subject.namespace}/{subject.name}" if subject.namespace else f"{subject.kind} {subject.name}"
+    )
+
+
+# --- what does not wait ---------------------------------------------------------------------------------------------
+
+
+def _is_over(found: Found) -> bool:
+    tasks = [found.pod] if found.pod is not None else list(found.job.tasks.values())
+    return bool(tasks) and all(IS_FINISHED[task.status] for task in tasks)
+
+
+def _scheduled(simulation: Simulation, subject: Subject, found: Found) -> Explanation:
+    tasks = [found.pod] if found.pod is not None else sorted(found.job.tasks.values(), key=lambda task: task.key)
+    placed = {task.key: task.node.name for task in tasks if task.node is not None}
+    bound = {f"{bind.namespace}/{bind.name}" for _, bind in simulation.world.history.binds}
+    now = sum(key in bound for key in placed)
+    where = ", ".join(sorted(set(placed.values()))[:MOST_NAMES])
+    starts = f"{now} of its pods start in the next session" if now else "it has its nodes"
+    sentence = (
+        f"{_called(subject)} is scheduled: {starts} ({where})." if where else f"{_called(subject)} does not wait."
+    )
+    return Explanation(subject, "scheduled", sentence, queue=found.job.queue, gang=_gang(found.job), placed=placed)
+
+
+def _queue(simulation: Simulation, subject: Subject) -> Explanation:
+    use = usage_of(simulation).queues.get(subject.name)
+    if use is None:
+        raise NotFoundError(_absent(subject, (f"/{name}" for name in simulation.mirror.cluster.queues)))
+    jobs = tuple(job for job in waiting_jobs(simulation) if job.queue == subject.name)
+    state = use.queue.state or "Open"
+    count = f"{len(jobs)} job{'s wait' if len(jobs) != 1 else ' waits'}"
+    sentence = f"Queue {subject.name} is {state}; {count if jobs else 'nobody waits'} in it."
+    most = Counter((job.step, job.reason) for job in jobs).most_common(1)
+    step, reason = most[0][0] if most else ("", "")
+    return Explanation(
+        subject,
+        "waits" if jobs else "idle",
+        sentence,
+        step,
+        reason=reason,
+        message=next((job.message for job in jobs if (job.step, job.reason) == (step, reason)), ""),
+        queue=subject.name,
+        quota=figures_of(use),
+        holders=_holders_of_queues((use,), [name for name, dimension in use.dimensions if dimension.used]),
+        jobs=jobs,
+    )
+
+
+# --- what waits -----------------------------------------------------------------------------------------------------
+
+
+def _waits(simulation: Simulation, subject: Subject, found: Found, *, nodes: bool) -> Explanation:
+    job = found.job
+    verdict = waiting_verdict(simulation, found.pod) if found.pod is not None else verdict_of_job(simulation, job)
+    use = usage_of(simulation).queues.get(job.queue)
+    return Explanation(
+        subject,
+        "waits",
+        _sentence(subject, found, verdict),
+        verdict.step.value,
+        verdict.plugin,
+        verdict.reason,
+        verdict.message,
+        _short(simulation, found, verdict),
+        _gang(job),
+        job.queue,
+        figures_of(use) if use is not None else (),
+        _place(simulation, job),
+        since(job),
+        _reported(simulation, found),
+        _holders(simulation, found, verdict),
+        tuple(_pods(simulation, found)),
+        nodes=node_lines(simulation, found) if nodes else (),
+    )
+
+
+def _sentence(subject: Subject, found: Found, verdict: Verdict) -> str:
+    where = f'step "{verdict.step.value}"' + (f" (plugin {verdict.plugin})" if verdict.plugin else "")
+    job = found.job
+    if found.pod is None and len(job.tasks) > 1:
+        count = f": {len(found.waiting)} of {len(job.tasks)} pods have no node"
+    else:
+        count = ""
+    return f"{_called(subject)} waits at {where} in queue {job.queue or '-'}{count}."
+
+
+def _gang(job: JobInfo) -> Gang | None:
+    if job.min_available <= 1 and len(job.tasks) <= 1:
+        return None
+    return Gang(job.min_available, job.ready_count, len(job.waiting), len(job.tasks))
+
+
+def _short(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Short, ...]:
+    """Say what is short: what the verdict has numbers of; of room on nodes, what there is of each resource in all."""
+    told = [Short(verdict.scope.value, **item.human()) for item in verdict.shortfalls]
+    if told or verdict.step in _OF_QUOTA or not found.waiting:
+        return tuple(told)
+    rows = []
+    for name, amount in sorted(requests(found.job).items()):
+        limit, used = _on_nodes(simulation, name)
+        if used + amount > limit:
+            texts = (str(format_amount(name, value)) for value in (amount, used, limit))
+            rows.append(Short("nodes", name, *texts))
+    return tuple(rows)
+
+
+def _on_nodes(simulation: Simulation, resource: str) -> tuple[int, int]:
+    """Return how much of a resource all nodes offer, and how much of it is taken."""
+    rows = simulation.mirror.cluster.rows
+    offered = sum(node.allocatable_of(resource) for node in rows)
+    used = sum(node.used_of(resource) for node in rows)
+    return offered, used
+
+
+def _place(simulation: Simulation, job: JobInfo) -> Place | None:
+    order = jobs_in_order(simulation).get(job.queue, [])
+    if job not in order:
+        return None
+    place = order.index(job)
+    before: Counter[str] = Counter()
+    for other in order[:place]:
+        before.update(requests(other))
+    return Place(job.queue, place + 1, len(order), place, quantities(before))
+
+
+def _reported(simulation: Simulation, found: Found) -> str:
+    """Return what the cluster says of the first pod in question: the condition that was written before."""
+    keys = {task.key for task in found.waiting[:1]}
+    for pod in simulation.world.inventory.of(api.Pod):
+        if pod.key in keys:
+            return next((c.message for c in pod.status.conditions if c.type == "PodScheduled"), "")
+    return ""
+
+
+def _pods(simulation: Simulation, found: Found) -> Iterator[WaitingPod]:
+    if found.pod is not None:
+        return
+    for task in found.waiting:
+        verdict = waiting_verdict(simulation, task)
+        yield WaitingPod(task.key, verdict.step.value, verdict.reason, verdict.message)
+
+
+# --- who holds it ---------------------------------------------------------------------------------------------------
+
+
+def _holders(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Holder, ...]:
+    """Name the jobs that hold most of what is short: of the queue's quota, or on the nodes."""
+    usage, cluster = usage_of(simulation), simulation.mirror.cluster
+    names = [item.resource for item in verdict.shortfalls]
+    if verdict.step in _OF_QUOTA:
+        held_in = _below(simulation, found.job.queue) if names else [found.job.queue]
+        uses = [usage.queues[name] for name in held_in if name in usage.queues]
+        return _holders_of_queues(uses, names or list(requests(found.job)))
+    scarce = [item.resource for item in _short(simulation, found, verdict)] or sorted(_extended(requests(found.job)))
+    held: dict[tuple[str, str, str], list[int]] = {}
+    for task in cluster.tasks.values():
+        if IS_CHOSEN[task.status] and task.job is not None:
+            for name in scarce:
+                if amount := task.template.request.get(name, 0):
+                    held.setdefault((task.job.key, task.job.queue, name), []).append(amount)
+    rows = [(key, queue, name, sum(found_), len(found_)) for (key, queue, name), found_ in held.items()]
+    return tuple(_largest(rows, cards=frozenset()))
+
+
+def _extended(amounts: dict[str, int]) -> list[str]:
+    return [name for name in amounts if "/" in name] or list(amounts)
+
+
+def _below(simulation: Simulation, queue: str) -> list[str]:
+    """Return every queue that counts in the quotas that a queue is held to, those of the root aside."""
+    queues = simulation.mirror.cluster.queues
+    above = set(levels(queues, queue)) - {ROOT}
+    return [name for name in queues if above.intersection(levels(queues, name))]
+
+
+def _holders_of_queues(uses: Sequence[QueueUse], names: Sequence[str]) -> tuple[Holder, ...]:
+    rows: list[tuple[str, str, str, int, int]] = []
+    cards = frozenset(card for use in uses for card in use.cards)
+    for use in uses:
+        for job in use.jobs:
+            held = ((name, job.held.get(name, 0)) for name in names)
+            rows += [(job.name, use.queue.name, name, amount, len(job.pods)) for name, amount in held if amount]
+    return tuple(_largest(rows, cards))
+
+
+def _largest(rows: list[tuple[str, str, str, int, int]], cards: frozenset[str]) -> Iterator[Holder]:
+    for key, queue, name, amount, pods in sorted(rows, key=lambda row: (row[2], -row[3], row[0]))[:MOST_HOLDERS]:
+        text = f"{amount / _MILLI:g}" if name in cards else str(format_amount(name, amount))
+        yield Holder(key, queue, name, text, pods)
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+def node_lines(simulation: Simulation, found: Found) -> tuple[NodeLine, ...]:
+    """Say of every node why the first waiting pod in question cannot go there, equal refusals together."""
+    session = simulation.session
+    if session is None or not found.waiting or not isinstance(session.engine, FastEngine):
+        return ()
+    grouped: dict[str, list[str]] = {}
+    for name, refusal in _refusals(session.engine, found.waiting[0]):
+        grouped.setdefault(refusal, []).append(name)
+    lines = [NodeLine(len(names), tuple(names[:MOST_NAMES]), refusal) for refusal, names in grouped.items()]
+    return tuple(sorted(lines, key=lambda line: (line.refusal == _SORTED_LAST, -line.count, line.refusal)))
+
+
+def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[tuple[str, str]]:
+    engine.facts.refresh()
+    engine.columns.refresh()
+    predicates = [predicate for predicate in engine.callbacks.predicates if predicate.speaks(task)]
+    lacking = _lacking(engine, task)
+    for row, node in enumerate(engine.cluster.rows):
+        verdict = next((said for p in predicates if (said := p.ask(task, node)) is not None), None)
+        yield node.name, verdict.message if verdict is not None else ", ".join(lacking.get(row, ()))
+
+
+def _lacking(engine: FastEngine, task: TaskInfo) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    rows = np.arange(len(engine.cluster.rows))
+    for column, amount in engine.cluster.columns.request(task.template):
+        short = engine.columns.future_idle(column, rows) < amount
+        for row in np.flatnonzero(short & ~engine.columns.left_to_devices(column, rows)):
+            names = engine.cluster.columns.names_of(task.template, column)
+            found.setdefault(int(row), []).extend(f"Insufficient {name}" for name in names)
+    return found

@@ -1,0 +1,194 @@
+"""The answers, as values: what the verbs print with ``-o json`` and what the page shows. Fields are only ever added.
+
+Amounts are quantities as Kubernetes writes them; times are seconds since the epoch; empty texts and lists say nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+API_VERSION: Final = "volsched.io/v1alpha1"
+
+State = Literal["scheduled", "waits", "finished", "idle"]
+"""``idle`` is what has nothing to schedule: a PodGroup without pods that is over, a queue in which nobody waits."""
+
+
+class Record(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of all answers."""
+
+
+class Subject(Record, frozen=True):
+    """What was asked about. A queue has no namespace."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+class Short(Record, frozen=True):
+    """What is short: have (``used`` of ``limit``) and need. ``of`` says whose it is: queue, job, pod, node, nodes."""
+
+    of: str
+    resource: str
+    requested: str
+    used: str
+    limit: str
+
+
+class Gang(Record, frozen=True):
+    """The gang's part: how many members it starts with, how many hold room, wait and exist."""
+
+    minimum: int
+    ready: int
+    waiting: int
+    pods: int
+
+
+class Figures(Record, frozen=True):
+    """One resource, or one card, of a queue; None where nothing limits it or nothing was said."""
+
+    resource: str
+    used: str
+    reserved: str
+    quota: str | None = None
+    headroom: str | None = None
+    deserved: str | None = None
+    guarantee: str | None = None
+
+
+class Place(Record, frozen=True):
+    """A job's place among those that wait in its queue (1 is next), and what the jobs before it ask for in all."""
+
+    queue: str
+    position: int
+    of: int
+    jobs_before: int
+    requested_before: dict[str, str]
+
+
+class Holder(Record, frozen=True):
+    """Who holds something of what is waited for. ``name`` is a job's ``namespace/name``."""
+
+    name: str
+    queue: str
+    resource: str
+    amount: str
+    pods: int
+
+
+class NodeLine(Record, frozen=True):
+    """Nodes that refuse for the same reason: how many, the first names, and the refusal; empty where there is room."""
+
+    count: int
+    names: tuple[str, ...]
+    refusal: str
+
+
+class Help(Record, frozen=True):
+    """A smallest change that lets the job start, seen to do so by a session that was run with it.
+
+    ``sort``: quota, nodes, pods, toleration, selector, minMember. ``command`` can be run as it is; ``patch`` is YAML.
+    """
+
+    sort: str
+    sentence: str
+    command: str = ""
+    patch: str = ""
+
+
+class Advice(Record, frozen=True):
+    """What would help. ``tried`` counts sessions; ``nothing`` says why nothing would; ``not_tried`` what was left."""
+
+    helps: tuple[Help, ...] = ()
+    tried: int = 0
+    nothing: str = ""
+    not_tried: tuple[str, ...] = ()
+
+
+class WaitingPod(Record, frozen=True):
+    """A pod that waits, with its own reason."""
+
+    pod: str
+    step: str
+    reason: str
+    message: str
+
+
+class Explanation(Record, frozen=True):
+    """Why something waits, or where it is. In the order in which it is told."""
+
+    subject: Subject
+    state: State
+    sentence: str
+    step: str = ""
+    plugin: str = ""
+    reason: str = ""
+    message: str = ""
+    short: tuple[Short, ...] = ()
+    gang: Gang | None = None
+    queue: str = ""
+    quota: tuple[Figures, ...] = ()
+    place: Place | None = None
+    since: float | None = None
+    reported: str = ""
+    holders: tuple[Holder, ...] = ()
+    pods: tuple[WaitingPod, ...] = ()
+    placed: dict[str, str] = {}
+    nodes: tuple[NodeLine, ...] = ()
+    advice: Advice | None = None
+    jobs: tuple[WaitingJob, ...] = ()
+
+
+class WaitingJob(Record, frozen=True):
+    """A job that waits, for lists. ``position`` counts from 1 in its queue; 0 where no order is known."""
+
+    name: str
+    namespace: str
+    queue: str
+    step: str
+    reason: str
+    message: str
+    since: float | None
+    position: int
+    pods: int
+    requests: dict[str, str]
+
+
+class QueueState(Record, frozen=True):
+    """A queue of the tree, with what it holds by resource and card model, and who waits in it."""
+
+    name: str
+    parent: str
+    state: str
+    figures: tuple[Figures, ...]
+    waiting_jobs: int
+    waiting_pods: int
+
+
+class PodDifference(Record, frozen=True):
+    """A pod of which two runs say something else. ``sort``: starts, waits, moves, evicted, spared, reason."""
+
+    pod: str
+    gang: str
+    queue: str
+    sort: str
+    before: str
+    after: str
+    why: str
+
+
+class Difference(Record, frozen=True):
+    """What differs between two runs: ``summary`` by sort, ``queues`` by queue and sort, then pod by pod."""
+
+    summary: dict[str, int]
+    queues: dict[str, dict[str, int]]
+    gangs: dict[str, dict[str, int]]
+    pods: tuple[PodDifference, ...]
+
+
+def document(kind: str, record: Record) -> dict[str, Any]:
+    """Return an answer as the JSON object that programs get."""
+    body = msgspec.to_builtins(record)
+    return {"apiVersion": API_VERSION, "kind": kind, **body}

@@ -1,0 +1,114 @@
+"""Everything that decides, in one compressed file: gzip'd JSON, objects of one kind in a row together.
+
+What is left out: what the structs of objects do not have at all (environment, commands, volumes' secrets), ConfigMaps
+but for the configuration, and annotations of pods, workloads and namespaces that decide nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Collection, Iterable, Iterator
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+
+from volsched.asking.known import Known
+from volsched.asking.records import API_VERSION
+from volsched.model import api
+from volsched.model.dra import api as dra
+from volsched.model.errors import VolschedError
+from volsched.simulation.manifests import kind_of
+
+KIND: Final = "Snapshot"
+MAGIC: Final = b"\x1f\x8b"
+LEVEL: Final = 6
+_OURS: Final = ("volcano.sh/", "volsched.io/", "scheduling.k8s.io/", "k8s.io/dra")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_WHOLE: Final = (api.Node, api.Queue)
+"""Kinds whose annotations any plugin may read."""
+
+_STRUCTS: Final[dict[str, type[api.ApiObject]]] = {
+    **{struct.__name__: struct for struct in api.KINDS.values()},
+    **{struct.__name__: struct for struct in dra.KINDS.values()},
+}
+
+
+class SnapshotError(VolschedError):
+    """A file is no snapshot, or one that this version cannot read."""
+
+
+class _Row(msgspec.Struct, rename="camel"):
+    kind: str
+    items: msgspec.Raw
+
+
+class _File(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    configuration: str
+    origin: str
+    scheduler_names: tuple[str, ...]
+    default_queue: str
+    objects: list[_Row]
+
+
+def is_snapshot(start: bytes) -> bool:
+    """Say whether a file that begins like this may be a snapshot."""
+    return start.startswith(MAGIC)
+
+
+def written(known: Known) -> bytes:
+    """Return the file; the same bytes for the same cluster."""
+    kept = set(known.profile().pod_annotations())
+    rows = [
+        _Row(kind, msgspec.Raw(msgspec.json.encode(list(found))))
+        for kind, found in groupby(_slim(known.objects, kept), key=kind_of)
+    ]
+    names = tuple(known.scheduler_names)
+    file = _File(API_VERSION, KIND, known.configuration, known.origin, names, known.default_queue, rows)
+    return gzip.compress(msgspec.json.encode(file), LEVEL, mtime=0)
+
+
+def read(data: bytes, source: str) -> Known:
+    """Return the cluster of a snapshot; raises SnapshotError."""
+    try:
+        file = msgspec.json.decode(gzip.decompress(data), type=_File)
+        if (file.api_version, file.kind) != (API_VERSION, KIND):
+            raise SnapshotError(f"{source} is {file.api_version} {file.kind}, not {API_VERSION} {KIND}")
+        objects = tuple(found for row in file.objects for found in _items(row, source))
+    except (OSError, EOFError, msgspec.MsgspecError) as error:
+        raise SnapshotError(f"{source} is no snapshot: {error}") from error
+    names = file.scheduler_names
+    return Known(objects, file.configuration, f"{source} ({file.origin})", names, file.default_queue)
+
+
+def _items(row: _Row, source: str) -> list[Any]:
+    struct = _STRUCTS.get(row.kind)
+    if struct is None:
+        raise SnapshotError(
+            f"{source} holds {row.kind}, which this version does not know; use the version that wrote it"
+        )
+    return msgspec.json.decode(row.items, type=list[struct])  # type: ignore[valid-type]
+
+
+def _slim(objects: Iterable[api.ApiObject], kept: Collection[str]) -> Iterator[api.ApiObject]:
+    for found in objects:
+        if not isinstance(found, api.ConfigMap):
+            yield _without_annotations(found, kept)
+
+
+def _without_annotations(found: api.ApiObject, kept: Collection[str]) -> api.ApiObject:
+    annotations = found.metadata.annotations
+    decides = {key: text for key, text in annotations.items() if _decides(found, key, kept)}
+    if len(decides) == len(annotations):
+        return found
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, annotations=decides))
+
+
+def _decides(found: api.ApiObject, key: str, kept: Collection[str]) -> bool:
+    if key == _LAST_APPLIED:
+        return False
+    families = (name[:-1] for name in kept if name.endswith("*"))
+    ours = any(part in key for part in _OURS) or key in kept
+    return isinstance(found, _WHOLE) or ours or any(key.startswith(family) for family in families)

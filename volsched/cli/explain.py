@@ -1,0 +1,90 @@
+"""``volsched explain``: why something waits, and what would help, as the scheduler itself decides it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Final
+
+import click
+import msgspec
+
+from volsched.asking.advice import advise
+from volsched.asking.explain import KINDS, NotFoundError, find
+from volsched.asking.explain import explain as explained
+from volsched.asking.records import Explanation, Subject, document
+from volsched.cli.explain_view import page
+from volsched.cli.flags import output_flag
+from volsched.cli.known import Progress, known, known_flags
+from volsched.cli.output import print_result, say, width
+
+EXIT_WAITS: Final = 3
+EXIT_NOT_FOUND: Final = 4
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@click.option("-n", "--namespace", default="default", show_default=True, help="The namespace of the object.")
+@known_flags
+@click.option("--nodes", is_flag=True, help="Add a line for each group of nodes with its refusal.")
+@click.option(
+    "--help-seconds",
+    type=click.FloatRange(0),
+    default=10.0,
+    show_default=True,
+    help="How long to search for what would help; 0: do not.",
+)
+@output_flag("text", "A page for people, or the whole answer for programs.")
+def explain(
+    *,
+    kind: str,
+    name: str,
+    namespace: str,
+    paths: tuple[str, ...],
+    nodes: bool,
+    help_seconds: float,
+    output: str,
+    **flags: Any,
+) -> None:
+    """Say why a pod, PodGroup, Job or queue waits: at which step, what is short, whose turn it is, who holds it, and
+    the smallest changes that would let it start.
+
+    The cluster (or manifests, or a snapshot) is read into the scheduler's own mirror, and its own sessions are run on
+    it, dry: nothing is written. Each change under "what would help" was tried by sessions that were run with it.
+
+    \b
+    Examples:
+      volsched explain pod train-0 -n vision
+      volsched explain podgroup train -n vision --nodes
+      volsched explain queue vision -o json
+      volsched explain job train -n vision -f cluster.snapshot
+      volsched explain pod segmenter-1 -n vision -f manifests/examples
+
+    \b
+    Exit status: 0 it is scheduled, or nothing waits; 1 the API server did not answer or refused; 2 a flag, the input
+    or the configuration is invalid; 3 it waits; 4 there is no such object.
+    """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
+    progress = Progress()
+    stage = known(paths, flags, progress).stage()
+    simulation = stage.run(progress.cycle)
+    subject = Subject(kind, name, "" if kind == "queue" else namespace)
+    try:
+        answer = explained(simulation, subject, nodes=nodes)
+    except NotFoundError as error:
+        say(str(error))
+        sys.exit(EXIT_NOT_FOUND)
+    if answer.state == "waits" and kind != "queue" and help_seconds:
+        progress.say("searching for what would help")
+        until = time.monotonic() + help_seconds
+        advice = advise(stage, find(simulation, subject), lambda: time.monotonic() < until)
+        answer = msgspec.structs.replace(answer, advice=advice)
+    _show(answer, output)
+    sys.exit(EXIT_WAITS if answer.state == "waits" else 0)
+
+
+def _show(answer: Explanation, output: str) -> None:
+    if output == "text":
+        click.echo(page(answer, width()), nl=False)
+    else:
+        print_result(document("Explanation", answer), output)

@@ -1,0 +1,116 @@
+"""An explanation for people: the answer first, then what it rests on."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from volsched.asking.records import Advice, Explanation, Figures
+from volsched.simulation.table import Row, section
+
+_NONE: Final = "-"
+
+
+def page(answer: Explanation, width: int) -> str:
+    """Return the whole page, no wider than ``width`` where words can be broken."""
+    parts = [*_wrapped(answer.sentence, width), *_reason(answer, width)]
+    parts += section("Short", _short(answer), width)
+    parts += section(f"Quota of {answer.queue}", _quota(answer.quota), width)
+    parts += section("Who holds it", _holders(answer), width)
+    parts += section("Pods", _pods(answer), width)
+    parts += section("Jobs", _jobs(answer), width)
+    parts += section("Nodes", _nodes(answer), width)
+    if answer.advice is not None:
+        parts += _advice(answer.advice, width)
+    return "\n".join(parts) + "\n"
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        max(width, 40),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _reason(answer: Explanation, width: int) -> Iterator[str]:
+    if answer.message:
+        yield from ("", *_wrapped(f"{answer.reason}: {answer.message}", width))
+    facts = list(_facts(answer))
+    if facts:
+        yield ""
+        yield from facts
+
+
+def _facts(answer: Explanation) -> Iterator[str]:
+    if answer.gang is not None:
+        gang = answer.gang
+        counts = f"{gang.ready} hold room, {gang.waiting} wait, {gang.pods} pods in all"
+        yield f"Gang:      starts with {gang.minimum}; {counts}"
+    if answer.place is not None:
+        place = answer.place
+        before = ", ".join(f"{name} {amount}" for name, amount in place.requested_before.items())
+        asks = f"; those before ask for {before}" if before else ""
+        yield f"Position:  {place.position} of {place.of} in queue {place.queue}{asks}"
+    if answer.since is not None:
+        yield f"Since:     {datetime.fromtimestamp(answer.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    if answer.reported and answer.reported != answer.message:
+        yield f"Before:    the cluster says: {answer.reported}"
+
+
+def _short(answer: Explanation) -> Iterator[Row]:
+    yield "OF", "RESOURCE", "NEED", "USED", "LIMIT"
+    for item in answer.short:
+        yield item.of, item.resource, item.requested, item.used, item.limit
+
+
+def _quota(figures: tuple[Figures, ...]) -> Iterator[Row]:
+    yield "RESOURCE", "QUOTA", "USED", "RESERVED", "HEADROOM", "DESERVED"
+    for item in figures:
+        amounts = (item.quota, item.used, item.reserved, item.headroom, item.deserved)
+        yield item.resource, *(_NONE if amount is None else amount for amount in amounts)
+
+
+def _holders(answer: Explanation) -> Iterator[Row]:
+    yield "JOB", "QUEUE", "RESOURCE", "AMOUNT", "PODS"
+    for holder in answer.holders:
+        yield holder.name, holder.queue, holder.resource, holder.amount, str(holder.pods)
+
+
+def _pods(answer: Explanation) -> Iterator[Row]:
+    yield "POD", "STEP", "WHY"
+    for pod in answer.pods:
+        yield pod.pod, pod.step, pod.message
+    for name, node in answer.placed.items():
+        yield name, "placed", node
+
+
+def _jobs(answer: Explanation) -> Iterator[Row]:
+    yield "JOB", "POSITION", "PODS", "STEP", "WHY"
+    for job in answer.jobs:
+        yield f"{job.namespace}/{job.name}", str(job.position), str(job.pods), job.step, job.message
+
+
+def _nodes(answer: Explanation) -> Iterator[Row]:
+    yield "NODES", "SUCH AS", "WHY NOT"
+    for line in answer.nodes:
+        yield str(line.count), ", ".join(line.names), line.refusal or "has room for one pod"
+
+
+def _advice(advice: Advice, width: int) -> Iterator[str]:
+    yield from ("", "WHAT WOULD HELP")
+    for found in advice.helps:
+        yield from _wrapped(f"* {found.sentence}", width)
+        if found.command:
+            yield f"    {found.command}"
+        yield from (f"    {line}" for line in found.patch.splitlines())
+    if advice.nothing:
+        yield from _wrapped(advice.nothing, width)
+    if advice.not_tried:
+        yield from _wrapped(f"Not tried for want of time: {', '.join(advice.not_tried)}.", width)
+    yield f"Each was tried by running the scheduler with it ({advice.tried} trials)."

@@ -1,0 +1,152 @@
+"""What verbs that ask questions work on: a snapshot, manifests, or a cluster, with the configuration in force."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from volsched.asking import snapshot
+from volsched.asking.known import Known
+from volsched.cli import in_force
+from volsched.cli.flags import together
+from volsched.cli.output import refuse, say
+from volsched.cli.sources import check_source, read_cluster, read_manifests, source_flags
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
+from volsched.model import api
+from volsched.model.changes import DroppedFields, Put
+from volsched.model.errors import ConfigError
+from volsched.ports import CycleReport
+from volsched.simulation.documents import InputError, read_text
+from volsched.simulation.runner import SCHEDULER_NAMES
+
+_LONG: Final = 1.0
+"""Seconds after which progress is shown even when nobody may be looking."""
+
+_RARELY: Final = 100_000
+"""Objects between two collections of garbage while a cluster is read: what is read stays."""
+
+known_flags: Final = together(
+    source_flags,
+    in_force.config_flags,
+    click.option(
+        "--scheduler-name",
+        "scheduler_names",
+        multiple=True,
+        show_default="those of the scheduler that runs, else volsched and volcano",
+        help="The schedulerName of pods that are scheduled. May be repeated.",
+    ),
+    click.option(
+        "--default-queue",
+        default="",
+        show_default="that of the scheduler that runs, else default",
+        help="The queue of what names none.",
+    ),
+)
+"""Where to read, and which configuration counts."""
+
+
+class Progress:
+    """Lines on standard error, for whoever looks on or has to wait."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def say(self, message: str) -> None:
+        """Say what was done."""
+        if sys.stderr.isatty() or time.monotonic() - self._began > _LONG:
+            click.echo(f"{message} ({time.monotonic() - self._began:.1f} s)", err=True)
+
+    def cycle(self, number: int, report: CycleReport) -> None:
+        """Say what a session did."""
+        waiting = sum(report.waiting.pods.values())
+        self.say(f"session {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")
+
+
+def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) -> Known:
+    """Read what the flags name; ends with a word about why not."""
+    given = dict(flags)
+    check_source(paths, given)
+    in_force.check_flags(paths, given)
+    with _little_garbage():
+        found = _of_snapshot(paths, given) or _read(paths, given)
+    progress.say(f"{len(found.objects)} objects read")
+    return found
+
+
+def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> Known | None:
+    """Return the cluster of the snapshot that is named, with what flags say otherwise; None when there is none."""
+    found = snapshot_in(paths)
+    if found is None:
+        return None
+    names = tuple(dict.fromkeys(flags["scheduler_names"])) or found.scheduler_names
+    found = replace(found, scheduler_names=names, default_queue=flags["default_queue"] or found.default_queue)
+    return configured(found, flags["config"]) if flags["config"] else found
+
+
+def snapshot_in(paths: Sequence[str]) -> Known | None:
+    """Return the cluster of the snapshot among these paths; None when they are manifests. Ends when it is broken."""
+    snapshots = [path for path in paths if Path(path).is_file() and snapshot.is_snapshot(_start_of(path))]
+    if not snapshots:
+        return None
+    if len(paths) > 1:
+        raise click.UsageError(f"{snapshots[0]} is a snapshot, which is a whole cluster; give it alone")
+    try:
+        return snapshot.read(Path(paths[0]).read_bytes(), paths[0])
+    except snapshot.SnapshotError as error:
+        refuse(error)
+
+
+def _start_of(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(len(snapshot.MAGIC))
+
+
+def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> Known:
+    inventory = read_manifests(paths) if paths else None
+    counts = in_force.configuration(inventory, flags)
+    if counts.doubt:
+        say(counts.doubt, "warning")
+    names = tuple(dict.fromkeys(flags["scheduler_names"])) or counts.names or SCHEDULER_NAMES
+    queue = flags["default_queue"] or counts.default_queue or "default"
+    text, origin = counts.text or DEFAULT_CONFIGURATION, counts.origin or "the built-in configuration"
+    objects = inventory.objects if inventory is not None else _of_cluster(flags)
+    return Known(tuple(objects), text, origin, names, queue)
+
+
+def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:
+    from volsched.kube.watch.resources import watched  # noqa: PLC0415 - half a second of imports, for a cluster alone
+
+    changes = read_cluster(flags, [resource.kind for resource in watched(need_groups=True)])
+    lost = [f for change in changes if isinstance(change, DroppedFields) for f in sorted(change.fields)]
+    if lost:
+        say(f"the CustomResourceDefinition of Queues does not keep {', '.join(lost)}", "warning")
+    return [change.object for change in changes if isinstance(change, Put)]
+
+
+@contextmanager
+def _little_garbage() -> Iterator[None]:
+    """Collect garbage rarely while much is read that stays."""
+    before = gc.get_threshold()
+    gc.set_threshold(_RARELY, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def configured(found: Known, path: str) -> Known:
+    """Return the cluster with the configuration of a file; ends when it does not hold."""
+    try:
+        other = replace(found, configuration=read_text(path), origin=path)
+        other.profile()
+    except (InputError, ConfigError) as error:
+        refuse(error, path)
+    return other

@@ -1,0 +1,52 @@
+"""``volsched snapshot``: everything that decides, in one file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from volsched.asking import snapshot as snapshots
+from volsched.asking.anonymous import anonymised
+from volsched.cli import EXIT_INVALID
+from volsched.cli.known import Progress, known, known_flags
+from volsched.cli.output import say
+
+
+@click.command()
+@known_flags
+@click.option("-o", "--output", "target", required=True, metavar="FILE", help="The file that is written.")
+@click.option(
+    "--anonymise", is_flag=True, help="Rename people's things: the same name becomes the same other one everywhere."
+)
+def snapshot(*, paths: tuple[str, ...], target: str, anonymise: bool, **flags: Any) -> None:
+    """Write everything that decides where pods go, from a cluster or from manifests, into one compressed file:
+    nodes, queues, PodGroups, pods, claims, devices and the configuration in force.
+
+    Left out are environment, commands, ConfigMaps, Secrets, and annotations that decide nothing. The file may be given
+    to `volsched simulate`, `explain` and `diff` by -f.
+
+    \b
+    Examples:
+      volsched snapshot -o cluster.snapshot
+      volsched snapshot -f manifests/ -o cluster.snapshot
+      volsched snapshot --anonymise -o for-a-bug-report.snapshot
+      volsched simulate -f cluster.snapshot
+
+    \b
+    Exit status: 0 written; 1 the API server did not answer or refused; 2 a flag, the input or the configuration is
+    invalid, or the file cannot be written.
+    """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
+    progress = Progress()
+    found = known(paths, flags, progress)
+    if anonymise:
+        found, _ = anonymised(found)
+    data = snapshots.written(found)
+    try:
+        Path(target).write_bytes(data)
+    except OSError as error:
+        say(f"{target}: {error.strerror}")
+        sys.exit(EXIT_INVALID)
+    progress.say(f"{len(data) / 1e6:.2f} MB written to {target}")
