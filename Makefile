@@ -30,7 +30,7 @@ LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find
 	--no-strip-extras --allow-unsafe
 
 .PHONY: help demo test unit test-plugin known-plugin check lint types contracts cluster-up cluster-down conformance image archive sbom release real-node real-node-up \
-	real-node-shell real-node-down monitoring chart krew schemas lock clean
+	real-node-shell real-node-down monitoring chart krew vendor schemas lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -127,6 +127,9 @@ chart: $(VENV)/dev.stamp ## write the README of the Helm chart, from its values
 
 krew: $(VENV)/dev.stamp ## kubectl's plugin for krew in dist/: the archive, and the manifest that names it
 	$(BIN)/python -m release.krew $(filter-out unknown,$(SOURCE))
+
+vendor: $(VENV)/dev.stamp ## fetch what the page has of others from npm, at fixed versions
+	$(BIN)/python -m release.vendor
 
 schemas: $(VENV)/dev.stamp ## write which fields objects have, as a real kube-apiserver says
 	$(BIN)/python -m volsched.testing.schemas
