@@ -62,9 +62,9 @@ class Pages:
 
     templates: Environment = field(default_factory=environment)
 
-    def page(self, name: str, **values: Any) -> str:
-        """Return a whole page."""
-        return self.templates.get_template(f"{name}.html").render(view=name.partition("-")[0], **values)
+    def page(self, template: str, /, **values: Any) -> str:
+        """Return a whole page, or a part of one."""
+        return self.templates.get_template(f"{template}.html").render(view=template, **values)
 
     def rows(self, view: str, picture: Picture, filters: Filters) -> dict[str, str]:
         """Return the rows of a view in order, by their names."""

@@ -1,0 +1,172 @@
+"""The page in a real Chromium, on a real control plane with the example cluster, scheduler and controllers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.manifests.rendering import MANIFESTS, ROOT
+from volsched.testing import chromium
+from volsched.testing.controlplane.controlplane import free_port
+from volsched.testing.playground import Playground
+
+PICTURES = ROOT / "docs/pictures"
+HOSTILE = ("<img src=x onerror=document.title='taken'>", "\u202egnp.exe")
+LONG = "a" * 63
+WITHIN = 30_000
+"""Milliseconds: nothing here is a measurement."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples of the README's tour, with the quota that it sets."""
+    folder = tmp_path_factory.mktemp("examples")
+    for path in (MANIFESTS / "examples").glob("*.yaml"):
+        shutil.copy(path, folder)
+    configuration, teams = folder / "00-configuration.yaml", folder / "20-teams.yaml"
+    text = configuration.read_text()
+    configuration.write_text(text.replace("- name: predicates", "- name: proportion\n      - name: predicates"))
+    quota = 'spec: {weight: 1, capability: {nvidia.com/gpu: "8"}}'
+    teams.write_text(teams.read_text().replace("spec: {weight: 1}", quota, 1))
+    capability = dict.fromkeys(HOSTILE, "1")
+    queue = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": f"{LONG}.{LONG}.{LONG}.{'b' * 61}"},
+        "spec": {"weight": 1, "capability": capability},
+    }
+    (folder / "60-hostile.yaml").write_text(yaml.safe_dump(queue))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def playground(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    made = Playground(tmp_path_factory.mktemp("playground"))
+    made.up(folder)
+    yield made
+    made.down()
+
+
+@pytest.fixture(scope="module")
+def address(playground: Playground) -> Iterator[str]:
+    """Where `volsched ui` serves the page, with the administrator's kubeconfig."""
+    address = f"127.0.0.1:{free_port()}"
+    kubeconfig = json.loads((playground.folder / "state.json").read_text())["kubeconfig"]
+    command = [sys.executable, "-m", "volsched", "ui", "--kubeconfig", kubeconfig, "--listen-address", address]
+    with (playground.folder / "ui.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                urllib.request.urlopen(f"http://{address}/queues", timeout=30).close()
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield f"http://{address}"
+        process.terminate()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program, environment = chromium.find()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, env=environment, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page in which nothing may go wrong unseen: no error of a script, nothing that the policy had to stop."""
+    page = browser.new_page(base_url=address, viewport={"width": 1200, "height": 800})
+    said: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.set_default_timeout(WITHIN)
+    yield page
+    page.close()
+    assert said == []
+
+
+def quota(playground: Playground, cards: int) -> None:
+    patch = {"spec": {"capability": {"nvidia.com/gpu": str(cards)}}}
+    playground._kubectl("patch", "queue", "vision", "--type=merge", "-p", json.dumps(patch))
+
+
+def test_job_that_waits_is_explained_and_starts_when_its_quota_is_edited(playground: Playground, page: Page) -> None:
+    page.goto("/waiting?namespace=vision")
+    rows = page.locator("tbody tr", has_text="queue resource quota insufficient")
+    expect(rows).to_have_count(3)
+    page.screenshot(path=PICTURES / "waiting.png")
+    rows.first.locator("a").click()
+    expect(page.locator("#explanation")).to_contain_text("What would help", timeout=60_000)
+    expect(page.locator("#explanation pre").first).to_contain_text("kubectl")
+    page.screenshot(path=PICTURES / "job.png")
+
+    page.goto("/waiting?namespace=vision")
+    expect(rows).to_have_count(3)
+    quota(playground, 16)
+    expect(rows).to_have_count(0, timeout=WITHIN)
+
+
+def test_hostile_names_are_text(page: Page) -> None:
+    page.goto("/queues")
+
+    for name in HOSTILE:
+        expect(page.get_by_text(name, exact=True).first).to_be_attached()
+    assert page.title() == "Queues - volsched"
+    assert page.locator("img").count() == 0
+    page.goto("/waiting?namespace=%22%3E%3Cscript%3Edocument.title=1%3C/script%3E")
+    assert page.title() == "Waiting - volsched"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/queues", "/cards", "/waiting", "/what-if"])
+def test_everybody_can_use_it(page: Page, path: str, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.goto(path)
+    if scheme == "light":
+        page.screenshot(path=PICTURES / f"{path.strip('/')}.png")
+
+    found = Axe().run(page).response["violations"]
+
+    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+
+
+def test_page_fits_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    for path in ("/queues", "/cards", "/waiting", "/what-if"):
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_what_if_shows_differences(page: Page) -> None:
+    page.goto("/what-if")
+    page.get_by_label("Like").select_option("t4-1")
+    page.get_by_label("Number").fill("4")
+    page.get_by_role("button", name="Try").click()
+
+    expect(page.locator("#result h2")).to_contain_text("4 more like t4-1")
+
+
+def test_other_hosts_are_refused(address: str) -> None:
+    request = urllib.request.Request(f"{address}/queues", headers={"Host": "evil.example"})
+
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(request)
+
+    assert error.value.code == 403
+    answer = urllib.request.urlopen(f"{address}/queues")
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
