@@ -15,7 +15,16 @@ from volsched.cli import volsched
 
 PAGE = DOCS / "cli.md"
 SHOWN = [(command, answer) for command, answer in pairwise(blocks(PAGE)) if "shown" in command.words]
-VERBS = (("simulate",), ("cards",), ("queue", "list"), ("queue", "describe"), ("validate",), ("explain",), ("snapshot",), ("diff",))
+VERBS = (
+    ("simulate",),
+    ("cards",),
+    ("queue", "list"),
+    ("queue", "describe"),
+    ("validate",),
+    ("explain",),
+    ("snapshot",),
+    ("diff",),
+)
 
 
 @pytest.mark.parametrize(("command", "answer"), SHOWN, ids=[command.text.strip() for command, _ in SHOWN])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import ssl
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ from volsched.testing.playground import Playground
 PICTURES = ROOT / "docs/pictures"
 HOSTILE = ("<img src=x onerror=document.title='taken'>", "\u202egnp.exe")
 LONG = "a" * 63
+UNVERIFIED = ssl._create_unverified_context()
 WITHIN = 30_000
 """Milliseconds: nothing here is a measurement."""
 
@@ -59,22 +62,30 @@ def playground(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     made.down()
 
 
+@contextmanager
+def serving(playground: Playground, kubeconfig: str, *flags: str) -> Iterator[str]:
+    """`volsched ui` as a process; yields its host and port once it answers."""
+    address, log = f"127.0.0.1:{free_port()}", playground.folder / "ui.log"
+    command = [sys.executable, "-m", "volsched", "ui", "--kubeconfig", kubeconfig, "--listen-address", address, *flags]
+    scheme = "https" if "--auth" in flags else "http"
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(OSError):
+                urllib.request.urlopen(f"{scheme}://{address}/healthz", context=UNVERIFIED).close()
+                break
+            time.sleep(0.2)
+        assert process.poll() is None, log.read_text()
+        yield address
+        process.terminate()
+
+
 @pytest.fixture(scope="module")
 def address(playground: Playground) -> Iterator[str]:
-    """Where `volsched ui` serves the page, with the administrator's kubeconfig."""
-    address = f"127.0.0.1:{free_port()}"
+    """Where the page is, with the administrator's kubeconfig."""
     kubeconfig = json.loads((playground.folder / "state.json").read_text())["kubeconfig"]
-    command = [sys.executable, "-m", "volsched", "ui", "--kubeconfig", kubeconfig, "--listen-address", address]
-    with (playground.folder / "ui.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and process.poll() is None:
-            try:
-                urllib.request.urlopen(f"http://{address}/queues", timeout=30).close()
-                break
-            except OSError:
-                time.sleep(0.2)
+    with serving(playground, kubeconfig) as address:
         yield f"http://{address}"
-        process.terminate()
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +108,16 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     yield page
     page.close()
     assert said == []
+
+
+def status(address: str, token: str = "") -> int:
+    request = urllib.request.Request(f"https://{address}/queues")
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        return int(urllib.request.urlopen(request, context=UNVERIFIED).status)
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def quota(playground: Playground, cards: int) -> None:
@@ -170,3 +191,25 @@ def test_other_hosts_are_refused(address: str) -> None:
     answer = urllib.request.urlopen(f"{address}/queues")
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     assert "unsafe" not in answer.headers["Content-Security-Policy"]
+
+
+def test_in_a_cluster_the_api_server_says_who_may_look(playground: Playground) -> None:
+    """With the rights of the component, so these are enough to read what the page shows."""
+    kubectl, system = playground._kubectl, "volsched-system"
+    kubectl("apply", "-f", str(MANIFESTS / "rbac/ui/rights.yaml"))
+    kubectl("create", "serviceaccount", "-n", system, "reader")
+    kubectl("create", "serviceaccount", "-n", system, "stranger")
+    kubectl(
+        "create",
+        "clusterrolebinding",
+        "reader",
+        "--clusterrole=volsched-ui-reader",
+        f"--serviceaccount={system}:reader",
+    )
+    tokens = {name: kubectl("create", "token", "-n", system, name).strip() for name in ("reader", "stranger")}
+    kubeconfig = playground.folder / "ui.kubeconfig"
+    kubeconfig.write_text(playground._kubeconfig_for("volsched-ui"))
+
+    with serving(playground, str(kubeconfig), "--auth") as address:
+        assert (status(address), status(address, tokens["stranger"])) == (401, 403)
+        assert status(address, tokens["reader"]) == 200

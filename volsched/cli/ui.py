@@ -40,7 +40,7 @@ def ui(listen_address: str, auth: bool, **flags: Any) -> None:
     \b
     Exit status: 0 ended by a signal; 1 the API server did not answer or refused; 2 a flag or the configuration is
     invalid.
-    """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
+    """  # noqa: D301 - laid out for click, which reads the backspace as "do not wrap"
     from volsched.kube.client.credentials import Source  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.program import serve  # noqa: PLC0415
 

@@ -17,7 +17,6 @@ from typing import Final
 from volsched.testing.controlplane.binaries import Report, cache_root, go_arch, locked
 from volsched.testing.controlplane.errors import BuildError
 
-
 _OF_THE_MACHINE: Final = re.compile(r"(libc6|libc-bin|libgcc-s1|libstdc\+\+6|libcrypt1|libpam|libdebconf|libnewt)")
 """Libraries that every machine has, and that do not go together with another loader's."""
 
@@ -27,8 +26,8 @@ _LIBRARY: Final = re.compile(r"lib|chromium|fonts-liberation$|fontconfig-config$
 def unpacked(name: str, packages: Sequence[str], report: Report, *, with_libraries: bool = False) -> Path:
     """Return the folder that has what is in the packages, by the paths that they would be installed to.
 
-    `with_libraries` adds the libraries that they depend on. The folder is named after `name` and the version of the first package; the newest that was made before will do. Raises
-    BuildError, which says what to do.
+    `with_libraries` adds the libraries that they depend on. The folder is named after `name` and the version of the first
+    package; the newest that was made before will do. Raises BuildError, which says what to do.
     """
     with locked(cache_root() / f".{name}.lock", report):
         made = sorted(cache_root().glob(f"{name}-[0-9]*-{go_arch()}"), key=lambda folder: folder.stat().st_mtime)
@@ -52,9 +51,7 @@ def _fetch(name: str, packages: Sequence[str], report: Report, *, with_libraries
     return folder
 
 
-def _download(
-    folder: Path, packages: Sequence[str], report: Report, *, with_libraries: bool
-) -> dict[str, Path]:
+def _download(folder: Path, packages: Sequence[str], report: Report, *, with_libraries: bool) -> dict[str, Path]:
     """Download by the machine's lists, else by lists made for this purpose; return the file of each package."""
     report(f"downloading Debian's {', '.join(packages)}")
     try:

@@ -1,4 +1,4 @@
-"""From a picture to HTML: whole pages, and the rows of a view by their names, of which only those that differ are sent."""
+"""From a picture to HTML: whole pages, and the rows of a view by name, of which those that differ are sent."""
 
 from __future__ import annotations
 

@@ -75,4 +75,6 @@ def _more_nodes(known: Known, wanted: Mapping[str, int]) -> Iterator[api.ApiObje
         for number in range(count):
             called = f"{name}-more-{number + 1}"
             labels = {**like.metadata.labels, "kubernetes.io/hostname": called}
-            yield msgspec.structs.replace(like, metadata=msgspec.structs.replace(like.metadata, name=called, uid="", labels=labels))
+            yield msgspec.structs.replace(
+                like, metadata=msgspec.structs.replace(like.metadata, name=called, uid="", labels=labels)
+            )

@@ -28,4 +28,3 @@ async def serve(source: Source, configured: Known, address: str, *, with_access:
     finally:
         await runner.cleanup()
         await server.close()
-

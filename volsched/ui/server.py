@@ -16,7 +16,7 @@ from volsched.asking import snapshot
 from volsched.kube.serve.reader_access import ReaderAccess
 from volsched.model.errors import ConfigError
 from volsched.ui.follow import Follower
-from volsched.ui.pages import VIEWS, Filters, Pages
+from volsched.ui.pages import VIEWS, Pages
 from volsched.ui.picture import Picture, what_if
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -132,7 +132,7 @@ class Ui:
         except ConfigError as error:
             raise web.HTTPServiceUnavailable(text=f"the configuration in force does not hold: {error}\n") from error
 
-    # -- what has changed -----------------------------------------------------------------------------------------------
+    # -- what has changed ---------------------------------------------------------------------------------------------
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         view = request.match_info["view"]
