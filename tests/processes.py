@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 TESTS: Final = Path(__file__).parent
-FOLDERS: Final = frozenset({"charts", "cluster", "ui", "manifests", "oracle", "realnode"})
+FOLDERS: Final = frozenset({"charts", "cluster", "manifests", "oracle", "realnode"})
 """Folders of `tests` of which everything is marked."""
 
 _STARTING: Final = frozenset(

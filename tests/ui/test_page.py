@@ -24,6 +24,8 @@ from volsched.testing import chromium
 from volsched.testing.controlplane.controlplane import free_port
 from volsched.testing.playground import Playground
 
+pytestmark = pytest.mark.process
+
 PICTURES = ROOT / "docs/pictures"
 HOSTILE = ("<img src=x onerror=document.title='taken'>", "\u202egnp.exe")
 LONG = "a" * 63
