@@ -13,7 +13,7 @@ from volsched.model.pods.limits import DEFAULT
 
 PAGE = DOCS / "security.md"
 RIGHTS = ROOT / "manifests/rbac"
-PROCESSES = {name: name.lower() for name in ("Scheduler", "Controllers", "Webhooks", "SSH", "Queues", "Certificates")}
+PROCESSES = {name: name.lower() for name in ("Scheduler", "Controllers", "Webhooks", "SSH", "Queues", "Certificates", "UI")}
 READERS = "Readers of queues"
 
 Right = tuple[str, str, str, str, str]

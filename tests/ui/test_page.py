@@ -198,7 +198,7 @@ def test_other_hosts_are_refused(address: str) -> None:
 def test_in_a_cluster_the_api_server_says_who_may_look(playground: Playground) -> None:
     """With the rights of the component, so these are enough to read what the page shows."""
     kubectl, system = playground._kubectl, "volsched-system"
-    kubectl("apply", "-f", str(MANIFESTS / "rbac/ui/rights.yaml"))
+    kubectl("apply", "-f", str(MANIFESTS / "rbac/ui/rights.yaml"), "-f", str(MANIFESTS / "base/ui/reader.yaml"))
     kubectl("create", "serviceaccount", "-n", system, "reader")
     kubectl("create", "serviceaccount", "-n", system, "stranger")
     kubectl(
