@@ -35,7 +35,7 @@ class AllocateAction:
             jobs = turns.jobs[queue.name]
             if not jobs:
                 continue
-            overused = session.overused(queue)
+            overused = session.rules.overused(queue)
             if overused is not None:
                 while jobs:
                     with session.about(job := jobs.pop()):
@@ -85,7 +85,7 @@ def _attempts(session: Session) -> dict[str, Attempt]:
         tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
         with session.about(job):
             if tasks:
-                attempts[job.key] = Attempt(job, session.in_order(tasks)[::-1])
+                attempts[job.key] = Attempt(job, session.rules.in_order(tasks)[::-1])
     return attempts
 
 

@@ -32,7 +32,7 @@ class BackfillAction:
             jobs = turns.jobs[turns.queues.pop().name]
             while jobs:
                 with session.about(job := jobs.pop()):
-                    for task in session.in_order(waiting[job.key]):
+                    for task in session.rules.in_order(waiting[job.key]):
                         self._place(session, task)
                     _say_gang_waits(session, job)
 
@@ -41,7 +41,7 @@ class BackfillAction:
             session.lift_gate(task)
             return
         session.redeem(task)
-        refusal = session.pre_refusal(task)
+        refusal = session.rules.pre_refusal(task)
         if refusal is None:
             room = choose(session, task)
             if room is None:
@@ -69,7 +69,7 @@ def _best_effort(job: JobInfo, promised: list[TaskInfo]) -> list[TaskInfo]:
 
 
 def _say_gang_waits(session: Session, job: JobInfo) -> None:
-    if session.is_ready(job):
+    if session.rules.is_ready(job):
         return
     message = f'gang of PodGroup "{job.key}" waits: {job.min_available} of its pods have to start together'
     verdict = Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message)

@@ -43,7 +43,7 @@ class EnqueueAction:
     def _admit(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
         refusal = closed_queue(queue, Step.ENQUEUE)
         if refusal is None:
-            refusal = session.enqueue_refusal(job)
+            refusal = session.rules.enqueue_refusal(job)
         if refusal is None:
             session.refuse_job(job, None)
             session.enqueued(job)

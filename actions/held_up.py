@@ -59,11 +59,11 @@ def look_ahead(session: Session, queue: QueueInfo, job: JobInfo) -> None:
     lacking = [task for task in job.schedulable() if _lacks_room(task)]
     if not lacking or any(task.template is not lacking[0].template for task in lacking):
         return
-    leeways = session.leeways(queue, lacking[0])
-    most = max(0, min(leeway.most for leeway in leeways)) if leeways else len(lacking)
+    headrooms = session.headrooms(queue, lacking[0])
+    most = max(0, min(each.count for each in headrooms)) if headrooms else len(lacking)
     if most >= len(lacking):
         return
-    beyond = session.in_order(lacking)[most:] if most >= job.min_available - job.ready_count else lacking
+    beyond = session.rules.in_order(lacking)[most:] if most >= job.min_available - job.ready_count else lacking
     why = f'and queue "{queue.name}" may take on {most} such pod{"s" if most != 1 else ""} only'
     for task in beyond:
         also_waits(session, task, why, ConditionReason.QUOTA_EXCEEDED)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session
-from volsched.model.job import PENDING, JobInfo
+from volsched.model.job import INQUEUE, PENDING, JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
@@ -25,7 +25,7 @@ class Turns:
     @classmethod
     def of(cls, session: Session, jobs: list[JobInfo]) -> Turns:
         """Heaps over these jobs and their queues."""
-        queues, heaps = session.queues_of(jobs)
+        queues, heaps = session.rules.queues_of(jobs)
         return cls(queues, heaps)
 
 
@@ -45,7 +45,7 @@ def _is_complete(session: Session, job: JobInfo) -> bool:
     """Whether a job can be looked at; if not, it is told why and left alone until something has changed."""
     cluster = session.cluster
     with session.about(job):
-        refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.invalidity(job)
+        refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.rules.invalidity(job)
         if refusal is None:
             if job.refusal is not None and job.refusal.step is not Step.OVERUSED:
                 session.refuse_job(job, None)
@@ -63,7 +63,7 @@ def promote_all(session: Session) -> None:
         if session.bounds.leaves_alone(job, session.now):
             continue
         if job.has_group and queue is not None and queue.is_open:
-            session.promote(job)
+            session.cluster.queue_ledger.set_phase(job, INQUEUE)
 
 
 def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from actions.placement import has_history
-from volsched.framework.callbacks import Leeway
+from volsched.framework.callbacks import Headroom
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -32,7 +32,7 @@ class NoRoom(NamedTuple):
 class NoQuota(NamedTuple):
     """The queue could take on only so many pods, which were not enough for the gang to start."""
 
-    leeways: tuple[Leeway, ...]
+    headrooms: tuple[Headroom, ...]
 
 
 Cause: TypeAlias = NoRoom | NoQuota
@@ -142,10 +142,10 @@ def _no_room(session: Session, job: JobInfo, task: TaskInfo) -> NoRoom | None:
 def _no_quota(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> NoQuota | None:
     """Return what the queue had left: when it was all taken up, with less of it nobody of the job can start either."""
     queue = session.cluster.queues.get(job.queue)
-    leeways = session.leeways(queue, task) if queue is not None else None
-    if not leeways or max(0, min(leeway.most for leeway in leeways)) != placed:
+    headrooms = session.headrooms(queue, task) if queue is not None else None
+    if not headrooms or max(0, min(each.count for each in headrooms)) != placed:
         return None
-    return NoQuota(leeways)
+    return NoQuota(headrooms)
 
 
 def _speaks_for_others(session: Session, task: TaskInfo, cause: Cause) -> bool:
@@ -171,7 +171,7 @@ def _still_waits(session: Session, lot: Lot, still_without_room: dict[Hashable, 
 
 
 def _still_without_quota(session: Session, queue: QueueInfo, job: JobInfo, cause: NoQuota) -> bool:
-    return session.leeways(queue, next(iter(job.waiting.values()))) == cause.leeways
+    return session.headrooms(queue, next(iter(job.waiting.values()))) == cause.headrooms
 
 
 def _still_without_room(session: Session, job: JobInfo, cause: NoRoom, known: dict[Hashable, bool]) -> bool:

@@ -53,12 +53,12 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     while attempt.tasks and not attempt.given_up:
         if _place_run(session, queue, statement, attempt) or _place_next(session, queue, statement, attempt):
             attempt.moved = True
-            if session.is_ready(job):
+            if session.rules.is_ready(job):
                 break
-    if session.is_ready(job):
+    if session.rules.is_ready(job):
         return statement
     _say_who_waits(session, attempt, statement)
-    attempt.held = session.is_pipelined(job)
+    attempt.held = session.rules.is_pipelined(job)
     if attempt.held:
         statement.hold()
     else:
@@ -90,7 +90,7 @@ def _place_run(session: Session, queue: QueueInfo, statement: Statement, attempt
     first = tasks[-1]
     if first.template is attempt.one_by_one or session.known_as_hopeless(first) is not None:
         return False
-    run = _equal_tasks(tasks, session.longest_run(queue, first)) if first.role not in attempt.failed_roles else []
+    run = _equal_tasks(tasks, session.batch_size(queue, first)) if first.role not in attempt.failed_roles else []
     placed = statement.allocate_run(run, session.engine.run(run)) if len(run) > 1 else 0
     if not placed:
         attempt.one_by_one = first.template
@@ -132,7 +132,7 @@ def _queue_refusal(session: Session, queue: QueueInfo, task: TaskInfo) -> Verdic
 
 def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:
     session.redeem(task)
-    refusal = session.pre_refusal(task)
+    refusal = session.rules.pre_refusal(task)
     if refusal is not None:
         session.refuse_task(task, refusal)
         return False

@@ -62,15 +62,15 @@ class PreemptAction:
         queues: dict[str, list[JobInfo]] = {}
         for job in jobs:
             queues.setdefault(job.queue, []).append(job)
-        for queue in sorted((session.cluster.queues[name] for name in queues), key=session.queue_key):
+        for queue in sorted((session.cluster.queues[name] for name in queues), key=session.rules.queue_key):
             self._between_jobs(session, queue, queues[queue.name])
-            for job in sorted(queues[queue.name], key=session.job_key):
+            for job in sorted(queues[queue.name], key=session.rules.job_key):
                 with session.about(job):
                     self._within_job(session, queue, job)
         note_hunted(session, jobs)
 
     def _between_jobs(self, session: Session, queue: QueueInfo, jobs: list[JobInfo]) -> None:
-        heap = Heap(session.job_key, jobs)
+        heap = Heap(session.rules.job_key, jobs)
         tasks = {job.key: preemptors(session, job) for job in jobs}
         while heap:
             job, has_more = heap.pop(), False
@@ -83,7 +83,7 @@ class PreemptAction:
         """Make room for a job's tasks as a gang; whether there is more to be made."""
         statement = session.statement()
         made = self._feed(session, statement, queue, job, tasks)
-        if not session.is_pipelined(job):
+        if not session.rules.is_pipelined(job):
             statement.discard()
             return False
         statement.commit()
@@ -94,7 +94,7 @@ class PreemptAction:
     ) -> bool:
         """Make room for a job's tasks until it starves no more; whether the last one that was tried got some."""
         made = False
-        while tasks and session.is_starving(job):
+        while tasks and session.rules.is_starving(job):
             task = tasks.pop()
             made = task.preempts and self._hunt(session, statement, queue, task, inside=False).succeed()
         return made
@@ -124,12 +124,12 @@ class PreemptAction:
             statement,
             task,
             may_go,
-            session.preemptable,
+            session.rules.preemptable,
             takes_on(session, queue, task),
             keeps_budgets=self._keeps_budgets,
             least_harm=self._least_harm,
             quiet=inside,
-            whole=not inside and session.elastic.preempts_for(task),
+            whole=not inside and session.rules.elastic.preempts_for(task),
             grounds=self._grounds,
             where=nodes_of(job) if inside and job is not None else self._grounds.of_queue(queue.name),
         )

@@ -39,7 +39,7 @@ class ReclaimAction:
 
     def execute(self, session: Session) -> None:
         """Let the best job of the best queue reclaim, then everything goes back in line."""
-        jobs = starving(session, session.elastic.is_due)
+        jobs = starving(session, session.rules.elastic.is_due)
         self._grounds = Grounds(session)
         turns = Turns.of(session, jobs)
         while turns.queues:
@@ -54,9 +54,9 @@ class ReclaimAction:
     def _reclaim(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
         statement = session.statement()
         tasks = preemptors(session, job)
-        while tasks and session.is_starving(job):
+        while tasks and session.rules.is_starving(job):
             self._take_room(session, statement, queue, tasks.pop())
-        if session.is_pipelined(job):
+        if session.rules.is_pipelined(job):
             statement.commit()
             self._reclaim_more(session, queue, job, tasks)
         else:
@@ -64,7 +64,7 @@ class ReclaimAction:
 
     def _reclaim_more(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> None:
         """Go on task by task beyond a job's minimum, as long as its queue is below its due."""
-        while tasks and session.elastic.is_due(job):
+        while tasks and session.rules.elastic.is_due(job):
             statement = session.statement()
             if not self._take_room(session, statement, queue, tasks.pop()):
                 return
@@ -89,12 +89,12 @@ class ReclaimAction:
             statement,
             task,
             may_go,
-            session.reclaimable,
+            session.rules.reclaimable,
             takes_on(session, queue, task),
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
             least_harm=self._least_harm,
-            whole=session.elastic.reclaims_for(task),
+            whole=session.rules.elastic.reclaims_for(task),
             grounds=self._grounds,
             where=self._grounds.of_others(queue.name),
         )

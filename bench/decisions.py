@@ -22,14 +22,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import msgspec
+
 from bench import cards, worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from bench.plain import PlainPlugin
-from volsched.framework.callbacks import NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.columns.views import shown
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.signature import Signature
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
@@ -78,7 +80,8 @@ def plain(callback: Callback) -> Callback:
 
     if not callback.of_template:
         return callback
-    return replace(callback, fn=of_all, signature=Signature("template", "node", is_typed=True), vector=None)
+    rule = msgspec.structs.replace(callback, fn=of_all, vector=None)
+    return rule.reading(Signature("template", "node", is_typed=True))
 
 
 def decide(nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dict[str, Any]:

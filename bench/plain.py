@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from bench.worlds import CARD, CARDS, MODELS
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import NodeOrder, Predicate
 from volsched.model.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
@@ -29,14 +30,14 @@ class PlainPlugin:
 
     name: ClassVar[str] = "plain"
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register."""
-        session.add_predicate_fn(self.name, has_card)
-        session.add_predicate_fn(self.name, is_tolerated)
-        session.add_predicate_fn(self.name, has_cards_left)
-        session.add_node_order_fn(self.name, fullness)
-        session.add_node_order_fn(self.name, balance)
-        session.add_node_order_fn(self.name, plainness)
+        registrar.register(Predicate(has_card))
+        registrar.register(Predicate(is_tolerated))
+        registrar.register(Predicate(has_cards_left))
+        registrar.register(NodeOrder(fullness))
+        registrar.register(NodeOrder(balance))
+        registrar.register(NodeOrder(plainness))
 
 
 def has_card(template: PodTemplate, node: NodeInfo) -> Verdict | None:

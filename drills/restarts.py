@@ -33,10 +33,11 @@ from typing import Any, Final, TypeVar
 from drills.audit import Auditor
 from drills.reading import GROUP_NAME, QUEUE_NAME, Json, amounts, is_finished, notes_of, requests_of
 from drills.report import Report
-from drills.world import PATIENT_LEASE, Replica, World, world
-from tests.cluster.scheduling import GROUPS, PATIENCE
+from drills.world import Replica, World, world
+from tests.cluster.scheduling import GROUPS, PATIENT_LEASE
 from volsched.testing.controlplane import ApiError
 from volsched.testing.controlplane.stages import RUN_FOR
+from volsched.testing.patience import PATIENCE
 
 NAME: Final = "restarts"
 WHAT: Final = "the API server is killed, etcd compacted and put back while pods come"

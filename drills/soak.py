@@ -24,9 +24,10 @@ from bench.common import memory_mib
 from drills.reading import QUEUE_NAME
 from drills.report import Report
 from drills.tables import BOUNDED, BY_TEMPLATE, MOST_BY_TEMPLATE, SWEPT
-from drills.world import PATIENT_LEASE, Replica, World, wait_until, world
-from tests.cluster.scheduling import GROUPS, PATIENCE
+from drills.world import Replica, World, wait_until, world
+from tests.cluster.scheduling import GROUPS, PATIENT_LEASE
 from volsched.testing.controlplane.stages import RUN_FOR
+from volsched.testing.patience import PATIENCE
 
 NAME: Final = "soak"
 WHAT: Final = "pods come and go while others wait"

@@ -19,16 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster.controlling import Controlled, ControllersProcess
-from tests.cluster.scheduling import PATIENCE, QUICK_LEASE, SYSTEM, SchedulerProcess
+from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
 from tests.cluster.scheduling_fixtures import apply_manifests
 from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
 from volsched.testing.controlplane.faults import FaultProxy
-
-PATIENT_LEASE: Final = (
-    *("--leader-elect-lease-duration", "90s", "--leader-elect-renew-deadline", "80s"),
-    *("--leader-elect-retry-period", "500ms"),
-)
-"""No leader loses it, however slow the machine: for drills that are not about that."""
+from volsched.testing.patience import PATIENCE
 
 CONFIGURATION: Final = """
 actions: "enqueue, allocate, backfill"

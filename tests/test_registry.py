@@ -16,7 +16,8 @@ from volsched import registry
 from volsched.cli import volsched
 from volsched.framework.config.arguments import Argument
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, ConfigurationError
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Predicate
 from volsched.framework.validation import Faults, Surroundings, warning
 from volsched.model import api
 from volsched.model.errors import ConfigError
@@ -84,7 +85,7 @@ class Quiet:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.volume = arguments["volume"]
 
-    def on_session_open(self, session: object) -> None:
+    def on_session_open(self, registrar: object) -> None:
         """Say nothing."""
 
 
@@ -100,8 +101,8 @@ class Unaskable:
 
     name = "unaskable"
 
-    def on_session_open(self, session: Session) -> None:
-        session.add_predicate_fn(self.name, lambda task, node, more: None)  # type: ignore[arg-type,misc]  # wanted
+    def on_session_open(self, registrar: Registrar) -> None:
+        registrar.register(Predicate(lambda task, node, more: None))  # type: ignore[arg-type,misc]  # wanted
 
 
 class Failing:
@@ -109,7 +110,7 @@ class Failing:
 
     name = "failing"
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         raise RuntimeError("not today")
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.plugin import Plugin
-from volsched.framework.session import Accounts, Session
+from volsched.framework.registration import Accounts, Registrar
+from volsched.framework.session import Session
 from volsched.framework.signature import SignatureError
 from volsched.model.cluster import Cluster
 from volsched.model.errors import ConfigError
@@ -21,15 +22,14 @@ def rehearse(profile: Profile) -> None:
     session = Session(cluster, profile.configuration, FastEngine(cluster), Accounts(cluster), lambda _: None)
     for number, tier in enumerate(profile.plugins):
         for option, plugin in tier:
-            session.opening(number, option)
-            error = _wrong_signature(plugin, session)
+            error = _wrong_signature(plugin, Registrar(session, number, option))
             if error is not None:
                 raise ConfigError("", str(error)) from error
 
 
-def _wrong_signature(plugin: Plugin, session: Session) -> SignatureError | None:
+def _wrong_signature(plugin: Plugin, registrar: Registrar) -> SignatureError | None:
     try:
-        plugin.on_session_open(session)
+        plugin.on_session_open(registrar)
     except SignatureError as error:
         return error
     except Exception:  # a plugin may fail with anything; that is told when a session fails with it

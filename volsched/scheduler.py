@@ -18,7 +18,9 @@ from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
-from volsched.framework.session import Accounts, Session
+from volsched.framework.registration import Accounts, Registrar
+from volsched.framework.rules import ShownHoldings
+from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.problems import Problem
 from volsched.model import api
@@ -171,7 +173,7 @@ class Scheduler:
         self._explain_orphans(session)
         self._explain_barred(session)
         with self._bounded(session):
-            self._plugins_due = session.wake_at()
+            self._plugins_due = session.rules.wake_at()
         with self._bounded(session):
             session.close()
         outbox.submit(self._aftermath(session))
@@ -249,8 +251,7 @@ class Scheduler:
         for tier, members in enumerate(self.profile.plugins):
             for option, plugin in members:
                 before = self._clock.elapsed()
-                session.opening(tier, option)
-                plugin.on_session_open(session)
+                plugin.on_session_open(Registrar(session, tier, option))
                 durations[option.name] = self._clock.elapsed() - before
         session.opened()
 
@@ -322,7 +323,7 @@ class Scheduler:
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(self.mirror.take_rejections())
         steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
-        steps.extend(self._holdings.writes(session.queue_holdings))
+        steps.extend(self._holdings.writes(session.rules.of[ShownHoldings]))
         cluster.queue_ledger.dirty_jobs.clear()
         cluster.queue_ledger.dirty_jobs.update(
             (job.key, job) for job in jobs if session.unschedulable.get(job.key) is False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from volsched.framework.callbacks import NodeOrder, Predicate
+from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
@@ -76,7 +76,7 @@ class Grounds:
 
 def _is_like_its_template(session: Session, task: TaskInfo) -> bool:
     """Whether what the plugins say of nodes and a task depends on nothing of the task but its template and queue."""
-    nodes = session.nodes
+    nodes = session.rules.nodes
     callbacks: list[Predicate | NodeOrder] = [*nodes.predicates, *nodes.node_orders]
     return not any(
         callback.scope == "pod" or (callback.key is not None and callback.key(task) is not None)

@@ -95,7 +95,7 @@ class Hunt:
     def succeed(self) -> bool:
         """Make room on the best node where that can be done; without success nothing changes, and it is said why."""
         task, session = self.task, self.session
-        if session.pre_refusal(task) is not None:
+        if session.rules.pre_refusal(task) is not None:
             return False
         if self._is_promised_again():
             return True
@@ -153,7 +153,7 @@ class Hunt:
     def _plan(self, node: NodeInfo) -> Plan:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
         victims = self._victims(candidates)
-        orderly, broken = by_budget(self.session, self.session.in_order_of_victims(self.task, victims))
+        orderly, broken = by_budget(self.session, self.session.rules.in_order_of_victims(self.task, victims))
         tried = orderly if self._keeping else [*orderly, *broken]
         if self.whole:
             tried.sort(key=lambda victim: len(departing(victim)))
@@ -176,7 +176,7 @@ class Hunt:
 
     def _most_released_first(self, plan: Plan) -> Plan:
         """Return the plan in which those come first who hold most of what is wanted: fewer of them may do."""
-        released = self.session.elastic.released
+        released = self.session.rules.elastic.released
         return replace(plan, tried=sorted(plan.tried, key=lambda victim: -released(self.task, victim)))
 
     def _count_victims(self, plan: Plan) -> int | None:
@@ -354,7 +354,7 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
     ]
     _keep_explanations(session)
     jobs = considered(session, unhunted)
-    return [job for job in jobs if session.is_starving(job) or lacks_more(job)]
+    return [job for job in jobs if session.rules.is_starving(job) or lacks_more(job)]
 
 
 def _keep_explanations(session: Session) -> None:
@@ -381,7 +381,7 @@ def note_hunted(session: Session, jobs: Sequence[JobInfo]) -> None:
 
 def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:
     """The waiting tasks of a job in the order in which they are tried, last first."""
-    return session.in_order(list(job.schedulable()))[::-1]
+    return session.rules.in_order(list(job.schedulable()))[::-1]
 
 
 def takes_on(session: Session, queue: QueueInfo, task: TaskInfo) -> Callable[[], bool]:

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from plugins.binpack.arguments import ARGUMENTS, BinpackArguments, parse
 from plugins.binpack.score import BinpackScore
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import NodeOrder
 
 __all__ = ["ARGUMENTS", "BinpackPlugin", "build"]
 
@@ -27,8 +28,8 @@ class BinpackPlugin:
     def __init__(self, arguments: BinpackArguments) -> None:
         self._arguments = arguments
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register the score, unless its weight is 0."""
         if self._arguments.weight:
-            packing = session.account("binpack", lambda cluster: BinpackScore(self._arguments, cluster.columns))
-            session.add_node_order_fn(NAME, packing.score, vector=packing.scores, applies=packing.applies)
+            packing = registrar.account("binpack", lambda cluster: BinpackScore(self._arguments, cluster.columns))
+            registrar.register(NodeOrder(packing.score, vector=packing.scores, applies_to=packing.applies))

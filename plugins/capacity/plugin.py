@@ -17,9 +17,19 @@ from plugins.capacity.rules import Rules
 from plugins.capacity.standing import Standing
 from volsched.framework.accounts.queue_demand import ACCOUNT, ACCOUNT_ABOVE, Demand
 from volsched.framework.accounts.queue_usage import Held
-from volsched.framework.accounts.quota_report import usage_by_resource
 from volsched.framework.config.arguments import Argument
+from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_queue
+from volsched.framework.rules import (
+    Allocatable,
+    JobEnqueueable,
+    Metric,
+    Preemptive,
+    QueueOrder,
+    Reclaimable,
+    ShownUsage,
+    VictimQueueOrder,
+)
 from volsched.framework.session import Session
 from volsched.model.values.series import Series
 
@@ -49,28 +59,31 @@ class CapacityPlugin:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._ancestors = arguments[ANCESTORS]
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register, and tell what queues say that cannot be kept."""
-        above = session.minds_ancestors
-        held = session.account(f"{NAME}.held", lambda cluster: Held(cluster, above=above))
-        standing = session.account(f"{NAME}.standing", lambda cluster: Standing(cluster, held, hierarchical=above))
-        demand = session.account(ACCOUNT_ABOVE, Demand.with_above) if above else session.account(ACCOUNT, Demand)
-        told = session.account(f"{NAME}.told", lambda _: Told())
+        rules, standing = self._rules(registrar)
+        reclaim = Reclaim(standing, registrar.session.rules, self._ancestors)
+        registrar.account(f"{NAME}.told", lambda _: Told()).tell(registrar.session, standing)
+        registrar.register(
+            QueueOrder(rules.order),
+            JobEnqueueable(rules.vote, always=True),
+            Allocatable(headroom=rules.headroom),
+            Preemptive(reclaim.may_take_room),
+            Reclaimable(reclaim.victims),
+            *(VictimQueueOrder(reclaim.closeness) for _ in range(registrar.minds_ancestors)),
+            Metric(LIMIT, lambda: standing.limits),
+            ShownUsage(rules.usage),
+        )
+
+    def _rules(self, registrar: Registrar) -> tuple[Rules, Standing]:
+        """Return the rules, and where queues stand, both as the cluster is now."""
+        above = registrar.minds_ancestors
+        held = registrar.account(f"{NAME}.held", lambda cluster: Held(cluster, above=above))
+        standing = registrar.account(f"{NAME}.standing", lambda cluster: Standing(cluster, held, hierarchical=above))
+        demand = registrar.account(ACCOUNT_ABOVE, Demand.with_above) if above else registrar.account(ACCOUNT, Demand)
         held.catch_up()
         standing.catch_up()
-        told.tell(session, standing)
-        rules = Rules(session.cluster, standing, demand)
-        reclaim = Reclaim(standing, session.in_order_of_victims, self._ancestors, session.elastic.reclaims_for)
-        session.add_queue_order_fn(NAME, rules.order)
-        session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
-        session.add_allocatable_fn(NAME, rules.refusal, rules.leeway)
-        session.add_run_fn(NAME, rules.longest_run)
-        session.add_preemptive_fn(NAME, reclaim.may_take_room)
-        session.add_reclaimable_fn(NAME, reclaim.victims)
-        if above:
-            session.add_victim_queue_order_fn(NAME, reclaim.closeness)
-        session.add_series_fn(NAME, LIMIT, lambda: standing.limits)
-        session.add_queue_usage_fn(NAME, lambda: usage_by_resource(session.cluster, rules.dimensions))
+        return Rules(registrar.cluster, standing, demand), standing
 
 
 class Told:

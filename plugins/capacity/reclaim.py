@@ -7,27 +7,24 @@ the way to where the two part, is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from plugins.capacity.standing import Standing
+from volsched.framework.ruleset import Ruleset
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import CPU, MEMORY, PODS, Resources
 
 Amounts = Mapping[str, int]
-InOrder = Callable[[TaskInfo, Iterable[TaskInfo]], list[TaskInfo]]
-"""Victims for a task, the least important first."""
 
 
 class Reclaim:
     """The answers."""
 
-    def __init__(
-        self, standing: Standing, in_order: InOrder, ancestors: int, is_elastic: Callable[[TaskInfo], bool]
-    ) -> None:
+    def __init__(self, standing: Standing, rules: Ruleset, ancestors: int) -> None:
         self._standing = standing
-        self._is_elastic = is_elastic
-        self._in_order = in_order
+        self._is_elastic = rules.elastic.reclaims_for
+        self._in_order = rules.in_order_of_victims
         self._ancestors = ancestors
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:

@@ -12,9 +12,9 @@ from fractions import Fraction
 from plugins.capacity.refusals import At, Short, exceeds, no_place, not_a_leaf, not_let_in
 from plugins.capacity.standing import NO_DEMAND, Standing
 from volsched.framework.accounts.queue_demand import Demand
-from volsched.framework.accounts.quota_report import Dimension, left
+from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
 from volsched.framework.accounts.quotas import capability_of
-from volsched.framework.callbacks import ABSTAIN, ANY_RUN, PERMIT, Ballot, Leeway, Vote
+from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Headroom, Vote
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -34,6 +34,10 @@ class Rules:
         self._cluster = cluster
         self._standing = standing
         self._demand = demand
+
+    def usage(self) -> Usage:
+        """Return what all queues may have and hold, for people."""
+        return usage_by_resource(self._cluster, self.dimensions)
 
     def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
         """Return what a queue may have, deserves, holds and has left, of what it or its jobs say anything about."""
@@ -106,20 +110,17 @@ class Rules:
                 return exceeds(queue.name, level, short)
         return None
 
-    def longest_run(self, queue: QueueInfo, task: TaskInfo) -> int:
-        """Say how many such tasks a queue, and those above it, may take on."""
-        if self._barred(queue.name, Step.ALLOCATABLE) is not None:
-            return 0
-        standing, longest = self._standing, ANY_RUN
+    def headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+        """Say how many such tasks a queue, and those above it, may take on, and why not even one."""
+        barred = self._barred(queue.name, Step.ALLOCATABLE)
+        if barred is not None:
+            return Headroom(0, barred)
+        standing, count = self._standing, NO_LIMIT
         for level in standing.levels(queue.name):
             held = standing.held.by(level)
             for name, amount in task.template.request.items():
-                longest = min(longest, (standing.limit(level, name) - held.get(name, 0)) // amount)
-        return longest
-
-    def leeway(self, queue: QueueInfo, task: TaskInfo) -> Leeway:
-        """Say how many such tasks a queue may take on at most, and why not even one."""
-        return Leeway(self.longest_run(queue, task), self.refusal(queue, task))
+                count = min(count, (standing.limit(level, name) - held.get(name, 0)) // amount)
+        return Headroom(count) if count > 0 else Headroom(count, self.refusal(queue, task))
 
     def _barred(self, queue: str, step: At) -> Verdict | None:
         """Say that a queue takes no work at all; *ours*: others go on, where Volcano's plugin stops them all."""

@@ -38,7 +38,7 @@ Place: TypeAlias = tuple[float, bool]
 """The share of a queue, and whether it deserves nothing while others say what they deserve."""
 
 
-class NodeOrder:
+class CardScore:
     """Scores nodes for tasks with a list of cards."""
 
     def __init__(self, ledger: Ledger, weight: float) -> None:
@@ -62,7 +62,7 @@ class NodeOrder:
         return BEST_SCORE * 0.5 ** names.index(seat.card) * self._weight
 
 
-class QueueOrder:
+class QueueShares:
     """Orders queues by priority and share."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger) -> None:

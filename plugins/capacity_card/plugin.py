@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.ordering import NodeOrder, QueueOrder
+from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests.requests import CARD_NAME
 from plugins.capacity_card.rules import Rules
@@ -20,7 +20,9 @@ from volsched.framework.accounts.elastic import Elastic
 from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.callbacks import QueueAmounts
 from volsched.framework.config.arguments import Argument, ArgumentProblem
+from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group, about_node, about_queue
+from volsched.framework.rules import Deserved, NodeOrder, QueueOrder, Rule, ShownAmounts, ShownHoldings, ShownUsage
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.queues.queue import QueueInfo
@@ -89,36 +91,19 @@ class CapacityCardPlugin:
             checks_ancestors=arguments[ANCESTORS],
         )
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register everything, and tell what objects say wrongly."""
-        above = session.minds_ancestors or self._arguments.checks_ancestors
-        ledger = session.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
-        ledger.wants.begin(session.cluster.clocks.era)
-        books = session.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments))
-        rules = books.rules
-        session.add_queue_order_fn(NAME, books.queues.key)
-        session.add_job_enqueueable_fn(NAME, rules.vote, always=True)
-        session.add_allocatable_fn(NAME, rules.refusal, rules.leeway)
-        session.add_preemptive_fn(NAME, rules.may_preempt)
-        session.add_elastic_quota(NAME, books.cards)
-        session.add_elastic_quota(NAME, books.cpu, inside=False)
-        session.add_predicate_fn(NAME, rules.offers, vector=rules.offering_rows, applies=rules.names_cards)
-        session.add_predicate_fn(
-            NAME,
-            rules.has_quota_left,
-            vector=rules.quota_rows,
-            applies=rules.has_list,
-            key=rules.key,
-            version=rules.version,
+        above = registrar.minds_ancestors or self._arguments.checks_ancestors
+        ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
+        ledger.wants.begin(registrar.cluster.clocks.era)
+        books = registrar.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments))
+        books.tell_faults(registrar.session)
+        registrar.register(
+            QueueOrder(books.queues.key),
+            *books.rules.registered(),
+            *books.registered(),
+            *books.series.registered(books.queues, books.rules),
         )
-        session.add_node_order_fn(NAME, books.nodes.score, vector=books.nodes.scores, applies=rules.has_list)
-        session.add_event_handler(NAME, rules)
-        session.add_run_fn(NAME, rules.longest_run, rules.allocate_run)
-        session.add_queue_amounts_fn(NAME, books.amounts)
-        session.add_queue_holdings(NAME, books.allocated)
-        session.add_queue_usage_fn(NAME, books.usage)
-        books.series.register(session, NAME, books.queues, rules)
-        books.tell_faults(session)
 
     def _ledger(self, cluster: Cluster, *, above: bool) -> Ledger:
         told = self._arguments
@@ -133,12 +118,22 @@ class _Books:
         self._ledger = ledger
         self._demands = Demands(cluster, ledger, spares_cpu=arguments.spares_cpu)
         self.rules = Rules(cluster, ledger, self._demands)
-        self.nodes = NodeOrder(ledger, arguments.weight)
-        self.queues = QueueOrder(cluster, ledger)
+        self.nodes = CardScore(ledger, arguments.weight)
+        self.queues = QueueShares(cluster, ledger)
         self.series = CardSeries(cluster, ledger, self._demands)
         self.allocated = AllocatedCards(ledger)
         self.cards = Elastic(self.series.stakes)
         self.cpu = Elastic(CpuStakes(cluster, ledger))
+
+    def registered(self) -> Iterator[Rule]:
+        """Return what the plugin registers of the order, of what queues deserve, and of what is shown."""
+        yield Deserved(self.cards)
+        yield Deserved(self.cpu, inside=False)
+        score = self.nodes
+        yield NodeOrder(score.score, vector=score.scores, applies_to=self.rules.has_list)
+        yield ShownAmounts(self.amounts)
+        yield ShownHoldings(self.allocated)
+        yield ShownUsage(self.usage)
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""

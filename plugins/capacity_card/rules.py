@@ -28,9 +28,10 @@ from plugins.capacity_card.requests.charges import Seat, Want
 from plugins.capacity_card.requests.minimum import Wanted
 from plugins.capacity_card.requests.requests import Names, Wish
 from volsched.framework.accounts.queue_tree import QueueTree
-from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Vote
+from volsched.framework.callbacks import NO_LIMIT, PERMIT, Ballot, Headroom, Vote
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.rules import Allocatable, EventHandler, JobEnqueueable, Predicate, Preemptive, Rule
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.job import JobInfo
@@ -52,13 +53,29 @@ class Rules:
         self._ledger = ledger
         self._demands = demands
         self._tree = QueueTree(cluster)
-        self._known: dict[tuple[str, int], tuple[tuple[int, ...], Verdict]] = {}
+        self._known: dict[tuple[str, int], tuple[tuple[int, ...], Headroom]] = {}
         self._no_card: dict[Names, Verdict] = {}
         self._no_quota: dict[str, Verdict] = {}
         self._open_at: tuple[object, ...] = ()
         self._open: Names = ()
         self.refused: Counter[tuple[str, ...]] = Counter()
         """Refusals by queue and reason, each counted when it becomes the reason of a pod or PodGroup."""
+
+    def registered(self) -> Iterator[Rule]:
+        """Return what the plugin registers of them."""
+        yield JobEnqueueable(self.vote, always=True)
+        yield Allocatable(headroom=self.headroom, refused=self.count_refusal)
+        yield Preemptive(self.may_preempt)
+        yield Predicate(self.offers, vector=self.offering_rows, applies_to=self.names_cards)
+        yield Predicate(
+            self.has_quota_left,
+            vector=self.quota_rows,
+            applies_to=self.has_list,
+            key=self.key,
+            version=self.version,
+            within_headroom=True,
+        )
+        yield EventHandler(self, within_headroom=True)
 
     # -- admission ----------------------------------------------------------------------------------------------------
 
@@ -101,82 +118,60 @@ class Rules:
 
     # -- placing ------------------------------------------------------------------------------------------------------
 
-    def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Why a queue may not take a task on."""
-        verdict = self._refusal(queue, task)
-        return self._counted(task, verdict) if verdict is not None else None
+    def headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+        """Say how many such tasks a queue may take on, of all cards of their list together, and why not even one.
 
-    def leeway(self, queue: QueueInfo, task: TaskInfo) -> Leeway:
-        """Say how many such tasks a queue may take on, of all cards of their list together."""
-        wish, want = self._ledger.wants.wish(task.template), self._ledger.wants.of(task.template)
-        chain = self._ledger.limits.chain(queue.name)
-        if isinstance(wish, FieldError) or self._has_children(queue.name):
-            most = 0
-        else:
-            cards = ANY_RUN if wish is None else sum(run for run in self._runs_of_cards(chain, wish) if run > 0)
-            most = min(cards, self._run_of_cpu_and_memory(chain, want))
-        return Leeway(most, self._refusal(queue, task))
+        At once so many as are left of whichever of the cards that are open: the same stay open. A refusal is kept for
+        tasks that are alike while no account has moved.
+        """
+        name, template, ledger = queue.name, task.template, self._ledger
+        if self._has_children(name):
+            return Headroom(0, refusals.not_a_leaf(name, Step.ALLOCATABLE))
+        limits = ledger.limits
+        chain = limits.chain(name)
+        state = (limits.version, ledger.catalogue.version, *[ledger.account(limit.queue).version for limit in chain])
+        known = self._known.get((name, template.id))
+        if known is not None and known[0] == state:
+            return known[1]
+        count, at_once = self._room(chain, template)
+        if count > 0:
+            return Headroom(count, None, at_once)
+        refused = Headroom(count, self._say(name, chain, task))
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[name, template.id] = state, refused
+        return refused
 
-    def _refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Kept for tasks that are alike while no account has moved."""
-        if self._has_children(queue.name):
-            return refusals.not_a_leaf(queue.name, Step.ALLOCATABLE)
-        limits, catalogue = self._ledger.limits, self._ledger.catalogue
-        chain = limits.chain(queue.name)
-        state = (limits.version, catalogue.version, *[self._ledger.account(limit.queue).version for limit in chain])
-        key = (queue.name, task.template.id)
-        known = self._known.get(key)
-        if known is None or known[0] != state:
-            wish = self._ledger.wants.wish(task.template)
-            if not isinstance(wish, FieldError) and self._has_room(chain, self._ledger.wants.of(task.template), wish):
-                return None
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            known = self._known[key] = state, self._say(queue.name, chain, task)
-        return known[1]
+    def _room(self, chain: Sequence[Limit], template: PodTemplate) -> tuple[int, int]:
+        """How many tasks there is room for, and how many whichever card each gets."""
+        wish, want = self._ledger.wants.wish(template), self._ledger.wants.of(template)
+        if isinstance(wish, FieldError):
+            return 0, 0
+        most = self._room_of_cpu_and_memory(chain, want) if want.cpu or want.memory else NO_LIMIT
+        if wish is None:
+            return most, most
+        left, amount = self._ledger.left, wish.amount
+        cards = [count for name in wish.candidates if (count := left(chain, name) // amount) > 0]
+        return (min(most, sum(cards)), min(most, *cards)) if cards else (0, 0)
+
+    def count_refusal(self, task: TaskInfo, verdict: Verdict) -> None:
+        """Count a refusal when it becomes the reason why a pod waits."""
+        if verdict != task.refusal and task.job is not None:
+            self.refused[task.job.queue, verdict.reason] += 1
 
     def _has_children(self, queue: str) -> bool:
         """Whether in a hierarchy a queue has others below it, and so takes no work itself."""
         return self._ledger.limits.is_hierarchical and self._tree.is_parent(queue)
 
-    def _has_room(self, chain: Sequence[Limit], want: Want, wish: Wish | None) -> bool:
-        for limit in chain:
-            account = self._ledger.account(limit.queue)
-            if want.cpu and account.cpu + want.cpu > limit.cpu:
-                return False
-            if want.memory and account.memory + want.memory > limit.memory:
-                return False
-        if wish is None:
-            return True
-        for name in wish.candidates:  # noqa: SIM110 - asked for every placement; a generator costs twice as much
-            if self._ledger.blocking(chain, name, wish.amount) is None:
-                return True
-        return False
-
-    def longest_run(self, queue: QueueInfo, task: TaskInfo) -> int:
-        """Say how many such tasks a queue may take on, whichever of their cards that are open: the same stay open."""
-        wish, want = self._ledger.wants.wish(task.template), self._ledger.wants.of(task.template)
-        if isinstance(wish, FieldError) or self._has_children(queue.name):
-            return 0
-        chain = self._ledger.limits.chain(queue.name)
-        cards = ANY_RUN
-        if wish is not None:
-            cards = min((run for run in self._runs_of_cards(chain, wish) if run > 0), default=0)
-        return min(cards, self._run_of_cpu_and_memory(chain, want))
-
-    def _run_of_cpu_and_memory(self, chain: Sequence[Limit], want: Want) -> int:
-        longest = ANY_RUN
+    def _room_of_cpu_and_memory(self, chain: Sequence[Limit], want: Want) -> int:
+        count = NO_LIMIT
         for limit in chain:
             account = self._ledger.account(limit.queue)
             if want.cpu:
-                longest = min(longest, (limit.cpu - account.cpu) // want.cpu)
+                count = min(count, (limit.cpu - account.cpu) // want.cpu)
             if want.memory:
-                longest = min(longest, (limit.memory - account.memory) // want.memory)
-        return longest
-
-    def _runs_of_cards(self, chain: Sequence[Limit], wish: Wish) -> list[int]:
-        """How many such tasks there are cards for, of each of their list; below zero when a limit is exceeded."""
-        return [self._ledger.left(chain, name) // wish.amount for name in wish.candidates]
+                count = min(count, (limit.memory - account.memory) // want.memory)
+        return count
 
     def _say(self, queue: str, chain: Sequence[Limit], task: TaskInfo) -> Verdict:
         wants = self._ledger.wants
@@ -209,11 +204,6 @@ class Rules:
             held = self._ledger.account(last.queue).cards.get(name, 0)
             details.append(Short(name, wish.amount, held, last.card(name)))
         return refusals.short_of_cards(last, wish.names, details[-1], details, Step.ALLOCATABLE)
-
-    def _counted(self, task: TaskInfo, verdict: Verdict) -> Verdict:
-        if verdict != task.refusal and task.job is not None:
-            self.refused[task.job.queue, verdict.reason] += 1
-        return verdict
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether a queue would stay within its own limit with all of these tasks.
@@ -330,12 +320,6 @@ class Rules:
             if refusal is not None:
                 return refusal
         return None
-
-    def allocate_run(self, tasks: Sequence[TaskInfo]) -> Verdict | None:
-        """Look at the charges of equal tasks, once for each card: all of them have been made."""
-        on_nodes = {id(task.node): task for task in tasks}.values()
-        examples = {id(self._ledger.seat(task)): task for task in on_nodes}
-        return next(filter(None, map(self.allocate, examples.values())), None)
 
     def deallocate(self, task: TaskInfo) -> None:
         """Nothing to do: the ledger follows moves."""

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from plugins.capacity_card.cards.amounts import MILLI, joined
 from plugins.capacity_card.cards.cards import Card
 from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Ledger, Placed
-from plugins.capacity_card.ordering import QueueOrder
+from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.requests.requests import Names
 from plugins.capacity_card.rules import Rules
 from plugins.capacity_card.stakes import CardStakes
-from volsched.framework.session import Session
+from volsched.framework.rules import Metric, Rule
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.pods.workload import WORKLOADS
@@ -60,29 +61,26 @@ class CardSeries:
         self._idle = IdleCards(ledger)
         self.stakes = CardStakes(cluster, ledger)
 
-    def register(self, session: Session, plugin: str, order: QueueOrder, rules: Rules) -> None:
-        """Let a session report all of them."""
-        for series, numbers in (
-            (CAPACITY, self._capacity),
-            (DESERVED, lambda: self._deserved(order)),
-            (GUARANTEE, self._guarantee),
-            (RECLAIMABLE, self._reclaimable),
-            (ALLOCATED, self._allocated),
-            (REQUEST, self._request),
-            (INQUEUE, self._inqueue),
-            (TOTAL, self._total),
-            (IDLE, self._idle.numbers),
-            (WORKLOAD, self._by_workload),
-            (QUEUE_WORKLOAD, self._by_queue_and_workload),
-            (REFUSALS, lambda: self._refusals(rules)),
-        ):
-            session.add_series_fn(plugin, series, numbers)
+    def registered(self, order: QueueShares, rules: Rules) -> Iterator[Rule]:
+        """Return what the plugin registers of them."""
+        yield Metric(CAPACITY, self._capacity)
+        yield Metric(DESERVED, partial(self._deserved, order))
+        yield Metric(GUARANTEE, self._guarantee)
+        yield Metric(RECLAIMABLE, self._reclaimable)
+        yield Metric(ALLOCATED, self._allocated)
+        yield Metric(REQUEST, self._request)
+        yield Metric(INQUEUE, self._inqueue)
+        yield Metric(TOTAL, self._total)
+        yield Metric(IDLE, self._idle.numbers)
+        yield Metric(WORKLOAD, self._by_workload)
+        yield Metric(QUEUE_WORKLOAD, self._by_queue_and_workload)
+        yield Metric(REFUSALS, partial(self._refusals, rules))
 
     def _capacity(self) -> Numbers:
         limits = self._ledger.limits
         return self._made("capacity", limits.version, lambda: _cards(self._each(limits.quota)))
 
-    def _deserved(self, order: QueueOrder) -> Numbers:
+    def _deserved(self, order: QueueShares) -> Numbers:
         deserved = order.deserved()
         state = (self._ledger.limits.version, self._ledger.catalogue.stock)
         return self._made("deserved", state, lambda: _cards((name, due.cards) for name, due in deserved.items()))

@@ -20,16 +20,31 @@ from plugins.capacity_dra.stakes import DeviceStakes
 from volsched.framework.accounts.elastic import Elastic, reclaimable_of
 from volsched.framework.accounts.queue_tree import QueueTree
 from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
-from volsched.framework.callbacks import ABSTAIN, ANY_RUN, Ballot, QueueAmounts, Vote
+from volsched.framework.callbacks import ABSTAIN, Ballot, QueueAmounts, Vote
 from volsched.framework.config.arguments import Argument
 from volsched.framework.dra.amounts import COUNT, Amount, Amounts, in_words, milli
 from volsched.framework.dra.charges import named_as
+from volsched.framework.dra.extended import from_devices
+from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group, about_queue
+from volsched.framework.rules import (
+    Allocatable,
+    Deserved,
+    DeviceLimits,
+    EventHandler,
+    JobEnqueueable,
+    Metric,
+    QueueOrder,
+    Rule,
+    ShownAmounts,
+    ShownTable,
+)
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.dra.announced import PATH, announced_by
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.values.quantity import as_float
@@ -101,33 +116,18 @@ class CapacityDRAPlugin:
             arguments[ADMIN],
         )
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register everything, and tell what queues say wrongly."""
-        if not self._arguments.enabled:
-            return
-        books = session.account(f"{NAME}.books", lambda cluster: Books(cluster, self._arguments))
-        ledger = session.account(f"{NAME}.ledger", lambda _: books.ledger)
-        session.account(f"{NAME}.reserved", lambda _: books.reservations)
-        ledger.catch_up()
-        books.open(session)
-        session.add_queue_order_fn(NAME, books.order)
-        session.add_job_enqueueable_fn(NAME, books.vote, always=True)
-        session.add_allocatable_fn(NAME, books.refusal)
-        session.add_elastic_quota(NAME, books.elastic, inside=False)
-        session.add_event_handler(NAME, books)
-        session.add_run_fn(NAME, books.longest_run)
-        session.add_queue_amounts_fn(NAME, books.amounts)
-        session.add_quota_table_fn(NAME, books.table)
-        session.add_device_limits_fn(NAME, books.left)
-        for series, numbers in (
-            (CAPACITY, lambda: books.said("capacity", lambda quota: quota.limits)),
-            (DESERVED, lambda: books.said("deserved", lambda quota: quota.deserved)),
-            (GUARANTEE, lambda: books.said("guarantee", lambda quota: quota.guarantee)),
-            (RECLAIMABLE, books.reclaimable),
-            (ALLOCATED, books.allocations),
-            (INQUEUE, books.inqueue),
-        ):
-            session.add_series_fn(NAME, series, numbers)
+        if self._arguments.enabled:
+            books = self._books(registrar)
+            books.open(registrar.session, above=registrar.minds_ancestors)
+            registrar.register(*books.rules(), *books.metrics())
+
+    def _books(self, registrar: Registrar) -> Books:
+        books = registrar.account(f"{NAME}.books", lambda cluster: Books(cluster, self._arguments))
+        registrar.account(f"{NAME}.ledger", lambda _: books.ledger).catch_up()
+        registrar.account(f"{NAME}.reserved", lambda _: books.reservations)
+        return books
 
 
 class Books:
@@ -151,10 +151,30 @@ class Books:
         self._session: Session | None = None
         self._made: dict[str, tuple[object, Numbers]] = {}
 
-    def open(self, session: Session) -> None:
+    def rules(self) -> Iterator[Rule]:
+        """Return what the plugin registers."""
+        yield QueueOrder(self.order)
+        yield JobEnqueueable(self.vote, always=True)
+        yield Allocatable(self.refusal, applies_to=self.concerns)
+        yield Deserved(self.elastic, inside=False)
+        yield EventHandler(self, applies_to=self.concerns)
+        yield ShownAmounts(self.amounts)
+        yield ShownTable(self.table)
+        yield DeviceLimits(self.left)
+
+    def metrics(self) -> Iterator[Rule]:
+        """Return the series that the plugin shows."""
+        yield Metric(CAPACITY, lambda: self.said("capacity", lambda quota: quota.limits))
+        yield Metric(DESERVED, lambda: self.said("deserved", lambda quota: quota.deserved))
+        yield Metric(GUARANTEE, lambda: self.said("guarantee", lambda quota: quota.guarantee))
+        yield Metric(RECLAIMABLE, self.reclaimable)
+        yield Metric(ALLOCATED, self.allocations)
+        yield Metric(INQUEUE, self.inqueue)
+
+    def open(self, session: Session, *, above: bool) -> None:
         """Begin a session: whether queues above count, and what queues say wrongly."""
         self._session = session
-        self._checks_ancestors = session.minds_ancestors
+        self._checks_ancestors = above
         self._guarantees = self._make_guarantees()
         self._said = {key: None for name in self._cluster.queues for key in self._quota(name).due}
         about_all = self._about_all_queues()
@@ -229,9 +249,9 @@ class Books:
                 return self._told_group(task, refusal)
         return None
 
-    def longest_run(self, _: QueueInfo, task: TaskInfo) -> int:
-        """Say that pods without devices count for nothing, and that others are weighed one by one."""
-        return 0 if self.ledger.concerns(task) else ANY_RUN
+    def concerns(self, template: PodTemplate) -> bool:
+        """Say whether pods want devices: others count for nothing, and these are weighed one by one."""
+        return bool(template.has_resource_claims or from_devices(template, self._cluster.devices))
 
     def left(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
         """Say how much more of each class and dimension a pod may be given, in the tightest of its queues."""

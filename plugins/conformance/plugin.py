@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Preemptable, Reclaimable
 from volsched.model.pods.task import TaskInfo
 
 CRITICAL = ("system-cluster-critical", "system-node-critical")
@@ -16,10 +17,9 @@ class ConformancePlugin:
 
     name: ClassVar[str] = "conformance"
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register the filters of victims."""
-        session.add_preemptable_fn(self.name, not_critical)
-        session.add_reclaimable_fn(self.name, not_critical)
+        registrar.register(Preemptable(not_critical), Reclaimable(not_critical))
 
 
 def not_critical(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:

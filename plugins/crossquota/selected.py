@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from plugins.crossquota.budget import NodeBudgets
 from plugins.crossquota.scoring import QuotaScore
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
+from volsched.framework.rules import NodeOrder, Predicate, Rule
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
@@ -45,3 +48,25 @@ class SelectedPods:
     def scores(self, task: TaskInfo, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
         return self._score.scores(task.template, nodes) if self.key(task) else np.zeros(len(nodes.rows))
+
+
+def rules_for_pods(budgets: NodeBudgets, score: QuotaScore, *, scores: bool) -> Iterator[Rule]:
+    """Return the rule and the score; where these are for some pods a key tells for which."""
+    found = budgets if budgets.pods.selects_all else SelectedPods(budgets, score)
+    key, version = (found.key, _never) if isinstance(found, SelectedPods) else (None, None)
+    yield Predicate(
+        found.refuse,
+        vector=found.admit_rows,
+        wordings=found.wordings,
+        applies_to=budgets.applies,
+        key=key,
+        version=version,
+    )
+    points = found if isinstance(found, SelectedPods) else score
+    if scores:
+        yield NodeOrder(points.score, vector=points.scores, applies_to=budgets.applies, key=key, version=version)
+
+
+def _never(_: TaskInfo) -> int:
+    """What an answer is made from is on its node and in the key: it changes for no other reason."""
+    return 0

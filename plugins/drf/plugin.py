@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from volsched.framework.callbacks import ANY_RUN
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import EventHandler, JobOrder, Preemptable
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.status import TaskStatus
 from volsched.model.values.resources import PODS
 
 DELTA = Fraction(1, 1_000_000)
@@ -27,13 +26,10 @@ class DrfPlugin:
 
     name: ClassVar[str] = "drf"
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register the order and the filter of victims."""
-        shares = Shares(session.cluster)
-        session.add_job_order_fn(self.name, shares.order)
-        session.add_preemptable_fn(self.name, shares.preemptable)
-        session.add_event_handler(self.name, shares)
-        session.add_run_fn(self.name, lambda _queue, _task: ANY_RUN)
+        shares = Shares(registrar.cluster)
+        registrar.register(JobOrder(shares.order), Preemptable(shares.preemptable), EventHandler(shares, promises=True))
 
 
 class Shares:
@@ -45,13 +41,13 @@ class Shares:
         self._promised: dict[str, dict[str, int]] = {}
 
     def allocate(self, task: TaskInfo) -> None:
-        """Count room that a task was only promised."""
-        if task.status is TaskStatus.PIPELINED and task.job is not None:
+        """Count room that a task was promised."""
+        if task.job is not None:
             self._promise(task.job, task, 1)
 
     def deallocate(self, task: TaskInfo) -> None:
         """Take that back."""
-        if task.status is TaskStatus.PIPELINED and task.job is not None:
+        if task.job is not None:
             self._promise(task.job, task, -1)
 
     def _promise(self, job: JobInfo, task: TaskInfo, by: int) -> None:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.groups import is_kept_out
+from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group, gang_message
+from volsched.framework.rules import (
+    JobOrder,
+    JobPipelined,
+    JobReady,
+    JobStarving,
+    JobValid,
+    Preemptable,
+    Reclaimable,
+    SessionClose,
+)
 from volsched.framework.session import Session
 from volsched.model.job import Condition, JobInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
@@ -24,18 +35,19 @@ class GangPlugin:
 
     name: ClassVar[str] = "gang"
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register the gang's rules."""
-        session.add_job_valid_fn(self.name, incompleteness)
-        session.add_job_order_fn(self.name, _ready_last)
-        session.add_job_ready_fn(self.name, is_ready)
-        session.add_run_fn(self.name, longest_run)
-        session.add_job_pipelined_fn(self.name, _may_wait)
-        session.add_job_starving_fn(self.name, _starves)
-        elastic = session.elastic
-        session.add_preemptable_fn(self.name, lambda task, them: _may_go(task, them, whole=elastic.preempts_for(task)))
-        session.add_reclaimable_fn(self.name, lambda task, them: _may_go(task, them, whole=elastic.reclaims_for(task)))
-        session.add_close_fn(self.name, lambda: note_conditions(session))
+        elastic = registrar.session.rules.elastic
+        registrar.register(
+            JobValid(incompleteness),
+            JobOrder(_ready_last),
+            JobReady(is_ready, lacking=lacking),
+            JobPipelined(_may_wait),
+            JobStarving(_starves),
+            Preemptable(lambda task, them: _may_go(task, them, whole=elastic.preempts_for(task))),
+            Reclaimable(lambda task, them: _may_go(task, them, whole=elastic.reclaims_for(task))),
+            SessionClose(partial(note_conditions, registrar.session)),
+        )
 
 
 def incompleteness(job: JobInfo) -> Verdict | None:
@@ -68,10 +80,9 @@ def is_ready(job: JobInfo) -> bool:
     return job.is_ready and job.roles_ready()
 
 
-def longest_run(_: QueueInfo, task: TaskInfo) -> int:
+def lacking(job: JobInfo) -> int:
     """Members that the job lacks: with fewer it cannot be ready."""
-    job = task.job
-    return job.min_available - job.ready_count - job.pending_best_effort if job is not None else 0
+    return job.min_available - job.ready_count - job.pending_best_effort
 
 
 def _may_wait(job: JobInfo) -> Ballot:

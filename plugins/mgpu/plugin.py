@@ -17,8 +17,8 @@ from plugins.mgpu.rules import NAME, Rules
 from plugins.mgpu.scoring import Strategy
 from plugins.mgpu.series import CardSeries
 from plugins.mgpu.telling import Herald
-from volsched.framework.callbacks import ANY_RUN
 from volsched.framework.config.arguments import Argument
+from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
 
 ENABLE: Final = "predicate.MGPUEnable"
@@ -62,15 +62,15 @@ class MGPUPlugin:
             most_instances=arguments[MOST_CONTAINERS],
         )
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register everything, unless the plugin is off."""
         if not self._arguments[ENABLE]:
             return
-        books = session.account(
-            f"{NAME}.books", lambda cluster: Books(cluster, Requests(self._arguments[LEAST_MEMORY]))
-        )
-        desk = session.account(NAME, lambda _: self._desk(books))
-        desk.open(session)
+        least = self._arguments[LEAST_MEMORY]
+        books = registrar.account(f"{NAME}.books", lambda cluster: Books(cluster, Requests(least)))
+        desk = registrar.account(NAME, lambda _: self._desk(books))
+        desk.tell(registrar.session)
+        registrar.register(*desk.rules.registered(), *desk.series.registered())
 
     def _desk(self, books: Books) -> _Desk:
         search = Search(self._strategy)
@@ -88,17 +88,8 @@ class _Desk:
     series: CardSeries
     herald: Herald
 
-    def open(self, session: Session) -> None:
-        """Register the callbacks, and tell what is new about nodes."""
-        rules = self.rules
+    def tell(self, session: Session) -> None:
+        """Tell what is new about nodes."""
         changed = self.books.take_changed()
         self.herald.tell(session, changed)
         self.series.note(changed)
-        session.add_pre_predicate_fn(NAME, rules.invalid)
-        session.add_predicate_fn(NAME, rules.suits, applies=rules.applies)
-        session.add_predicate_fn(NAME, rules.fits, applies=rules.applies)
-        if rules.weight:
-            session.add_node_order_fn(NAME, rules.score, applies=rules.applies)
-        session.add_event_handler(NAME, rules)
-        session.add_run_fn(NAME, lambda _, task: 0 if rules.applies(task.template) else ANY_RUN)
-        self.series.register(session, NAME)

@@ -6,6 +6,7 @@ books; the books alone undo that.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -15,6 +16,7 @@ from plugins.mgpu.placement import Best, Search, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
 from volsched.framework.columns.views import NodeFacts
+from volsched.framework.rules import EventHandler, NodeOrder, Predicate, PrePredicate, Rule
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -63,6 +65,15 @@ class Rules:
         self._search = search
         self.weight = weight * BEST_SCORE
         self._by_id = by_id
+
+    def registered(self) -> Iterator[Rule]:
+        """Return what the plugin registers of them."""
+        yield PrePredicate(self.invalid, applies_to=self.applies)
+        yield Predicate(self.suits, applies_to=self.applies)
+        yield Predicate(self.fits, applies_to=self.applies)
+        if self.weight:
+            yield NodeOrder(self.score, applies_to=self.applies)
+        yield EventHandler(self, applies_to=self.applies)
 
     def applies(self, template: PodTemplate) -> bool:
         """Whether pods of a template want cards."""

@@ -7,13 +7,14 @@ somebody reads it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from plugins.mgpu.books import Books, NodeBook
 from plugins.mgpu.devices import CORE_OF_CARD
 from plugins.mgpu.placement import Search
 from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
-from volsched.framework.session import Session
+from volsched.framework.rules import Metric, Rule, ShownTable
 from volsched.model.values.quantity import format_amount
 from volsched.model.values.series import Numbers, Series
 
@@ -87,15 +88,18 @@ class CardSeries:
         """Look at these nodes again before anything is shown."""
         self._changed.update(changed)
 
-    def register(self, session: Session, plugin: str) -> None:
-        """Let a session report all of them."""
+    def registered(self) -> Iterator[Rule]:
+        """Return what the plugin registers of them."""
         for place, series in enumerate(
             (CORE_USED, MEMORY_USED, MEMORY_SIZE, INSTANCES, FRAGMENTATION, UNKNOWN, CHANGED)
         ):
-            session.add_series_fn(plugin, series, lambda place=place: self._numbers()[place])  # type: ignore[misc]
-        session.add_series_fn(plugin, SEARCHES, lambda: {(): float(self._search.searches)})
-        session.add_quota_table_fn(plugin, self.table)
-        session.add_series_fn(plugin, TRUNCATED, lambda: {(): float(self._search.truncations)})
+            yield Metric(series, partial(self._number, place))
+        yield Metric(SEARCHES, lambda: {(): float(self._search.searches)})
+        yield Metric(TRUNCATED, lambda: {(): float(self._search.truncations)})
+        yield ShownTable(self.table)
+
+    def _number(self, place: int) -> Numbers:
+        return self._numbers()[place]
 
     def table(self) -> QuotaTable:
         """What of each shared card is given away, and on which nodes that is not known of all pods."""

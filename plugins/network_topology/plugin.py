@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import JobValid
 from volsched.model.job import JobInfo
 from volsched.model.verdict import Scope, Step, Verdict
 
@@ -20,9 +21,9 @@ class NetworkTopologyPlugin:
 
     name: ClassVar[str] = "network-topology-aware"
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register the refusal."""
-        session.add_job_valid_fn(self.name, _refusal)
+        registrar.register(JobValid(_refusal))
 
 
 def _refusal(job: JobInfo) -> Verdict | None:

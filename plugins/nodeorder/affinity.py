@@ -5,11 +5,16 @@ Volcano adds this sum as it is; kube-scheduler scales it to 0..100 over the cand
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.node_terms import term_mask, term_selects
 from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import NodeOrder, Rule
 from volsched.model.pods.template import PodTemplate
 
 
@@ -36,3 +41,10 @@ class NodeAffinityScore:
             total += item.weight * term_mask(item.term, nodes.facts)
         found: Floats = (total[nodes.rows] * self._weight).astype(np.float64)
         return found
+
+
+def rules(_: Registrar, weights: NodeOrderWeights) -> Iterator[Rule]:
+    """Score by the nodes that pods prefer."""
+    if weights.nodeaffinity:
+        affinity = NodeAffinityScore(weights.nodeaffinity)
+        yield NodeOrder(affinity.score, vector=affinity.scores, applies_to=affinity.applies)

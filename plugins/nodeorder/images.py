@@ -8,11 +8,16 @@ The share keeps an image that only few nodes have from drawing all pods there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
+from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import NodeOrder, Rule
 from volsched.model.cluster import Cluster
 from volsched.model.pods.template import PodTemplate
 
@@ -95,3 +100,10 @@ class ImageLocality:
                     sizes[row] = cluster.rows[row].images.get(image, 0)
                 self._nodes[image] = int(np.count_nonzero(sizes))
         self._position, self._layout = cluster.node_ledger.facts_log.end, cluster.clocks.layout
+
+
+def rules(registrar: Registrar, weights: NodeOrderWeights) -> Iterator[Rule]:
+    """Score by the images that nodes have."""
+    if weights.imagelocality:
+        images = registrar.account("nodeorder.images", lambda cluster: ImageLocality(cluster, weights.imagelocality))
+        yield NodeOrder(images.score, vector=images.scores, applies_to=images.applies)

@@ -9,14 +9,17 @@ with weights below 0 for anti-affinity. As in Volcano, required affinity terms o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeTable
-from volsched.framework.engine.domains import Domains, Table
+from volsched.framework.engine.domains import Domains, Table, domains_of
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import BatchNodeOrder, Rule
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
@@ -69,3 +72,10 @@ def _raw(points: Points, node: NodeInfo) -> int:
 
 def _range(least: int, most: int) -> tuple[int, int]:
     return least, most - least or 1
+
+
+def rules(registrar: Registrar, weights: NodeOrderWeights) -> Iterator[Rule]:
+    """Score by the pods that pods prefer near them."""
+    if weights.podaffinity:
+        near = PodAffinityScore(weights.podaffinity, domains_of(registrar))
+        yield BatchNodeOrder(near.score_all, uniform=near.uniform, vector=near.scores)

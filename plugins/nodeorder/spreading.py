@@ -10,14 +10,17 @@ for hosts the candidates themselves. Candidates that lack a label get 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
-from volsched.framework.engine.domains import Domains, Table, has_label
+from volsched.framework.engine.domains import Domains, Table, domains_of, has_label
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import BatchNodeOrder, Rule
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -98,3 +101,10 @@ def _rounded(raw: float) -> int:
 
 def _score(raw: int, least: int, most: int) -> int:
     return 100 * (most + least - raw) // most if most else 100
+
+
+def rules(registrar: Registrar, weights: NodeOrderWeights) -> Iterator[Rule]:
+    """Score by how evenly pods are spread."""
+    if weights.podtopologyspread:
+        spread = SpreadingScore(weights.podtopologyspread, domains_of(registrar))
+        yield BatchNodeOrder(spread.score_all, uniform=spread.uniform, vector=spread.scores)

@@ -7,13 +7,16 @@ and 100 when no candidate has any.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeTable
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import BatchNodeOrder, Rule
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
@@ -118,3 +121,10 @@ def soft(taints: Taints) -> Taints:
     if not taints:
         return taints
     return tuple(taint for taint in taints if taint.effect == SOFT)
+
+
+def rules(registrar: Registrar, weights: NodeOrderWeights) -> Iterator[Rule]:
+    """Score by the soft taints that pods do not tolerate."""
+    if weights.tainttoleration:
+        taints = TaintTolerationScore(weights.tainttoleration, registrar.account("nodeorder.taints", SoftTaints))
+        yield BatchNodeOrder(taints.score_all, uniform=taints.uniform, vector=taints.scores)

@@ -14,7 +14,7 @@ node has none are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,8 @@ from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.framework.accounts.templates import MOST_KEPT
 from volsched.framework.columns.arrays import Floats, Mask
 from volsched.framework.columns.views import NodeTable
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import NodeOrder, Rule
 from volsched.model.columns import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY, ResourceColumns
 from volsched.model.node import NodeAmounts
 from volsched.model.pods.template import PodTemplate
@@ -235,3 +237,10 @@ def _balances_without_some(found: Whole, shares: Floats, has: Mask) -> Whole:
 def _pair_balance(one: Floats, other: Floats) -> Whole:
     found: Whole = ((1 - np.abs((one - other) / 2)) * 100.0).astype(np.int64)
     return found
+
+
+def rules(registrar: Registrar, weights: NodeOrderWeights) -> Iterator[Rule]:
+    """Score by what is used of nodes."""
+    usage = registrar.account("nodeorder.usage", lambda cluster: UsageScore(weights, cluster.columns))
+    if usage.counts:
+        yield NodeOrder(usage.score, vector=usage.scores)

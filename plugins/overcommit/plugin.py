@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.config.arguments import Argument
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import JobEnqueueable
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.verdict import Scope, Shortfall, Step, Verdict
@@ -43,10 +44,10 @@ class OvercommitPlugin:
         factor = arguments[FACTOR]
         self.factor = Fraction(str(factor if factor >= 1 else DEFAULT_FACTOR))
 
-    def on_session_open(self, session: Session) -> None:
-        """Register the vote and the notification."""
-        ledger = _Ledger(session.cluster, session.account(ACCOUNT, Demand), self.factor)
-        session.add_job_enqueueable_fn(self.name, ledger.vote)
+    def on_session_open(self, registrar: Registrar) -> None:
+        """Register the vote."""
+        demand = registrar.account(ACCOUNT, Demand)
+        registrar.register(JobEnqueueable(_Ledger(registrar.cluster, demand, self.factor).vote))
 
 
 class _Ledger:

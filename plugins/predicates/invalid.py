@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import invalid, pod_refusal
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import PrePredicate, Rule
 from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Verdict
+
+
+def rules(_: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
+    """Refuse pods before any node is asked."""
+    yield PrePredicate(refusal, applies_to=is_refused)
+    if not wanted.dynamic_resource_allocation:
+        yield PrePredicate(refuse_claims, applies_to=has_claims)
+
+
+def is_refused(template: PodTemplate) -> bool:
+    """Whether a part of the pod cannot be understood."""
+    return bool(template.refusals)
+
+
+def has_claims(template: PodTemplate) -> bool:
+    """Whether the pod has ResourceClaims."""
+    return template.has_resource_claims
 
 
 def refusal(task: TaskInfo) -> Verdict | None:

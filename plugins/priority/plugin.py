@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import JobOrder, JobStarving, Preemptable, TaskOrder
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 
@@ -15,12 +16,14 @@ class PriorityPlugin:
 
     name: ClassVar[str] = "priority"
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register orders and votes."""
-        session.add_task_order_fn(self.name, _task_key)
-        session.add_job_order_fn(self.name, _job_key)
-        session.add_preemptable_fn(self.name, less_important)
-        session.add_job_starving_fn(self.name, _wants_more)
+        registrar.register(
+            TaskOrder(_task_key),
+            JobOrder(_job_key),
+            Preemptable(less_important),
+            JobStarving(_wants_more),
+        )
 
 
 def _task_key(task: TaskInfo) -> int:

@@ -13,16 +13,26 @@ from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import Claim, share_out
 from volsched.framework.accounts.queue_demand import ACCOUNT, Demand, QueueDemand
-from volsched.framework.accounts.quota_report import Dimension, left, usage_by_resource
+from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
 from volsched.framework.accounts.quotas import capability_of, figures, guaranteed, limits, not_admitted, share, there
-from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Vote
+from volsched.framework.callbacks import NO_LIMIT, PERMIT, Ballot, Headroom, Vote
 from volsched.framework.config.arguments import Argument
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import (
+    Allocatable,
+    EventHandler,
+    JobEnqueueable,
+    Metric,
+    Overused,
+    Preemptive,
+    QueueOrder,
+    Reclaimable,
+    ShownUsage,
+)
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import TaskStatus
 from volsched.model.values.quantity import in_base_units
 from volsched.model.values.resources import MAX_AMOUNT, PODS, Resources
 from volsched.model.values.series import Numbers, Series
@@ -53,20 +63,21 @@ class ProportionPlugin:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._leaves_due = bool(arguments[LEAVE_DUE])
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Share the cluster out, and register."""
-        last = session.account("proportion.last", LastClaims)
-        books = Books(session.cluster, session.account(ACCOUNT, Demand), last, leaves_due=self._leaves_due)
-        session.add_queue_order_fn(self.name, books.order)
-        session.add_reclaimable_fn(self.name, books.reclaimable)
-        session.add_overused_fn(self.name, books.overused)
-        session.add_allocatable_fn(self.name, books.refusal, books.leeway)
-        session.add_preemptive_fn(self.name, books.may_preempt)
-        session.add_job_enqueueable_fn(self.name, books.vote)
-        session.add_event_handler(self.name, books)
-        session.add_run_fn(self.name, books.longest_run)
-        session.add_series_fn(self.name, FAIR_SHARE, last.fair_shares)
-        session.add_queue_usage_fn(self.name, lambda: usage_by_resource(session.cluster, books.dimensions))
+        last, demand = registrar.account("proportion.last", LastClaims), registrar.account(ACCOUNT, Demand)
+        books = Books(registrar.cluster, demand, last, leaves_due=self._leaves_due)
+        registrar.register(
+            QueueOrder(books.order),
+            Reclaimable(books.reclaimable),
+            Overused(books.overused),
+            Allocatable(headroom=books.headroom),
+            Preemptive(books.may_preempt),
+            JobEnqueueable(books.vote),
+            EventHandler(books, promises=True),
+            Metric(FAIR_SHARE, last.fair_shares),
+            ShownUsage(books.usage),
+        )
 
 
 class LastClaims:
@@ -118,13 +129,13 @@ class Books:
     # -- events of the session ----------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> None:
-        """Count room that a task was only promised; room that it holds the cluster counts itself."""
-        if task.status is TaskStatus.PIPELINED and task.job is not None:
+        """Count room that a task was promised; room that it holds the cluster counts itself."""
+        if task.job is not None:
             self._promise(task, 1)
 
     def deallocate(self, task: TaskInfo) -> None:
         """Take that back."""
-        if task.status is TaskStatus.PIPELINED and task.job is not None:
+        if task.job is not None:
             self._promise(task, -1)
 
     def _promise(self, task: TaskInfo, by: int) -> None:
@@ -166,15 +177,13 @@ class Books:
         message = f'queue "{queue.name}" deserves no more: {figures(short)}'
         return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, "InsufficientQueueShare", message, short)
 
-    def longest_run(self, queue: QueueInfo, task: TaskInfo) -> int:
-        """Say how many such tasks a queue may take on until it holds what it deserves."""
+    def headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+        """Say how many such tasks a queue may take on until it holds what it deserves, and why not even one."""
         held, due = self._held_and_ungated(queue), self._whole.get(queue.name, {})
-        request = task.template.request.items()
-        return min(((due.get(name, 0) - held.get(name, 0)) // amount for name, amount in request), default=ANY_RUN)
-
-    def leeway(self, queue: QueueInfo, task: TaskInfo) -> Leeway:
-        """Say how many such tasks a queue may take on at most, and why not even one."""
-        return Leeway(self.longest_run(queue, task), self.refusal(queue, task))
+        count = NO_LIMIT
+        for name, amount in task.template.request.items():
+            count = min(count, (due.get(name, 0) - held.get(name, 0)) // amount)
+        return Headroom(count) if count > 0 else Headroom(count, self.refusal(queue, task))
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue would stay within its due with these tasks; for those that ask for nothing, is below it."""
@@ -220,6 +229,10 @@ class Books:
         return chosen
 
     # -- figures -----------------------------------------------------------------------------------------------------
+
+    def usage(self) -> Usage:
+        """Return what all queues may have and hold, for people."""
+        return usage_by_resource(self._cluster, self.dimensions)
 
     def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
         """Return what a queue may have, deserves, holds and has left, of what it or its jobs say anything about."""

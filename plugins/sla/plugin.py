@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Final
 
 from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot
 from volsched.framework.config.arguments import Argument, ArgumentProblem
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import JobEnqueueable, JobOrder, JobPipelined, Wake
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.observers import Observer
@@ -44,14 +45,16 @@ class SlaPlugin:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._for_all = _seconds(arguments[WAITING_TIME])
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         """Register, and have jobs tried again whose time has come since the last session."""
-        deadlines = session.account("sla.deadlines", lambda cluster: Deadlines(cluster, self._for_all))
-        deadlines.release(session.now)
-        session.add_job_order_fn(self.name, deadlines.order)
-        session.add_job_enqueueable_fn(self.name, lambda job: deadlines.vote(job, session.now))
-        session.add_job_pipelined_fn(self.name, lambda job: deadlines.vote(job, session.now))
-        session.add_wake_fn(self.name, deadlines.next)
+        deadlines = registrar.account("sla.deadlines", lambda cluster: Deadlines(cluster, self._for_all))
+        deadlines.release(registrar.session.now)
+        registrar.register(
+            JobOrder(deadlines.order),
+            JobEnqueueable(deadlines.vote),
+            JobPipelined(deadlines.vote),
+            Wake(deadlines.next),
+        )
 
 
 class Deadlines(Observer):
@@ -79,10 +82,10 @@ class Deadlines(Observer):
         deadline = self.of(job)
         return deadline is None, deadline or 0.0
 
-    def vote(self, job: JobInfo, now: float) -> Ballot:
+    def vote(self, job: JobInfo) -> Ballot:
         """Vote for a job whose time is over."""
         deadline = self.of(job)
-        return PERMIT if deadline is not None and deadline <= now else ABSTAIN
+        return PERMIT if deadline is not None and deadline <= self._now else ABSTAIN
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Remember when the job is to be looked at again; one whose time is over is looked at as it changes."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from volsched.framework.config.configuration import PluginOption
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Allocatable, PrePredicate, QueueOrder
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import Bind, Tell, WriteGroupStatus, WritePodCondition
@@ -35,17 +36,17 @@ class Plug:
 
     name = "test"
 
-    def __init__(self, register: Callable[[Session], object]) -> None:
+    def __init__(self, register: Callable[[Registrar], object]) -> None:
         self._register = register
 
-    def on_session_open(self, session: Session) -> None:
-        self._register(session)
+    def on_session_open(self, registrar: Registrar) -> None:
+        self._register(registrar)
 
 
 def rig(
     cluster: ClusterBuilder,
     configuration: str,
-    *registers: Callable[[Session], object],
+    *registers: Callable[[Registrar], object],
     settings: MirrorSettings | None = None,
 ) -> Rig:
     """A scheduler whose first tier begins with these plugins."""
@@ -66,7 +67,7 @@ def cycle(on: Rig, *changes: Change) -> Decision:
     return decision
 
 
-def decide(cluster: ClusterBuilder, configuration: str, *registers: Callable[[Session], object]) -> Decision:
+def decide(cluster: ClusterBuilder, configuration: str, *registers: Callable[[Registrar], object]) -> Decision:
     return cycle(rig(cluster, configuration, *registers))
 
 
@@ -89,12 +90,12 @@ def no(why: str = "no", step: Step = Step.ALLOCATABLE) -> Verdict:
     return Verdict(step, "test", Scope.QUEUE, "No", why)
 
 
-def least_allocated_first(session: Session) -> None:
+def least_allocated_first(registrar: Registrar) -> None:
     """Queues that hold less go first: what a fairness plugin does, in short."""
-    session.add_queue_order_fn("test", lambda queue: queue.allocated.get("cpu", 0))
+    registrar.register(QueueOrder(lambda queue: queue.allocated.get("cpu", 0)))
 
 
-def quota(limits: Mapping[str, int]) -> Callable[[Session], None]:
+def quota(limits: Mapping[str, int]) -> Callable[[Registrar], None]:
     """Queues may hold so many milli-cores."""
 
     def refuse(queue: QueueInfo, task: TaskInfo) -> Verdict | None:
@@ -102,7 +103,7 @@ def quota(limits: Mapping[str, int]) -> Callable[[Session], None]:
         total = queue.allocated.get("cpu", 0) + task.template.request.get("cpu", 0)
         return no(f"quota of {queue.name}") if limit is not None and total > limit else None
 
-    return lambda session: session.add_allocatable_fn("test", refuse)
+    return lambda registrar: registrar.register(Allocatable(refuse))
 
 
 class Tries:
@@ -111,8 +112,8 @@ class Tries:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def __call__(self, session: Session) -> None:
-        session.add_pre_predicate_fn("test", lambda task: self.names.append(task.name))
+    def __call__(self, registrar: Registrar) -> None:
+        registrar.register(PrePredicate(lambda task: self.names.append(task.name)))
 
     def take(self) -> list[str]:
         taken, self.names = self.names, []

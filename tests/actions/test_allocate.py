@@ -25,7 +25,8 @@ from tests.actions.rigs import (
     quota,
     rig,
 )
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import EventHandler, Overused, SessionClose
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -224,12 +225,12 @@ def test_without_an_order_of_queues_the_oldest_goes_on() -> None:
 def test_a_queue_that_has_its_due_gets_nothing_more_in_this_action() -> None:
     asked: list[str] = []
 
-    def overused(session: Session) -> None:
+    def overused(registrar: Registrar) -> None:
         def judge(queue: Any) -> Verdict | None:
             asked.append(queue.name)
             return no("has its due") if queue.allocated.get("cpu", 0) >= 2_000 else None
 
-        session.add_overused_fn("test", judge)
+        registrar.register(Overused(judge))
 
     decision = decide(two_queues().job("c", queue="q1", cpu=1), ALLOCATE, overused)
 
@@ -266,7 +267,7 @@ def test_a_placement_that_a_handler_refuses_counts_as_none() -> None:
             pass
 
     given = world(8).job("j", 3, 3, cpu=1).job("k", 1, cpu=1)
-    decision = decide(given, ALLOCATE, lambda s: s.add_event_handler("test", Cards()))
+    decision = decide(given, ALLOCATE, lambda r: r.register(EventHandler(Cards())))
 
     assert order_of(decision) == ["k-0"]
     assert decision.waiting["j-1"] == "no card left"
@@ -445,9 +446,11 @@ def test_a_nominated_node_that_refuses_now_is_none() -> None:
 # -- room that is being freed -----------------------------------------------------------------------------------------
 
 
-def pipelined(session: Session, seen: list[str]) -> None:
-    tasks = session.cluster.tasks.values()
-    session.add_close_fn("t", lambda: seen.extend(sorted(t.name for t in tasks if t.status is TaskStatus.PIPELINED)))
+def pipelined(registrar: Registrar, seen: list[str]) -> None:
+    tasks = registrar.cluster.tasks.values()
+    registrar.register(
+        SessionClose(lambda: seen.extend(sorted(t.name for t in tasks if t.status is TaskStatus.PIPELINED)))
+    )
 
 
 def test_a_gang_that_only_waits_for_room_being_freed_keeps_it_in_the_session() -> None:

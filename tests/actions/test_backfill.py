@@ -19,7 +19,8 @@ from tests.actions.rigs import (
     rig,
 )
 from volsched.framework.config.loading import IN_KUBE_SCHEDULERS_PLACE
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import EventHandler, SessionClose
 from volsched.model.plan import Tell, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
@@ -129,9 +130,9 @@ def test_idle_members_start_with_their_gang(minimum: int, idle: int, busy: int, 
 def test_an_idle_member_of_a_gang_that_waits_takes_its_place_in_the_session_only() -> None:
     seen: list[TaskStatus] = []
 
-    def look(session: Session) -> None:
-        tasks = session.cluster.tasks.values()
-        session.add_close_fn("t", lambda: seen.extend(t.status for t in tasks if t.name == "g-idle-0"))
+    def look(registrar: Registrar) -> None:
+        tasks = registrar.cluster.tasks.values()
+        registrar.register(SessionClose(lambda: seen.extend(t.status for t in tasks if t.name == "g-idle-0")))
 
     on = rig(gang(4, 1, 3), BOTH, look)
     decision = cycle(on)
@@ -160,7 +161,7 @@ def test_a_placement_that_a_handler_refuses_is_not_tried_again_in_the_session() 
         def deallocate(self, task: TaskInfo) -> None:
             pass
 
-    decision = decide(world().job("j", 2, 1), BACKFILL, lambda s: s.add_event_handler("test", Slots()))
+    decision = decide(world().job("j", 2, 1), BACKFILL, lambda r: r.register(EventHandler(Slots())))
 
     assert (decision.bindings, heard) == ({"j-1": "n1"}, ["j-0", "j-1"])
     assert decision.waiting == {"j-0": "no slot"}

@@ -12,7 +12,8 @@ import pytest
 from tests.actions.rigs import conf, cycle, echo, no, quota, rig
 from tests.plugins.capacity_card.clusters import Cards, cards
 from tests.plugins.capacity_card.clusters import rig as rig_of_cards
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Allocatable
 from volsched.model.changes import BindFailed, Gone
 from volsched.model.plan import Tell, WriteGroupStatus, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster
@@ -210,8 +211,8 @@ def test_no_member_of_a_gang_calls_for_nodes_that_has_room_and_waits_for_quota()
 def barred(*names: str) -> Any:
     """A quota that keeps these pods out."""
 
-    def register(session: Session) -> None:
-        session.add_allocatable_fn("test", lambda _, task: no("quota of q") if task.name in names else None)
+    def register(registrar: Registrar) -> None:
+        registrar.register(Allocatable(lambda _, task: no("quota of q") if task.name in names else None))
 
     return register
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests.actions.rigs import conf, cycle, decide, events, least_allocated_first, no, phases, rig
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import JobEnqueueable, JobEnqueued, QueueOrder
 from volsched.model.job import JobInfo
 from volsched.model.verdict import Step
 from volsched.testing.builders import ClusterBuilder, a_cluster
@@ -29,9 +30,9 @@ class Votes:
         self.asked: list[str] = []
         self.admitted: list[str] = []
 
-    def __call__(self, session: Session) -> None:
-        session.add_job_enqueueable_fn("test", self._vote)
-        session.add_job_enqueued_fn("test", lambda job: self.admitted.append(job.name))
+    def __call__(self, registrar: Registrar) -> None:
+        registrar.register(JobEnqueueable(self._vote))
+        registrar.register(JobEnqueued(lambda job: self.admitted.append(job.name)))
 
     def _vote(self, job: JobInfo) -> Ballot:
         self.asked.append(job.name)
@@ -118,8 +119,8 @@ def test_the_best_job_of_the_best_queue_is_asked_first_and_queues_take_turns() -
         world,
         PLAIN,
         votes,
-        lambda s: s.add_queue_order_fn("test", lambda queue: turns.get(queue.name, 0)),
-        lambda s: s.add_job_enqueued_fn("test", count),
+        lambda r: r.register(QueueOrder(lambda queue: turns.get(queue.name, 0))),
+        lambda r: r.register(JobEnqueued(count)),
     )
 
     assert votes.asked == ["q1-2", "q2-2", "q1-1", "q2-1"]

@@ -9,11 +9,14 @@ import pytest
 
 from tests.actions.rigs import Tries, conf, cycle, echo, events, finished, gone, leaving, no, quota, rig
 from tests.framework.typed import by_task
-from volsched.framework.callbacks import Leeway
+from volsched.framework.callbacks import Headroom
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Allocatable, EventHandler, Overused, Predicate, PrePredicate
 from volsched.framework.session import Session
 from volsched.model.changes import BindFailed, Change, Gone
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
+from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster
 
 ALLOCATE = conf("allocate")
@@ -132,8 +135,8 @@ def test_a_job_over_its_quota_is_parked_until_quota_is_free() -> None:
     given.pod("r", "run", on="n1", cpu=2).job("j", 1, 1, "q", cpu=2)
     asked: list[str] = []
 
-    def count(session: Session) -> None:
-        session.add_allocatable_fn("test", lambda queue, task: asked.append(task.name))
+    def count(registrar: Registrar) -> None:
+        registrar.register(Allocatable(lambda queue, task: asked.append(task.name)))
 
     on, _ = started(given, count, quota({"q": 3_000}))
     cycle(on)
@@ -145,7 +148,7 @@ def test_a_job_over_its_quota_is_parked_until_quota_is_free() -> None:
 def test_a_job_of_an_overused_queue_is_asked_about_in_every_session() -> None:
     """The queue may have its due back without anything of the job's having changed: only plugins know."""
     due = [True]
-    overused: Callable[[Session], None] = lambda s: s.add_overused_fn("t", lambda q: no() if due[0] else None)  # noqa: E731
+    overused: Callable[[Session], None] = lambda r: r.register(Overused(lambda q: no() if due[0] else None))  # noqa: E731
     on, tries = started(a_cluster().node("n1").job("j", cpu=1), overused)
     assert tries.take() == []
 
@@ -205,18 +208,17 @@ class Slots:
         self.words = "no slot"
         self.asked: list[str] = []
 
-    def __call__(self, session: Session) -> None:
-        session.add_allocatable_fn("test", self.refusal, self.leeway)
+    def __call__(self, registrar: Registrar) -> None:
+        registrar.register(Allocatable(headroom=self.headroom, refused=self.tried), PrePredicate(self.tried))
 
     def left(self, queue: QueueInfo) -> int:
         return self.most - queue.placed
 
-    def refusal(self, queue: QueueInfo, task: TaskInfo) -> Any:
+    def tried(self, task: TaskInfo, _: Verdict | None = None) -> None:
         self.asked.append(task.name)
-        return no(self.words) if self.left(queue) < 1 else None
 
-    def leeway(self, queue: QueueInfo, task: TaskInfo) -> Leeway:
-        return Leeway(self.left(queue), no(self.words) if self.left(queue) < 1 else None)
+    def headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+        return Headroom(self.left(queue), no(self.words) if self.left(queue) < 1 else None)
 
     def take(self) -> list[str]:
         asked, self.asked = self.asked, []
@@ -274,7 +276,7 @@ def test_a_job_that_was_refused_although_its_queue_had_room_for_it_is_tried_at_e
     given.group("run", phase="Running").pod("r", "run", on="n1", cpu=1)
     charges = [no("beyond the quota of its card")]
     handler = type("Charges", (), {"allocate": lambda _, task: charges[0], "deallocate": lambda _, task: None})()
-    on = rig(given, ALLOCATE, Slots(5), lambda session: session.add_event_handler("cards", handler))
+    on = rig(given, ALLOCATE, Slots(5), lambda registrar: registrar.register(EventHandler(handler)))
     assert cycle(on).waiting == {"j-0": "beyond the quota of its card"}
 
     charges[0] = None
@@ -332,12 +334,13 @@ def test_a_job_that_moves_to_another_queue_leaves_those_that_wait_in_the_first()
 def test_a_plugin_that_tells_equal_pods_apart_is_asked_about_each() -> None:
     open_to = set[str]()
 
-    def admits(session: Session) -> None:
-        session.add_predicate_fn(
-            "test",
-            by_task(lambda task, node: None if task.name in open_to else no()),
-            key=lambda task: task.name in open_to,
-            version=lambda task: 0,
+    def admits(registrar: Registrar) -> None:
+        registrar.register(
+            Predicate(
+                by_task(lambda task, node: None if task.name in open_to else no()),
+                key=lambda task: task.name in open_to,
+                version=lambda task: 0,
+            )
         )
 
     given = a_cluster().node("n1", cpu=4).job("a", 1, cpu=1).job("b", 1, cpu=1)
@@ -392,8 +395,8 @@ def test_it_is_told_what_is_so_now_when_a_node_was_filled_in_between() -> None:
 
 
 def test_a_pod_that_a_plugin_refuses_for_its_own_sake_speaks_for_no_other() -> None:
-    def refuse_a(session: Session) -> None:
-        session.add_predicate_fn("test", lambda task, node: no() if task.name == "a-0" else None)
+    def refuse_a(registrar: Registrar) -> None:
+        registrar.register(Predicate(lambda task, node: no() if task.name == "a-0" else None))
 
     decision = cycle(rig(a_cluster().node("n1", cpu=4).job("a", cpu=1).job("b", cpu=1), ALLOCATE, refuse_a))
 

@@ -9,7 +9,8 @@ import pytest
 from tests.actions.evictions import PREEMPT, World, all_gone, nominations, protected
 from tests.actions.rigs import conf, cycle, decide, events, gone, leaving, quota, rig
 from tests.framework.stage import standing
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Preemptable
 from volsched.model import api
 from volsched.model.changes import EvictFailed, Gone
 from volsched.model.plan import Evict, WritePodCondition
@@ -572,8 +573,8 @@ def test_the_victim_is_told_who_needs_the_room_and_its_group_too() -> None:
 
 
 def test_a_plugin_that_names_nobody_is_obeyed() -> None:
-    def nobody(session: Session) -> None:
-        session.add_preemptable_fn("test", lambda task, candidates: [])
+    def nobody(registrar: Registrar) -> None:
+        registrar.register(Preemptable(lambda task, candidates: []))
 
     assert decide(full().wants("x", cpu=1), conf("preempt", "priority gang", "predicates"), nobody).evictions == []
 

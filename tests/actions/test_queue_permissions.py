@@ -11,12 +11,14 @@ from actions.parking import Parking
 from tests.actions.rigs import GANG, conf, cycle, events, rig
 from volsched.framework.accounts.queue_demand import Demand, QueueDemand
 from volsched.framework.callbacks import PERMIT
-from volsched.framework.config.configuration import PluginOption
 from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import JobEnqueueable
 from volsched.framework.session import Session
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Bound, Gone, Put
 from volsched.model.cluster import Cluster
+from volsched.model.job import INQUEUE
 from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
@@ -119,8 +121,8 @@ def test_no_plugin_is_asked_about_it() -> None:
     asked: list[str] = []
     cluster = work(work(scene(), "theirs", "other", pods=0, minimum=1), "mine", "vision", pods=0, minimum=1)
 
-    def register(session: Session) -> None:
-        session.add_job_enqueueable_fn("test", lambda job: asked.append(job.key) or PERMIT, always=True)
+    def register(registrar: Registrar) -> None:
+        registrar.register(JobEnqueueable(lambda job: asked.append(job.key) or PERMIT, always=True))
 
     cycle(rig(cluster, conf(ALL), register))
 
@@ -179,7 +181,7 @@ class Wilful:
                     break
             statement.allocate_run([task], iter(session.cluster.rows)) if task.node is None else 0
             if task.job is not None:
-                session.promote(task.job)
+                session.cluster.queue_ledger.set_phase(task.job, INQUEUE)
             statement.commit()
 
 
@@ -188,7 +190,6 @@ def test_an_action_of_somebody_elses_cannot_place_it_either() -> None:
     on = a_rig(cluster, conf("allocate"))
     session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
                       on.recorder.execute)  # fmt: skip
-    session.opening(0, PluginOption("none"))
     session.opened()
 
     Wilful().execute(session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.asking.test_explain import cluster, known
+from tests.asking.test_explain import cluster, group, known, pod
 from volsched.asking.advice import advise
 from volsched.asking.explain import explain, find
 from volsched.asking.records import Advice, Subject
@@ -62,3 +62,11 @@ def test_what_there_was_no_time_for_is_said() -> None:
     advice = advice_on(cluster(), seconds=False)
     assert advice.helps == ()
     assert advice.not_tried == ("quota", "minMember", "toleration", "selector", "nodes", "pods")
+
+
+def test_a_quota_serves_those_before_it_first() -> None:
+    later = "\n---\n".join((group("xlater"), pod("xlater", 0), pod("xlater", 1)))
+    stage = known(f"{cluster(cards=12)}\n---\n{later}").stage()
+    found = find(stage.run(), Subject("podgroup", "xlater", "default"))
+    helps = {each.sort: each.sentence for each in advise(stage, found, lambda: True).helps}
+    assert helps["quota"] == "Raise nvidia.com/gpu of queue team by 8 (spec.capability)."

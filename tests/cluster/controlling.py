@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.scheduling import GROUPS, PATIENCE, SYSTEM, Installed, Json, VolschedProcess, eventually
+from tests.cluster.scheduling import GROUPS, SYSTEM, Installed, Json, VolschedProcess, eventually
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import FaultProxy
+from volsched.testing.patience import PATIENCE
 
 ACCOUNT = "volsched-controllers"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/volsched-controllers"

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Final
 from tests.cluster.checkout import command_of_checkout
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import FaultProxy
+from volsched.testing.patience import PATIENCE
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 SYSTEM = "volsched-system"
@@ -30,14 +31,17 @@ GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 
 Json = dict[str, Any]
 
-PATIENCE: Final = 120.0
-"""Seconds that a test waits for what has to come: so many that only a hang takes them, however slow the machine."""
-
 QUICK_LEASE: Final = (
     *("--leader-elect-lease-duration", "8s", "--leader-elect-renew-deadline", "6s"),
     *("--leader-elect-retry-period", "500ms"),
 )
 """Of one that is killed another takes over soon, and a machine that halts for some seconds makes nobody lose it."""
+
+PATIENT_LEASE: Final = (
+    *("--leader-elect-lease-duration", "90s", "--leader-elect-renew-deadline", "80s"),
+    *("--leader-elect-retry-period", "500ms"),
+)
+"""No leader loses it, however slow the machine: for tests and drills that are not about that."""
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"

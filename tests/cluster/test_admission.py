@@ -23,10 +23,12 @@ from cryptography import x509
 from plugins.mgpu.devices import POLICY
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
-from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, PATIENCE, SYSTEM, Json, eventually, wait_allowed
+from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, SYSTEM, Json, eventually, wait_allowed
 from tests.validation.test_fields import SEED
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.testing.controlplane import ControlPlane, a_pod
+from volsched.testing.documents import yaml_documents
+from volsched.testing.patience import PATIENCE
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 
@@ -151,7 +153,7 @@ class Admitting:
 def admitting(controlled: Controlled, tmp_path: Path) -> Iterator[Admitting]:
     control_plane = controlled.control_plane
     rendered = control_plane.kubectl("kustomize", str(MANIFESTS / "base/certificates"))
-    rights = [found for found in yaml.safe_load_all(rendered) if "Job" not in found["kind"]]
+    rights = [found for found in yaml_documents(rendered) if "Job" not in found["kind"]]
     control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
     control_plane.kubectl("apply", "-k", str(MANIFESTS / "base/webhooks"))
     control_plane.kubectl("label", "namespace", SYSTEM, "--overwrite", "volsched.io/webhooks=own")

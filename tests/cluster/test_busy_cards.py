@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import PATIENCE, Json, eventually
+from tests.cluster.scheduling import Json, eventually
 from tests.cluster.test_shared_cards import GIB, INDEX, MULTIPLE, NATIVE, POLICY, Rack, amounts, cards, rack
 from volsched.testing.controlplane import a_pod
 from volsched.testing.controlplane.stages import RUN_FOR
+from volsched.testing.patience import PATIENCE
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
@@ -24,7 +26,8 @@ NODES, CARDS = 4, 4
 LIMITS = {"core": 100, "memory": GIB, "containers": 16}
 """What one card has; the last as `predicate.MGPUMaxContainersPerCard` has it by default."""
 LAST = "nobody-comes-after"
-WATCHED_SECONDS = 3600
+WATCHED_SECONDS = 20
+"""How long one watch lasts: whoever follows looks so often whether the test is over."""
 
 Taken = Counter[tuple[str, str, str]]
 """So much of a node's card's core, memory or containers."""
@@ -55,14 +58,14 @@ class Recount:
     def __init__(self, asks: dict[str, list[Ask]]) -> None:
         self._asks = asks
         self._given: dict[str, Taken] = {}
+        self.is_over = threading.Event()
         self.faults: list[str] = []
         self.most: Taken = Counter()
         self.were_placed: set[str] = set()
 
     def follow(self, watch: Callable[[str], Iterator[Json]], version: str) -> None:
-        """Add up until the last pod has come. A server ends the watch of a slow reader; it goes on where that ended."""
-        while True:
-            before = version
+        """Add up until the last pod has come, or the test is over. Where a watch ends, the next one begins."""
+        while not self.is_over.is_set():
             for event in watch(version):
                 meta = event["object"]["metadata"]
                 if meta["name"] == LAST:
@@ -70,7 +73,6 @@ class Recount:
                 self._take_in(meta["name"], event["object"], is_there=event["type"] != "DELETED")
                 self._add_up(f"{event['type']} {meta['name']}")
                 version = meta["resourceVersion"]
-            assert version != before, "the watch ended and nothing had come"
 
     def _take_in(self, name: str, pod: Json, *, is_there: bool) -> None:
         self._given.pop(name, None)
@@ -185,9 +187,10 @@ def recounted(rack: Rack, asks: dict[str, list[Ask]]) -> Iterator[Recount]:
         following = pool.submit(recount.follow, watch, version)
         try:
             yield recount
-        finally:
             rack.make(a_pod(LAST, scheduler="nobody"))
-        following.result(PATIENCE)
+            following.result(PATIENCE)
+        finally:
+            recount.is_over.set()
 
 
 def test_no_card_ever_gives_more_than_it_has_while_a_thousand_pods_come_and_go(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.scheduling import PATIENCE
 from volsched.kube.client import client, credentials, exec_plugin
 from volsched.kube.client.client import USER_AGENT, Api
 from volsched.kube.client.credentials import Source
@@ -27,6 +26,7 @@ from volsched.testing.controlplane.faults import (
     bad_gateway_page,
     too_many_requests,
 )
+from volsched.testing.patience import PATIENCE
 
 
 @pytest.fixture

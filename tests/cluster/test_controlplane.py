@@ -31,9 +31,9 @@ from volsched.testing.controlplane import (
     a_node,
     a_pod,
 )
+from volsched.testing.patience import PATIENCE
 
 from .conftest import MakeNodes
-from .scheduling import PATIENCE
 
 PLAIN_CONTAINER = {"name": "main", "image": "registry.invalid/none:1"}
 

@@ -17,7 +17,6 @@ import pytest
 import structlog.testing
 
 from tests.cluster.clock import Clock
-from tests.cluster.scheduling import PATIENCE
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.errors import FenceError
@@ -33,6 +32,7 @@ from volsched.testing.controlplane.faults import (
     conflict,
     server_error,
 )
+from volsched.testing.patience import PATIENCE
 
 DURATION, DEADLINE, RETRY = 3.0, 2.0, 0.3
 

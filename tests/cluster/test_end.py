@@ -9,13 +9,11 @@ import pytest
 import yaml
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import MANIFESTS, Installed, SchedulerProcess, eventually
+from tests.cluster.scheduling import MANIFESTS, PATIENT_LEASE, Installed, SchedulerProcess, eventually
 from volsched.run.process import END_SECONDS
 from volsched.testing.controlplane.faults import BlackHole, FaultProxy
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
-
-PATIENT_LEASE = ("--leader-elect-lease-duration", "60s", "--leader-elect-renew-deadline", "50s")
 
 SLOW_WHEN_TOLD = """
 import signal, time

@@ -12,7 +12,6 @@ import pytest
 
 from tests.cluster.clock import Clock
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import PATIENCE
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.lead.fence import Fence
@@ -38,6 +37,7 @@ from volsched.testing.controlplane.faults import (
     server_error,
     too_many_requests,
 )
+from volsched.testing.patience import PATIENCE
 
 BINDING = "/api/v1/namespaces/*/pods/*/binding"
 Json = dict[str, Any]

@@ -24,11 +24,12 @@ def prelude(fails: str) -> str:
     """Give the plugin nodeorder a predicate, as if it were in its module."""
     return f"""
 import plugins.nodeorder.plugin as plugin
+from volsched.framework.rules import Predicate
 exec({fails!r}, vars(plugin))
 opened = plugin.NodeOrderPlugin.on_session_open
-def on_session_open(self, session):
-    opened(self, session)
-    session.add_predicate_fn(self.name, plugin.fails)
+def on_session_open(self, registrar):
+    opened(self, registrar)
+    registrar.register(Predicate(plugin.fails))
 plugin.NodeOrderPlugin.on_session_open = on_session_open
 """
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from tests.cluster.scheduling import PATIENCE, eventually
+from tests.cluster.scheduling import eventually
 from volsched.testing.controlplane import ApiClient, ApiError, ControlPlane, a_node, a_pod
 from volsched.testing.controlplane.client import lines_of
 from volsched.testing.controlplane.fault_server import FaultServer
@@ -40,6 +40,7 @@ from volsched.testing.controlplane.faults import (
     too_many_requests,
 )
 from volsched.testing.controlplane.request_counts import RequestCounts, RequestKind, path_shape
+from volsched.testing.patience import PATIENCE
 
 BROKEN = (OSError, http.client.HTTPException)
 """How a broken connection shows: Python's TLS takes some resets for an end without a goodbye."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.scheduling import PATIENCE
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.watch.informer import Informer
@@ -31,6 +30,7 @@ from volsched.testing.controlplane.faults import (
     server_error,
     too_many_requests,
 )
+from volsched.testing.patience import PATIENCE
 
 
 class Followed:

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.controlling import Controlled
-from tests.cluster.scheduling import MANIFESTS, PATIENCE, SYSTEM, LoggedProcess, eventually
+from tests.cluster.scheduling import MANIFESTS, SYSTEM, LoggedProcess, eventually
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import FaultProxy
+from volsched.testing.patience import PATIENCE
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 
@@ -25,7 +26,7 @@ FLAGS = ("--metrics-auth", "--healthz-address", "127.0.0.2:0")
 @pytest.fixture
 def readers(controlled: Controlled) -> Iterator[None]:
     """ServiceAccounts without any rights."""
-    names = ("prometheus", "admin", "tenant")
+    names = ("prometheus", "admin", "keeper", "tenant")
     for name in names:
         controlled.control_plane.kubectl("create", "serviceaccount", name, "-n", SYSTEM)
     yield
@@ -37,7 +38,11 @@ def asked(controlled: Controlled, readers: None) -> Iterator[Controlled]:
     """The rights of the component, and `prometheus` and `admin`, who have its roles."""
     kubectl = controlled.control_plane.kubectl
     kubectl("apply", "-f", str(RIGHTS))
-    bindings = {"prometheus": "volsched-metrics-reader", "admin": "volsched-configuration-reader"}
+    bindings = {
+        "prometheus": "volsched-metrics-reader",
+        "admin": "volsched-configuration-reader",
+        "keeper": "volsched-snapshot-reader",
+    }
     for reader, role in bindings.items():
         kubectl("create", "clusterrolebinding", reader, f"--clusterrole={role}", f"--serviceaccount={SYSTEM}:{reader}")
     yield controlled
@@ -70,7 +75,7 @@ def read(process: LoggedProcess, path: str, bearer: str = "", *, at: int = 0) ->
     with contextlib.closing(connection):
         connection.request("GET", path, headers={"Authorization": f"Bearer {bearer}"} if bearer else {})
         answer = connection.getresponse()
-        return answer.status, answer.read().decode()
+        return answer.status, answer.read().decode(errors="replace")
 
 
 def unverified() -> ssl.SSLContext:
@@ -82,13 +87,16 @@ def unverified() -> ssl.SSLContext:
 @pytest.mark.parametrize("which", ["run", "controllers"])
 def test_who_may_read_is_the_api_servers_to_say(asked: Controlled, which: str) -> None:
     process = started(asked, which)
-    tokens = {name: token(asked.control_plane, name) for name in ("prometheus", "admin", "tenant")}
+    tokens = {name: token(asked.control_plane, name) for name in ("prometheus", "admin", "keeper", "tenant")}
 
     eventually(lambda: read(process, "/metrics", tokens["prometheus"])[0] == 200)
     assert "volsched_memory_objects" in read(process, "/metrics", tokens["prometheus"])[1]
     status, said = read(process, "/configz", tokens["prometheus"])
     assert (status, f"serviceaccount:{SYSTEM}:prometheus" in said) == (403, True)
     assert read(process, "/configz", tokens["admin"])[0] == 200
+    if which == "run":
+        assert read(process, "/debug/snapshot", tokens["admin"])[0] == 403
+        eventually(lambda: read(process, "/debug/snapshot", tokens["keeper"])[0] == 200)
     assert read(process, "/metrics", tokens["tenant"])[0] == 403
     assert read(process, "/metrics", "forged")[0] == 401
     assert read(process, "/metrics")[0] == 401

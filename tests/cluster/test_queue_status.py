@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.clock import Clock
 from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, volcano_at_work
-from tests.cluster.scheduling import GROUPS, PATIENCE, QUICK_LEASE, SYSTEM, Json, eventually, still
+from tests.cluster.scheduling import GROUPS, QUICK_LEASE, SYSTEM, Json, eventually, still
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
 from tests.plugins.capacity_card.nodes import GPU, MPS, card_labels
 from volsched.kube.client.client import Api
@@ -29,6 +29,7 @@ from volsched.model.plan import WriteQueueStatus
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.fault_rules import status
 from volsched.testing.controlplane.faults import FaultProxy, Respond, conflict, server_error
+from volsched.testing.patience import PATIENCE
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

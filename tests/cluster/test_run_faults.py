@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import GROUPS, LEASE, QUICK_LEASE, Installed, eventually, moment, still
+from tests.cluster.scheduling import GROUPS, LEASE, PATIENT_LEASE, QUICK_LEASE, Installed, eventually, moment, still
 from volsched.kube.write.statuses import MENDING_INTERVAL_SECONDS
 from volsched.testing.controlplane import a_node
 from volsched.testing.controlplane.faults import (
@@ -316,8 +316,8 @@ def test_five_thousand_pods_cost_hardly_more_than_their_bindings_and_an_idle_clu
     for gang in range(20):
         installed.make_gang(namespace, f"gang-{gang}", 50, cpu="1")
 
-    installed.start(*DIRECT, proxy=fault_proxy)
-    installed.wait_bound(namespace, 5000, timeout=600)
+    installed.start(*DIRECT, *PATIENT_LEASE, proxy=fault_proxy)
+    installed.wait_bound(namespace, 5000, timeout=900)
     eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in installed.pods(namespace).values()))
     groups = f"{GROUPS}/namespaces/{namespace}/podgroups"
     eventually(lambda: [g.get("status", {}).get("running") for g in installed.api.items(groups)] == [50] * 20)
@@ -381,8 +381,7 @@ def writes_of(proxy: FaultProxy) -> dict[str, int]:
 def test_an_outage_of_the_api_server_is_survived(installed: Installed, namespace: str, make_nodes: MakeNodes) -> None:
     """A server that has just come back refuses everybody for a moment, for want of rights."""
     make_nodes(2, cpu="32")
-    patient = ("--leader-elect-lease-duration", "90s", "--leader-elect-renew-deadline", "80s")
-    scheduler = installed.start(*DIRECT, *patient).wait_leading()
+    scheduler = installed.start(*DIRECT, *PATIENT_LEASE).wait_leading()
     installed.make_pods(namespace, [installed.pod("before", cpu="1")])
     installed.wait_bound(namespace, 1)
 

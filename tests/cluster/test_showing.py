@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIGMAP, GROUPS, LEASE, PATIENCE, Installed, Json, eventually, wait_allowed
+from tests.cluster.scheduling import CONFIGMAP, GROUPS, LEASE, Installed, Json, eventually, wait_allowed
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
 from tests.cluster.test_shared_cards import CORE, MEMORY
 from tests.plugins.capacity_card.nodes import GPU, MIG, MPS, card_labels
@@ -25,6 +25,7 @@ from volsched.kube.watch.resources import Resource
 from volsched.model import api
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import FaultProxy, gone, server_error, too_many_requests
+from volsched.testing.patience import PATIENCE
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

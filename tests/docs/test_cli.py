@@ -16,14 +16,8 @@ from volsched.cli import volsched
 PAGE = DOCS / "cli.md"
 SHOWN = [(command, answer) for command, answer in pairwise(blocks(PAGE)) if "shown" in command.words]
 VERBS = (
-    ("simulate",),
-    ("cards",),
-    ("queue", "list"),
-    ("queue", "describe"),
-    ("validate",),
-    ("explain",),
-    ("snapshot",),
-    ("diff",),
+    *(("simulate",), ("cards",), ("queue", "list"), ("queue", "describe"), ("validate",)),
+    *(("explain",), ("snapshot",), ("diff",)),
 )
 
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from tests.docs.pages import DOCS, ROOT, codes, headings, rows, section
 from volsched.model.pods.limits import DEFAULT
+from volsched.testing.documents import yaml_documents
 
 PAGE = DOCS / "security.md"
 RIGHTS = ROOT / "manifests/rbac"
@@ -22,7 +22,7 @@ Right = tuple[str, str, str, str, str]
 
 def granted(process: str, named: str = "") -> Iterator[Right]:
     """Every right of a process; of one role alone when that is named."""
-    for found in yaml.safe_load_all((RIGHTS / process / "rights.yaml").read_text()):
+    for found in yaml_documents((RIGHTS / process / "rights.yaml").read_text()):
         if named not in ("", found["metadata"]["name"]):
             continue
         where = {"Role": "own", "ClusterRole": "all"}.get(found["kind"])
@@ -70,7 +70,7 @@ def test_service_accounts_of_the_page_exist() -> None:
     accounts = {
         found["metadata"]["name"]
         for process in PROCESSES.values()
-        for found in yaml.safe_load_all((RIGHTS / process / "rights.yaml").read_text())
+        for found in yaml_documents((RIGHTS / process / "rights.yaml").read_text())
         if found["kind"] == "ServiceAccount"
     }
 

@@ -14,7 +14,7 @@ from drills import report as reporting
 from drills.hostile import Memory, Settings, grown, percentile
 from drills.hostile_objects import Attacker, Fate, Target
 from drills.report import Report
-from drills.world import PATIENT_LEASE
+from tests.cluster.scheduling import PATIENT_LEASE
 
 TARGET = Target("volsched", "honest", "steady", "uid", "hostile")
 

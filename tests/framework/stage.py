@@ -8,7 +8,8 @@ from typing import Any
 
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.framework.session import Accounts, Session
+from volsched.framework.registration import Accounts, Registrar
+from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
@@ -21,7 +22,7 @@ from volsched.model.verdict import Step as VerdictStep
 from volsched.testing.builders import ClusterBuilder
 from volsched.testing.recount import faults
 
-Register = Callable[[Session], None]
+Register = Callable[[Registrar], None]
 
 
 def no(why: str = "no") -> Verdict:
@@ -37,8 +38,8 @@ class Plug:
     name: str = "test"
     switches: Mapping[str, bool] = field(default_factory=dict)
 
-    def on_session_open(self, session: Session) -> None:
-        self.register(session)
+    def on_session_open(self, registrar: Registrar) -> None:
+        self.register(registrar)
 
 
 class Stage:
@@ -65,8 +66,7 @@ class Stage:
         self.session = Session(self.cluster, Configuration((), ()), self.engine, self.accounts, self.steps.extend)
         for number, tier in enumerate(self.tiers):
             for plug in tier:
-                self.session.opening(number, PluginOption(plug.name, plug.switches))
-                plug.on_session_open(self.session)
+                plug.on_session_open(Registrar(self.session, number, PluginOption(plug.name, plug.switches)))
         self.session.opened()
         return self.session
 

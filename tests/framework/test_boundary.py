@@ -13,9 +13,25 @@ from hypothesis import strategies as st
 
 from tests.framework.typed import by_task, shown
 from volsched.framework.boundary import LONGEST_PAUSE_SECONDS, Bounds
-from volsched.framework.callbacks import PERMIT, EventHandler
+from volsched.framework.callbacks import PERMIT, TaskEvents
 from volsched.framework.columns.views import NodeFacts
 from volsched.framework.config.configuration import PluginOption
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import (
+    Allocatable,
+    EventHandler,
+    JobEnqueueable,
+    JobEnqueued,
+    JobPipelined,
+    JobReady,
+    JobValid,
+    Metric,
+    NodeOrder,
+    Predicate,
+    Preemptable,
+    PrePredicate,
+    TaskOrder,
+)
 from volsched.framework.session import Session, waits_for_room
 from volsched.mirror.mirror import Mirror
 from volsched.model.job import JobInfo
@@ -56,35 +72,31 @@ class Saboteur:
         self._trigger = trigger
         self._only = only
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         ask = self._ask
         add: dict[str, Callable[[], None]] = {
-            "task order": lambda: session.add_task_order_fn(self.name, lambda task: ask("task order", task, 0)),
-            "pre-predicate": lambda: session.add_pre_predicate_fn(
-                self.name, lambda task: ask("pre-predicate", task, None)
+            "task order": lambda: registrar.register(TaskOrder(lambda task: ask("task order", task, 0))),
+            "pre-predicate": lambda: registrar.register(PrePredicate(lambda task: ask("pre-predicate", task, None))),
+            "predicate": lambda: registrar.register(
+                Predicate(by_task(lambda task, node: ask("predicate", task, None)))
             ),
-            "predicate": lambda: session.add_predicate_fn(
-                self.name, by_task(lambda task, node: ask("predicate", task, None))
+            "static predicate": lambda: registrar.register(
+                Predicate(shown(TaskInfo, NodeFacts, lambda task, node: ask("static predicate", task, None)))
             ),
-            "static predicate": lambda: session.add_predicate_fn(
-                self.name, shown(TaskInfo, NodeFacts, lambda task, node: ask("static predicate", task, None))
+            "node order": lambda: registrar.register(NodeOrder(lambda task, node: ask("node order", task, 0.0))),
+            "allocatable": lambda: registrar.register(Allocatable(lambda queue, task: ask("allocatable", task, None))),
+            "valid": lambda: registrar.register(JobValid(lambda job: ask("valid", job, None))),
+            "ready": lambda: registrar.register(JobReady(lambda job: ask("ready", job, True))),
+            "pipelined": lambda: registrar.register(JobPipelined(lambda job: ask("pipelined", job, PERMIT))),
+            "enqueueable": lambda: registrar.register(
+                JobEnqueueable(lambda job: ask("enqueueable", job, PERMIT), always=True)
             ),
-            "node order": lambda: session.add_node_order_fn(self.name, lambda task, node: ask("node order", task, 0.0)),
-            "allocatable": lambda: session.add_allocatable_fn(
-                self.name, lambda queue, task: ask("allocatable", task, None)
+            "enqueued": lambda: registrar.register(JobEnqueued(lambda job: ask("enqueued", job, None))),
+            "allocate": lambda: registrar.register(EventHandler(Handler(self))),
+            "preemptable": lambda: registrar.register(
+                Preemptable(lambda task, found: ask("preemptable", task, list(found)))
             ),
-            "valid": lambda: session.add_job_valid_fn(self.name, lambda job: ask("valid", job, None)),
-            "ready": lambda: session.add_job_ready_fn(self.name, lambda job: ask("ready", job, True)),
-            "pipelined": lambda: session.add_job_pipelined_fn(self.name, lambda job: ask("pipelined", job, PERMIT)),
-            "enqueueable": lambda: session.add_job_enqueueable_fn(
-                self.name, lambda job: ask("enqueueable", job, PERMIT), always=True
-            ),
-            "enqueued": lambda: session.add_job_enqueued_fn(self.name, lambda job: ask("enqueued", job, None)),
-            "allocate": lambda: session.add_event_handler(self.name, Handler(self)),
-            "preemptable": lambda: session.add_preemptable_fn(
-                self.name, lambda task, found: ask("preemptable", task, list(found))
-            ),
-            "account": lambda: session.account("saboteur", lambda _: Account(self)) and None,
+            "account": lambda: registrar.account("saboteur", lambda _: Account(self)) and None,
         }
         for kind, register in add.items():
             if self._only in ("", kind):
@@ -95,7 +107,7 @@ class Saboteur:
         return answer
 
 
-class Handler(EventHandler):
+class Handler(TaskEvents):
     """Follows statements, as far as the trigger lets it."""
 
     def __init__(self, saboteur: Saboteur) -> None:
@@ -246,9 +258,9 @@ def test_numbers_that_cannot_be_made_are_left_out_and_all_others_are_shown() -> 
     class Counts:
         name = "counts"
 
-        def on_session_open(self, session: Session) -> None:
-            session.add_series_fn(self.name, bad, lambda: {(): 1 / 0})
-            session.add_series_fn(self.name, good, lambda: {(): 1.0})
+        def on_session_open(self, registrar: Registrar) -> None:
+            registrar.register(Metric(bad, lambda: {(): 1 / 0}))
+            registrar.register(Metric(good, lambda: {(): 1.0}))
 
     rig = rig_of(a_world(), Counts())  # type: ignore[arg-type]
 

@@ -14,6 +14,8 @@ from tests.framework.typed import by_amounts, by_facts, by_node, by_task
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.engine.engine import FastEngine
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
 from volsched.framework.session import Session
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -75,12 +77,12 @@ class Elsewhere:
         return np.ones(len(nodes.rows) // 2, dtype=np.bool_)
 
 
-def with_elsewhere(register: Callable[[Session, Elsewhere], None]) -> Register:
+def with_elsewhere(register: Callable[[Registrar, Elsewhere], None]) -> Register:
     elsewhere = Elsewhere()
 
-    def on_open(session: Session) -> None:
-        elsewhere.session = session
-        register(session, elsewhere)
+    def on_open(registrar: Registrar) -> None:
+        elsewhere.session = registrar.session
+        register(registrar, elsewhere)
 
     return on_open
 
@@ -88,80 +90,74 @@ def with_elsewhere(register: Callable[[Session, Elsewhere], None]) -> Register:
 MISDECLARED: dict[str, tuple[Register, str, str]] = {
     # what is wrong: (the plugin, the callback, what is said of it)
     "node: reads another node": (
-        with_elsewhere(lambda s, e: s.add_node_order_fn("test", e.fullest_other_node)),
+        with_elsewhere(lambda r, e: r.register(NodeOrder(e.fullest_other_node))),
         "Elsewhere.fullest_other_node",
         "is shown NodeInfo and changed its answer about n2: nothing changed on that node",
     ),
     "node: reads a queue's account": (
-        with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.queue_q)),
+        with_elsewhere(lambda r, e: r.register(Predicate(e.queue_q))),
         "Elsewhere.queue_q",
         "is shown NodeInfo and changed its answer about n3: nothing changed on that node",
     ),
     "key: its version stands still": (
-        with_elsewhere(
-            lambda s, e: s.add_predicate_fn("test", e.other_queue, key=lambda t: "all", version=lambda t: 0)
-        ),
+        with_elsewhere(lambda r, e: r.register(Predicate(e.other_queue, key=lambda t: "all", version=lambda t: 0))),
         "Elsewhere.other_queue",
         "is shown NodeInfo and changed its answer about n2: nothing changed on that node, nor did the version of its "
         "key",
     ),
     "key: has nothing to say and says it": (
-        lambda s: s.add_predicate_fn("test", by_node(rich), key=lambda t: None, version=lambda t: 0),
+        lambda r: r.register(Predicate(by_node(rich), key=lambda t: None, version=lambda t: 0)),
         "rich",
         "has the key None for default/j-0 and something to say about n2",
     ),
     "amounts: tells nodes apart by something else": (
-        lambda s: s.add_node_order_fn("test", by_amounts(every_other())),
+        lambda r: r.register(NodeOrder(by_amounts(every_other()))),
         "every_other.<locals>.fn",
         "is shown amounts and tells n2 from n1, which has the same",
     ),
     "facts: tells nodes apart by something else": (
-        lambda s: s.add_node_order_fn("test", by_facts(falling())),
+        lambda r: r.register(NodeOrder(by_facts(falling()))),
         "falling.<locals>.fn",
         "tells n2 from n1, which says the same in all that was read",
     ),
     "keyed by queue: tells equal pods apart": (
-        lambda s: s.add_predicate_fn("test", by_node(says_nothing), key=ever_other, version=lambda t: 0),
+        lambda r: r.register(Predicate(by_node(says_nothing), key=ever_other, version=lambda t: 0)),
         "says_nothing",
         "is keyed by queue and tells default/j-0 from default/j-1, which is equal to it",
     ),
     "facts: reads usage behind the view's back": (
-        with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.cluster_by_name)),
+        with_elsewhere(lambda r, e: r.register(Predicate(e.cluster_by_name))),
         "Elsewhere.cluster_by_name",
         "is shown NodeFacts and changed its answer about n1: what the node says of itself has not changed",
     ),
     "facts with a key: reads usage behind the view's back": (
-        with_elsewhere(
-            lambda s, e: s.add_predicate_fn("test", e.cluster_by_name, key=lambda t: "all", version=lambda t: 0)
-        ),
+        with_elsewhere(lambda r, e: r.register(Predicate(e.cluster_by_name, key=lambda t: "all", version=lambda t: 0))),
         "Elsewhere.cluster_by_name",
         "is shown NodeFacts and changed its answer about n1: what the node says of itself has not changed, nor did the "
         "version of its key",
     ),
     "vector twin differs": (
-        lambda s: s.add_predicate_fn("test", by_node(rich), vector=ones),
+        lambda r: r.register(Predicate(by_node(rich), vector=ones)),
         "rich",
         "has a vector twin that differs on n2: True instead of False",
     ),
     "vector twin of a score differs in the last bit": (
-        lambda s: s.add_node_order_fn(
-            "test", by_facts(third), vector=lambda t, nodes: np.full(len(nodes.rows), 0.1) * 3
-        ),
+        lambda r: r.register(NodeOrder(by_facts(third), vector=lambda t, nodes: np.full(len(nodes.rows), 0.1) * 3)),
         "third",
         "has a vector twin that differs on n1: 0.30000000000000004 instead of 0.3",
     ),
     "vector twin answers for other rows": (
-        with_elsewhere(lambda s, e: s.add_predicate_fn("test", e.queue_q, vector=e.half_of_the_rows)),
+        with_elsewhere(lambda r, e: r.register(Predicate(e.queue_q, vector=e.half_of_the_rows))),
         "Elsewhere.queue_q",
         "has a vector twin that answers 1 times for 3 rows",
     ),
     "batch order is not uniform": (
-        lambda s: s.add_batch_node_order_fn("test", rising, uniform=lambda t: 0.0),
+        lambda r: r.register(BatchNodeOrder(rising, uniform=lambda t: 0.0)),
         "rising",
         "says 0.0 for every node and gives [0.0, 1.0, 2.0]",
     ),
     "batch order's twin differs": (
-        lambda s: s.add_batch_node_order_fn("test", rising, vector=lambda t, nodes: np.zeros(len(nodes.rows))),
+        lambda r: r.register(BatchNodeOrder(rising, vector=lambda t, nodes: np.zeros(len(nodes.rows)))),
         "rising",
         "has a vector twin that differs on n2: 0.0 instead of 1.0",
     ),
@@ -231,40 +227,39 @@ def only_r(template: PodTemplate, queue: QueueInfo) -> str | None:
 
 
 HONEST: dict[str, Register] = {
-    "facts": lambda s: s.add_predicate_fn("test", by_facts(rich)),
-    "facts by name": lambda s: s.add_predicate_fn("test", by_facts(lambda t, n: no() if n.name == "n1" else None)),
-    "node": lambda s: s.add_node_order_fn("test", by_node(lambda t, n: float(n.idle_of("cpu")))),
-    "node by template": lambda s: s.add_predicate_fn(
-        "test", by_node(uses), applies=lambda template: template.request["cpu"] > 1_000
+    "facts": lambda r: r.register(Predicate(by_facts(rich))),
+    "facts by name": lambda r: r.register(Predicate(by_facts(lambda t, n: no() if n.name == "n1" else None))),
+    "node": lambda r: r.register(NodeOrder(by_node(lambda t, n: float(n.idle_of("cpu"))))),
+    "node by template": lambda r: r.register(
+        Predicate(by_node(uses), applies_to=lambda template: template.request["cpu"] > 1_000)
     ),
     "key": with_elsewhere(
-        lambda s, e: s.add_node_order_fn(
-            "test", e.fullest_other_node, key=lambda t: "all", version=lambda t: s.cluster.clocks.standing
+        lambda r, e: r.register(
+            NodeOrder(e.fullest_other_node, key=lambda t: "all", version=lambda t: r.cluster.clocks.standing)
         )
     ),
     "key without a version": with_elsewhere(
-        lambda s, e: s.add_node_order_fn("test", e.fullest_other_node, key=lambda t: "all")
+        lambda r, e: r.register(NodeOrder(e.fullest_other_node, key=lambda t: "all"))
     ),
-    "amounts": lambda s: s.add_node_order_fn("test", by_amounts(lambda t, n: float(n.idle_of("cpu")))),
-    "amounts and the request": lambda s: s.add_node_order_fn(
-        "test", by_amounts(lambda t, n: float(n.idle_of("cpu") - t.request["cpu"]))
+    "amounts": lambda r: r.register(NodeOrder(by_amounts(lambda t, n: float(n.idle_of("cpu"))))),
+    "amounts and the request": lambda r: r.register(
+        NodeOrder(by_amounts(lambda t, n: float(n.idle_of("cpu") - t.request["cpu"])))
     ),
-    "amounts and all of the template": lambda s: s.add_node_order_fn(
-        "test", by_amounts(lambda t, n: float(n.idle_of("cpu")) * (1 if t.required_nodes else -1))
+    "amounts and all of the template": lambda r: r.register(
+        NodeOrder(by_amounts(lambda t, n: float(n.idle_of("cpu")) * (1 if t.required_nodes else -1)))
     ),
-    "key and facts": lambda s: s.add_predicate_fn(
-        "test", by_facts(rich), key=lambda t: t.job.queue, version=lambda t: 0
+    "key and facts": lambda r: r.register(Predicate(by_facts(rich), key=lambda t: t.job.queue, version=lambda t: 0)),
+    "key by queue": lambda r: r.register(
+        Predicate(
+            by_task(lambda t, n: no() if t.queue == "r" and n.name != "n3" else None),
+            key=only_r,
+            version=lambda t: 0,
+        )
     ),
-    "key by queue": lambda s: s.add_predicate_fn(
-        "test",
-        by_task(lambda t, n: no() if t.queue == "r" and n.name != "n3" else None),
-        key=only_r,
-        version=lambda t: 0,
-    ),
-    "task": lambda s: s.add_predicate_fn("test", lucky_number),
-    "no annotation": lambda s: s.add_predicate_fn("test", says_nothing),
-    "batch": lambda s: s.add_batch_node_order_fn(
-        "test", rising, vector=lambda t, nodes: np.arange(len(nodes.rows), dtype=np.float64)
+    "task": lambda r: r.register(Predicate(lucky_number)),
+    "no annotation": lambda r: r.register(Predicate(says_nothing)),
+    "batch": lambda r: r.register(
+        BatchNodeOrder(rising, vector=lambda t, nodes: np.arange(len(nodes.rows), dtype=np.float64))
     ),
 }
 
@@ -294,7 +289,7 @@ def test_an_engine_that_forgets_to_ask_is_found(broken: str, monkeypatch: pytest
     world.job("j", tasks=60, cpu="1").job("k", tasks=2, cpu="1", memory="1Gi")
     stage = Stage(
         world,
-        lambda s: s.add_predicate_fn("test", by_facts(lambda t, n: no() if "x" in n.labels else None)),
+        lambda r: r.register(Predicate(by_facts(lambda t, n: no() if "x" in n.labels else None))),
         engine=CheckedEngine,
     )
     stage.best("k-0")

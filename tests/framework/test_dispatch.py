@@ -11,6 +11,22 @@ from tests.framework.stage import Plug, Stage, no
 from volsched.framework import dispatch
 from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot, Vote
 from volsched.framework.config.configuration import SWITCHES
+from volsched.framework.rules import (
+    Allocatable,
+    BatchNodeOrder,
+    BestNode,
+    JobEnqueueable,
+    JobEnqueued,
+    JobPipelined,
+    JobReady,
+    JobStarving,
+    JobValid,
+    NodeOrder,
+    Overused,
+    Predicate,
+    Preemptive,
+    PrePredicate,
+)
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -178,43 +194,43 @@ QUESTIONS: dict[str, tuple[str, Callable[[Session, bool], None], Callable[[Stage
     # extension point: (its switch, how to register a yes or a no, whether a session says yes)
     "prePredicate": (
         "enablePredicate",
-        lambda s, yes: s.add_pre_predicate_fn("p", lambda task: None if yes else no()),
-        lambda g: g.session.pre_refusal(g.task("j-0")) is None,
+        lambda r, yes: r.register(PrePredicate(lambda task: None if yes else no())),
+        lambda g: g.session.rules.pre_refusal(g.task("j-0")) is None,
     ),
     "predicate": (
         "enablePredicate",
-        lambda s, yes: s.add_predicate_fn("p", lambda task, node: None if yes else no()),
+        lambda r, yes: r.register(Predicate(lambda task, node: None if yes else no())),
         lambda g: g.best("j-0") is not None,
     ),
     "not overused": (
         "enabledOverused",
-        lambda s, yes: s.add_overused_fn("p", lambda queue: None if yes else no()),
-        lambda g: g.session.overused(g.queue("q")) is None,
+        lambda r, yes: r.register(Overused(lambda queue: None if yes else no())),
+        lambda g: g.session.rules.overused(g.queue("q")) is None,
     ),
     "allocatable": (
         "enabledAllocatable",
-        lambda s, yes: s.add_allocatable_fn("p", lambda queue, task: None if yes else no()),
+        lambda r, yes: r.register(Allocatable(lambda queue, task: None if yes else no())),
         lambda g: g.session.allocatable_refusal(g.queue("q"), g.task("j-0")) is None,
     ),
     "preemptive": (
         "enablePreemptive",
-        lambda s, yes: s.add_preemptive_fn("p", lambda queue, tasks: yes),
+        lambda r, yes: r.register(Preemptive(lambda queue, tasks: yes)),
         lambda g: g.session.may_preempt(g.queue("q"), [g.task("j-0")]),
     ),
     "jobReady": (
         "enableJobReady",
-        lambda s, yes: s.add_job_ready_fn("p", lambda job: yes),
-        lambda g: g.session.is_ready(g.cluster.jobs["default/j"]),
+        lambda r, yes: r.register(JobReady(lambda job: yes)),
+        lambda g: g.session.rules.is_ready(g.cluster.jobs["default/j"]),
     ),
     "jobPipelined": (
         "enableJobPipelined",
-        lambda s, yes: s.add_job_pipelined_fn("p", lambda job: PERMIT if yes else Ballot(Vote.REJECT)),
-        lambda g: g.session.is_pipelined(g.cluster.jobs["default/j"]),
+        lambda r, yes: r.register(JobPipelined(lambda job: PERMIT if yes else Ballot(Vote.REJECT))),
+        lambda g: g.session.rules.is_pipelined(g.cluster.jobs["default/j"]),
     ),
     "jobEnqueueable": (
         "enableJobEnqueued",
-        lambda s, yes: s.add_job_enqueueable_fn("p", lambda job: PERMIT if yes else Ballot(Vote.REJECT), always=True),
-        lambda g: g.session.enqueue_refusal(g.cluster.jobs["default/j"]) is None,
+        lambda r, yes: r.register(JobEnqueueable(lambda job: PERMIT if yes else Ballot(Vote.REJECT), always=True)),
+        lambda g: g.session.rules.enqueue_refusal(g.cluster.jobs["default/j"]) is None,
     ),
 }
 
@@ -236,12 +252,12 @@ def test_permissions_are_granted_by_all_plugins_together_and_by_nobody_too(point
 
 def test_nobody_starves_when_nobody_says_so() -> None:
     stage = Stage(a_job())
-    hungry = Stage(a_job(), lambda s: s.add_job_starving_fn("p", lambda job: True))
+    hungry = Stage(a_job(), lambda r: r.register(JobStarving(lambda job: True)))
     switched_off = Stage(
-        a_job(), Plug(lambda s: s.add_job_starving_fn("p", lambda job: True), switches={"enableJobStarving": False})
+        a_job(), Plug(lambda r: r.register(JobStarving(lambda job: True)), switches={"enableJobStarving": False})
     )
 
-    starving = [g.session.is_starving(g.cluster.jobs["default/j"]) for g in (stage, hungry, switched_off)]
+    starving = [g.session.rules.is_starving(g.cluster.jobs["default/j"]) for g in (stage, hungry, switched_off)]
 
     assert starving == [False, True, False]
 
@@ -249,10 +265,10 @@ def test_nobody_starves_when_nobody_says_so() -> None:
 def test_validity_has_no_switch() -> None:
     every_switch_off = dict.fromkeys(SWITCHES, False)
     stage = Stage(
-        a_job(), Plug(lambda s: s.add_job_valid_fn("p", lambda job: no("incomplete")), switches=every_switch_off)
+        a_job(), Plug(lambda r: r.register(JobValid(lambda job: no("incomplete"))), switches=every_switch_off)
     )
 
-    refusal = stage.session.invalidity(stage.cluster.jobs["default/j"])
+    refusal = stage.session.rules.invalidity(stage.cluster.jobs["default/j"])
 
     assert refusal is not None
     assert refusal.message == "incomplete"
@@ -262,8 +278,8 @@ def test_every_plugin_hears_of_an_admission_and_the_phase_follows() -> None:
     heard: list[str] = []
     stage = Stage(
         a_cluster().group("g", phase="Pending"),
-        lambda s: s.add_job_enqueued_fn("a", lambda job: heard.append(f"a {job.name}")),
-        lambda s: s.add_job_enqueued_fn("b", lambda job: heard.append(f"b {job.name}")),
+        lambda r: r.register(JobEnqueued(lambda job: heard.append(f"a {job.name}"))),
+        lambda r: r.register(JobEnqueued(lambda job: heard.append(f"b {job.name}"))),
     )
     job = stage.cluster.jobs["default/g"]
 
@@ -273,9 +289,9 @@ def test_every_plugin_hears_of_an_admission_and_the_phase_follows() -> None:
 
 
 def test_a_reject_without_a_verdict_is_explained_all_the_same() -> None:
-    stage = Stage(a_job(), lambda s: s.add_job_enqueueable_fn("p", lambda job: Ballot(Vote.REJECT), always=True))
+    stage = Stage(a_job(), lambda r: r.register(JobEnqueueable(lambda job: Ballot(Vote.REJECT), always=True)))
 
-    refusal = stage.session.enqueue_refusal(stage.cluster.jobs["default/j"])
+    refusal = stage.session.rules.enqueue_refusal(stage.cluster.jobs["default/j"])
 
     assert refusal is dispatch.UNEXPLAINED_REJECT
 
@@ -285,10 +301,10 @@ def test_scores_are_summed_and_the_first_plugin_that_names_a_node_chooses() -> N
     scores = {"a": 1.0, "b": 3.0, "c": 2.0}
 
     def by(table: dict[str, float]) -> Callable[[Session], None]:
-        return lambda s: s.add_node_order_fn("p", lambda task, node: table[node.name])
+        return lambda r: r.register(NodeOrder(lambda task, node: table[node.name]))
 
     def choose(name: str | None) -> Callable[[Session], None]:
-        return lambda s: s.add_best_node_fn("p", lambda task, totals: name)
+        return lambda r: r.register(BestNode(lambda task, totals: name))
 
     def best(*plugs: Callable[[Session], None]) -> str | None:
         return Stage(three, *plugs).best("j-0")
@@ -299,16 +315,16 @@ def test_scores_are_summed_and_the_first_plugin_that_names_a_node_chooses() -> N
     assert best(by(scores), choose("c"), choose("a")) == "c"
     assert best(by(scores), choose(None), choose("a")) == "a"
     assert best(by(scores), choose("elsewhere")) == "b", "only a node that was offered can be chosen"
-    assert best(by(scores), lambda s: s.add_batch_node_order_fn("p", lambda task, nodes: [5.0, 0.0, 0.0])) == "a"
+    assert best(by(scores), lambda r: r.register(BatchNodeOrder(lambda task, nodes: [5.0, 0.0, 0.0]))) == "a"
 
 
 def test_the_chooser_is_shown_the_sums() -> None:
     shown: list[dict[str, float]] = []
     stage = Stage(
         a_cluster().node("a").node("b").node("tiny", cpu="0").job("j", cpu="1"),
-        lambda s: s.add_node_order_fn("p", lambda task, node: 1.5),
-        lambda s: s.add_batch_node_order_fn("p", lambda task, nodes: [10.0 * i for i, _ in enumerate(nodes)]),
-        lambda s: s.add_best_node_fn("p", lambda task, totals: shown.append(dict(totals))),
+        lambda r: r.register(NodeOrder(lambda task, node: 1.5)),
+        lambda r: r.register(BatchNodeOrder(lambda task, nodes: [10.0 * i for i, _ in enumerate(nodes)])),
+        lambda r: r.register(BestNode(lambda task, totals: shown.append(dict(totals)))),
     )
 
     assert stage.best("j-0") == "b"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from tests.framework.dra.worlds import device_class
-from tests.framework.stage import Stage, no
+from tests.framework.stage import Plug, Stage, no
 from tests.framework.typed import by_amounts, by_facts, by_node, by_task
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.framework.engine.engine import FastEngine
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
 from volsched.model.changes import Gone, Put
 from volsched.model.clocks import RowLog
 from volsched.model.columns import CPU
@@ -76,9 +77,9 @@ def finished(stage: Stage, name: str) -> Put:
 # -- growth, by counts ------------------------------------------------------------------------------------------------
 
 
-def least_used(session: Session) -> None:
-    session.add_predicate_fn("test", by_node(lambda template, node: None))
-    session.add_node_order_fn("test", by_node(lambda template, node: float(node.idle_of("cpu"))))
+def least_used(registrar: Registrar) -> None:
+    registrar.register(Predicate(by_node(lambda template, node: None)))
+    registrar.register(NodeOrder(by_node(lambda template, node: float(node.idle_of("cpu")))))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -126,9 +127,9 @@ def test_a_later_session_asks_about_nodes_that_changed_in_between(size: int, cha
     assert (stage.engine.callbacks_asked, stage.engine.rows_scored) == (2 * changed, changed)
 
 
-def most_used(session: Session) -> None:
-    session.add_predicate_fn("test", by_amounts(lambda template, node: None))
-    session.add_node_order_fn("test", by_amounts(lambda template, node: float(node.used_of("cpu"))))
+def most_used(registrar: Registrar) -> None:
+    registrar.register(Predicate(by_amounts(lambda template, node: None)))
+    registrar.register(NodeOrder(by_amounts(lambda template, node: float(node.used_of("cpu")))))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -159,16 +160,16 @@ def test_what_nodes_offer_and_what_is_used_there_both_count(engine: Any) -> None
     stage.check()
 
 
-def fullest(session: Session) -> None:
-    session.add_node_order_fn("test", by_amounts(lambda t, n: (n.used_of("cpu") + 1_000) / n.allocatable_of("cpu")))
+def fullest(registrar: Registrar) -> None:
+    registrar.register(NodeOrder(by_amounts(lambda t, n: (n.used_of("cpu") + 1_000) / n.allocatable_of("cpu"))))
 
 
 @pytest.mark.parametrize("changed", [1, 20, 55])
 def test_what_nodes_say_and_what_is_used_there_add_up_however_many_change(changed: int) -> None:
-    def register(session: Session) -> None:
-        session.add_node_order_fn("test", by_amounts(lambda t, n: float(n.used_of("cpu"))))
-        session.add_node_order_fn("test", by_facts(lambda t, n: 0.1 if n.labels["zone"] == "b" else 0.3))
-        session.add_node_order_fn("test", by_amounts(lambda t, n: n.idle_of("cpu") / 7))
+    def register(registrar: Registrar) -> None:
+        registrar.register(NodeOrder(by_amounts(lambda t, n: float(n.used_of("cpu")))))
+        registrar.register(NodeOrder(by_facts(lambda t, n: 0.1 if n.labels["zone"] == "b" else 0.3)))
+        registrar.register(NodeOrder(by_amounts(lambda t, n: n.idle_of("cpu") / 7)))
 
     world = nodes(60, cpu="4").job("j", tasks=60, cpu="1").job("k", cpu="2", memory="1").job("large", cpu="3")
     stage = Stage(world, register, engine=CheckedEngine)
@@ -205,8 +206,8 @@ def test_facts_are_asked_once_and_again_when_the_version_of_a_domain_changes() -
         asked.append(node.name)
         return no() if node.name in forbidden else None
 
-    def register(session: Session) -> None:
-        session.add_predicate_fn("test", refuse, key=lambda t: "all", version=lambda t: len(forbidden))
+    def register(registrar: Registrar) -> None:
+        registrar.register(Predicate(refuse, key=lambda t: "all", version=lambda t: len(forbidden)))
 
     stage = Stage(nodes(3).job("j", tasks=4, cpu="1"), register)
     assert [stage.place(f"j-{number}") for number in range(2)] == ["n0001", "n0001"]
@@ -221,12 +222,13 @@ def test_facts_are_asked_once_and_again_when_the_version_of_a_domain_changes() -
 def test_scores_of_amounts_are_asked_again_when_the_version_of_their_domain_changes(engine: Any) -> None:
     sign = [1.0]
 
-    def register(session: Session) -> None:
-        session.add_node_order_fn(
-            "test",
-            by_amounts(lambda t, n: sign[0] * n.used_of("cpu")),
-            key=lambda t: "all",
-            version=lambda t: sign[0],
+    def register(registrar: Registrar) -> None:
+        registrar.register(
+            NodeOrder(
+                by_amounts(lambda t, n: sign[0] * n.used_of("cpu")),
+                key=lambda t: "all",
+                version=lambda t: sign[0],
+            )
         )
 
     stage = Stage(nodes(3).job("j", tasks=4, cpu="1"), register, engine=engine)
@@ -240,8 +242,8 @@ IN_A: dict[str, Any] = {"spec": {"nodeSelector": {"zone": "a"}}}
 
 
 def test_templates_of_equal_requests_share_what_is_asked_about_kinds_of_nodes() -> None:
-    def register(session: Session) -> None:
-        session.add_node_order_fn("test", by_amounts(lambda template, node: float(node.used_of("cpu"))))
+    def register(registrar: Registrar) -> None:
+        registrar.register(NodeOrder(by_amounts(lambda template, node: float(node.used_of("cpu")))))
 
     world = nodes(4, cpu="4").job("j", tasks=2, cpu="1").job("k", cpu="1", **IN_A).job("l", cpu="2")
     stage = Stage(world, register)
@@ -262,9 +264,9 @@ def test_one_who_reads_more_than_requests_is_asked_for_each_template_and_so_are_
         used = float(node.used_of("cpu"))
         return used if template.required_nodes else -used
 
-    def register(session: Session) -> None:
-        session.add_node_order_fn("test", by_amounts(lambda template, node: 0.0))
-        session.add_node_order_fn("test", fill)
+    def register(registrar: Registrar) -> None:
+        registrar.register(NodeOrder(by_amounts(lambda template, node: 0.0)))
+        registrar.register(NodeOrder(fill))
 
     world = nodes(3).job("j", cpu="1").job("k", cpu="1", **IN_A).pod("p", on="n0001", cpu="1")
     stage = Stage(world, register)
@@ -274,9 +276,9 @@ def test_one_who_reads_more_than_requests_is_asked_for_each_template_and_so_are_
 
 
 def test_templates_that_differ_in_amounts_alone_share_what_static_callbacks_say() -> None:
-    def register(session: Session) -> None:
-        session.add_predicate_fn("test", by_facts(lambda _, node: no() if node.labels["zone"] == "b" else None))
-        session.add_node_order_fn("test", by_facts(lambda _, node: len(node.labels.get("disk", ""))))
+    def register(registrar: Registrar) -> None:
+        registrar.register(Predicate(by_facts(lambda _, node: no() if node.labels["zone"] == "b" else None)))
+        registrar.register(NodeOrder(by_facts(lambda _, node: len(node.labels.get("disk", "")))))
 
     world = nodes(4).job("j", cpu="1").job("k", cpu="2").job("l", cpu="2", **IN_A)
     stage = Stage(world, register)
@@ -305,10 +307,10 @@ def test_the_sum_of_scores_is_made_in_the_order_of_registration_whatever_they_ar
         "domain": (by_facts(lambda _, node: 0.7 - 0.1 * (node.labels["zone"] == "a")), {"key": lambda task: "all"}),
     }
 
-    def register(session: Session) -> None:
+    def register(registrar: Registrar) -> None:
         for name in order:
             fn, further = orders[name]
-            session.add_node_order_fn("test", fn, **further)
+            registrar.register(NodeOrder(fn, **further))
 
     stages = [Stage(nodes(4).job("j", tasks=9, cpu="1"), register, engine=e) for e in (CheckedEngine, NaiveEngine)]
 
@@ -331,12 +333,13 @@ def test_a_device_class_that_changes_nothing_for_resources_has_nothing_asked_aga
 
 @pytest.mark.parametrize("engine", [FastEngine, NaiveEngine])
 def test_a_node_that_facts_close_for_now_may_be_opened_by_eviction(engine: Any) -> None:
-    def register(session: Session) -> None:
-        session.add_predicate_fn(
-            "test",
-            by_facts(lambda t, n: no() if n.name == "n0000" else None),
-            key=lambda t: "all",
-            version=lambda t: 0,
+    def register(registrar: Registrar) -> None:
+        registrar.register(
+            Predicate(
+                by_facts(lambda t, n: no() if n.name == "n0000" else None),
+                key=lambda t: "all",
+                version=lambda t: 0,
+            )
         )
 
     stage = Stage(nodes(2).job("j", cpu="1"), register, engine=engine)
@@ -359,9 +362,9 @@ def test_nobody_is_asked_about_nodes_without_room_nor_about_nodes_that_another_r
     second, score = Counted(), Counted()
     stage = Stage(
         nodes(4).node("tiny", cpu="0", labels={"zone": "b"}).job("j", cpu="1"),
-        lambda s: s.add_predicate_fn("test", first.predicate),
-        lambda s: s.add_predicate_fn("test", second.predicate),
-        lambda s: s.add_node_order_fn("test", score.score),
+        lambda r: r.register(Predicate(first.predicate)),
+        lambda r: r.register(Predicate(second.predicate)),
+        lambda r: r.register(NodeOrder(score.score)),
     )
 
     stage.best("j-0")
@@ -380,8 +383,8 @@ def test_more_changed_rows_than_a_few_are_asked_by_vector() -> None:
 
     stage = Stage(
         nodes(100).job("j", tasks=61, cpu="1"),
-        lambda s: s.add_predicate_fn("test", by_row.predicate, vector=vector),
-        lambda s: s.add_node_order_fn("test", by_node(lambda template, node: float(node.idle_of("cpu")))),
+        lambda r: r.register(Predicate(by_row.predicate, vector=vector)),
+        lambda r: r.register(NodeOrder(by_node(lambda template, node: float(node.idle_of("cpu"))))),
     )
     for number in range(60):
         stage.place(f"j-{number}")
@@ -406,7 +409,7 @@ def test_who_is_shown_facts_is_asked_once_for_nodes_that_agree_in_what_was_read(
         asked.append(node.labels["zone"])
         return no() if node.labels["zone"] == "a" else None
 
-    stage = Stage(nodes(100).job("j", tasks=5, cpu="1"), lambda s: s.add_predicate_fn("test", by_zone))
+    stage = Stage(nodes(100).job("j", tasks=5, cpu="1"), lambda r: r.register(Predicate(by_zone)))
 
     chosen = [stage.place(f"j-{number}") for number in range(3)]
     stage.reopen()
@@ -426,8 +429,8 @@ def test_who_is_shown_facts_is_asked_once_for_nodes_that_agree_in_what_was_read(
 def test_facts_are_amounts_and_names_too_when_they_are_read() -> None:
     stage = Stage(
         a_cluster().node("a", cpu="4").node("b", cpu="8").node("c", cpu="8").job("j", cpu="1"),
-        lambda s: s.add_predicate_fn("test", by_facts(lambda t, n: no() if n.name == "b" else None)),
-        lambda s: s.add_node_order_fn("test", by_facts(lambda t, n: n.allocatable_of("cpu"))),
+        lambda r: r.register(Predicate(by_facts(lambda t, n: no() if n.name == "b" else None))),
+        lambda r: r.register(NodeOrder(by_facts(lambda t, n: n.allocatable_of("cpu")))),
     )
 
     assert stage.best("j-0") == "c"
@@ -435,7 +438,7 @@ def test_facts_are_amounts_and_names_too_when_they_are_read() -> None:
 
 def test_who_is_shown_a_node_is_asked_again_about_one_that_changed_and_no_other() -> None:
     counted = Counted()
-    stage = Stage(nodes(10).job("j", tasks=3, cpu="1"), lambda s: s.add_node_order_fn("test", counted.score))
+    stage = Stage(nodes(10).job("j", tasks=3, cpu="1"), lambda r: r.register(NodeOrder(counted.score)))
     stage.place("j-0")
     counted.take()
 
@@ -445,11 +448,11 @@ def test_who_is_shown_a_node_is_asked_again_about_one_that_changed_and_no_other(
     assert counted.take() == ["n0000", "n0001"]
 
 
-def by_queue(session: Session, counted: Counted) -> None:
+def by_queue(registrar: Registrar, counted: Counted) -> None:
     def version(task: TaskInfo) -> int:
-        return session.cluster.queues[task.queue].version
+        return registrar.cluster.queues[task.queue].version
 
-    session.add_predicate_fn("test", counted.predicate, key=queue_name, version=version)
+    registrar.register(Predicate(counted.predicate, key=queue_name, version=version))
 
 
 def queue_name(template: PodTemplate, queue: QueueInfo) -> str:
@@ -500,9 +503,7 @@ def test_answers_are_shared_by_key_until_the_version_of_the_key_changes() -> Non
         world.pod(name, labels={"team": labels} if labels else {}, cpu="1")
     stage = Stage(
         world,
-        lambda s: s.add_predicate_fn(
-            "test", counted.predicate, key=key, version=lambda task: versions[task.labels["team"]]
-        ),
+        lambda r: r.register(Predicate(counted.predicate, key=key, version=lambda task: versions[task.labels["team"]])),
     )
 
     def ask(name: str) -> int:
@@ -525,8 +526,8 @@ def test_who_is_shown_the_task_or_has_no_annotation_is_asked_for_every_pod_and_e
     counted = Counted(lambda task, node: node.name != f"n000{task.name[-1]}")
     stage = Stage(
         nodes(5).job("j", tasks=3, cpu="1"),
-        lambda s: s.add_predicate_fn("test", by_facts(lambda t, n: no() if n.name == "n0004" else None)),
-        lambda s: s.add_predicate_fn("test", by_task(counted.of_pod) if annotated else counted.of_pod),
+        lambda r: r.register(Predicate(by_facts(lambda t, n: no() if n.name == "n0004" else None))),
+        lambda r: r.register(Predicate(by_task(counted.of_pod) if annotated else counted.of_pod)),
     )
 
     assert [stage.best("j-2"), stage.best("j-1"), stage.best("j-2")] == ["n0002", "n0001", "n0002"]
@@ -536,8 +537,8 @@ def test_who_is_shown_the_task_or_has_no_annotation_is_asked_for_every_pod_and_e
 def test_a_score_of_a_task_is_added_to_the_others() -> None:
     stage = Stage(
         nodes(4).job("j", tasks=2, cpu="1"),
-        lambda s: s.add_node_order_fn("test", by_node(lambda t, n: 1.0 if n.name == "n0003" else 0.0)),
-        lambda s: s.add_node_order_fn("test", by_task(lambda t, n: 2.0 if n.name == f"n000{t.name[-1]}" else 0.0)),
+        lambda r: r.register(NodeOrder(by_node(lambda t, n: 1.0 if n.name == "n0003" else 0.0))),
+        lambda r: r.register(NodeOrder(by_task(lambda t, n: 2.0 if n.name == f"n000{t.name[-1]}" else 0.0))),
     )
 
     assert [stage.best("j-0"), stage.best("j-1")] == ["n0000", "n0001"]
@@ -564,8 +565,8 @@ def test_what_does_not_apply_is_not_asked(way: str) -> None:
 
     stage = Stage(
         nodes(5).job("small", cpu="1").job("big", cpu="2"),
-        lambda s: s.add_predicate_fn(
-            "test", annotate(refuse), applies=lambda template: template.request["cpu"] > 1_000, **further
+        lambda r: r.register(
+            Predicate(annotate(refuse), applies_to=lambda template: template.request["cpu"] > 1_000, **further)
         ),
     )
 
@@ -582,10 +583,10 @@ def test_the_functions_of_the_new_session_are_asked_about_what_changed() -> None
     asked: list[int] = []
     sessions: list[int] = []
 
-    def register(session: Session) -> None:
+    def register(registrar: Registrar) -> None:
         number = len(sessions)
         sessions.append(number)
-        session.add_predicate_fn("test", by_node(lambda template, node: asked.append(number)))
+        registrar.register(Predicate(by_node(lambda template, node: asked.append(number))))
 
     stage = Stage(nodes(3).job("j", tasks=3, cpu="1"), register)
     stage.place("j-0")
@@ -598,13 +599,13 @@ def test_the_functions_of_the_new_session_are_asked_about_what_changed() -> None
 def test_answers_are_dropped_when_other_callbacks_are_registered() -> None:
     names = ["n0001"]
 
-    def register(session: Session) -> None:
+    def register(registrar: Registrar) -> None:
         def only(template: PodTemplate, node: NodeInfo) -> Verdict | None:
             return None if node.name in names else no()
 
-        session.add_predicate_fn("test", only)
+        registrar.register(Predicate(only))
         if len(names) > 1:
-            session.add_predicate_fn("test", by_node(lambda template, node: None))
+            registrar.register(Predicate(by_node(lambda template, node: None)))
 
     stage = Stage(nodes(3).job("j", cpu="1"), register)
     assert stage.best("j-0") == "n0001"
@@ -645,7 +646,7 @@ def test_the_best_of_many_blocks_is_found_as_totals_sink(size: int) -> None:
     """Scores are a shuffle of the rows; each node takes one pod, so nodes are filled from the best to the worst."""
     world = nodes(size, cpu="1").job("j", tasks=size, cpu="1")
     score: Callable[[str], int] = lambda name: (int(name[1:]) * 7919) % size // 3  # noqa: E731 - thrice the same score
-    stage = Stage(world, lambda s: s.add_node_order_fn("test", by_node(lambda _, node: float(score(node.name)))))
+    stage = Stage(world, lambda r: r.register(NodeOrder(by_node(lambda _, node: float(score(node.name))))))
 
     chosen = [stage.place(f"j-{number}") for number in range(size)]
 
@@ -679,7 +680,7 @@ def test_a_log_that_has_forgotten_makes_everything_be_asked_again(monkeypatch: p
 
 def _naive(stage: Stage) -> NaiveEngine:
     engine = NaiveEngine(stage.cluster)
-    engine.open(stage.session.nodes)
+    engine.open(stage.session.rules.nodes)
     return engine
 
 
@@ -756,10 +757,10 @@ def test_nodes_are_compared_as_they_are_after_what_was_placed_meanwhile(make: An
         allocatable, used = nodes.columns.allocatable[CPU], nodes.columns.used[CPU]
         return (allocatable[nodes.rows] - used[nodes.rows]).astype(float)
 
-    def register(session: Session) -> None:
-        session.add_node_order_fn("empty", emptier, vector=of_rows)
+    def register(registrar: Registrar) -> None:
+        registrar.register(NodeOrder(emptier, vector=of_rows))
         if care:
-            session.add_predicate_fn("care", by_task(lambda task, node: None))
+            registrar.register(Predicate(by_task(lambda task, node: None)))
 
     stage = Stage(world, register, engine=make)
     assert stage.best("two-0") == "a"
@@ -774,7 +775,7 @@ def test_a_node_admits_what_its_predicates_and_its_future_room_admit(make: Any) 
     world.job("all", cpu="4").job("more", cpu="5").job("other", cpu="1")
     stage = Stage(
         world,
-        lambda s: s.add_predicate_fn("p", by_task(lambda task, node: no() if task.name == "other-0" else None)),
+        lambda r: r.register(Predicate(by_task(lambda task, node: no() if task.name == "other-0" else None))),
         engine=make,
     )
 
@@ -788,8 +789,8 @@ def test_refusals_count_each_node_for_its_first_predicate_or_for_all_that_it_lac
     world = nodes(6, cpu="1", memory="1Gi").node("big", labels={"zone": "b"}).pod("p", on="big", cpu="64")
     stage = Stage(
         world.job("j", cpu="2", memory="2Gi"),
-        lambda s: s.add_predicate_fn("p", by_facts(lambda t, n: no("zone") if n.labels["zone"] == "a" else None)),
-        lambda s: s.add_predicate_fn("p", by_node(lambda t, n: no("name") if "n" < n.name < "n0003" else None)),
+        lambda r: r.register(Predicate(by_facts(lambda t, n: no("zone") if n.labels["zone"] == "a" else None))),
+        lambda r: r.register(Predicate(by_node(lambda t, n: no("name") if "n" < n.name < "n0003" else None))),
         engine=make,
     )
 
@@ -823,7 +824,7 @@ WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
 def test_the_plugin_that_refuses_most_nodes_is_known_however_they_are_counted(way: str, make: Any) -> None:
     world = nodes(9, cpu="1").job("j", cpu="2")
     fn, further = WAYS[way]
-    stage = Stage(world, lambda s: s.add_predicate_fn("mine", fn, **further), engine=make)
+    stage = Stage(world, lambda r: r.register(Predicate(fn, **further)), engine=make)
 
     refusals = stage.engine.refusals(stage.task("j-0"))
 
@@ -832,7 +833,7 @@ def test_the_plugin_that_refuses_most_nodes_is_known_however_they_are_counted(wa
 
 def test_the_reasons_of_a_template_are_counted_once_until_something_changes() -> None:
     counted = Counted(lambda task, node: True)
-    stage = Stage(nodes(9).job("j", tasks=3, cpu="1"), lambda s: s.add_predicate_fn("p", counted.predicate))
+    stage = Stage(nodes(9).job("j", tasks=3, cpu="1"), lambda r: r.register(Predicate(counted.predicate)))
     for name in ("j-0", "j-1"):
         stage.best(name)
         stage.engine.refusals(stage.task(name))
@@ -845,13 +846,17 @@ def test_the_reasons_of_a_template_are_counted_once_until_something_changes() ->
     assert len(counted.take()) == 1 + 9
 
 
+def fives(_: TaskInfo, nodes: Sequence[NodeInfo]) -> list[float]:
+    return [5.0] * len(nodes)
+
+
 @pytest.mark.parametrize("make", [FastEngine, NaiveEngine])
 def test_scores_are_told_by_plugin_for_the_nodes_that_are_chosen_from(make: Any) -> None:
     stage = Stage(
         a_cluster().node("a").node("b").node("tiny", cpu="0").job("j", cpu="1"),
-        lambda s: s.add_node_order_fn("x", by_node(lambda template, node: 1.0)),
-        lambda s: s.add_node_order_fn("x", by_node(lambda template, node: 2.0)),
-        lambda s: s.add_batch_node_order_fn("y", lambda task, nodes: [5.0] * len(nodes), uniform=lambda task: 5.0),
+        Plug(lambda r: r.register(NodeOrder(by_node(lambda template, node: 1.0))), "x"),
+        Plug(lambda r: r.register(NodeOrder(by_node(lambda template, node: 2.0))), "x"),
+        Plug(lambda r: r.register(BatchNodeOrder(fives, uniform=lambda task: 5.0)), "y"),
         engine=make,
     )
 

@@ -11,6 +11,7 @@ from tests.actions.rigs import leaving
 from tests.framework.stage import Stage, no, standing
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.leaving import all_left, leavers
+from volsched.framework.rules import Predicate
 from volsched.framework.session import Session
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -33,7 +34,7 @@ def alone_with(others: int) -> Callable[[Session], None]:
     def refuse(_: TaskInfo, node: NodeInfo) -> Verdict | None:
         return None if len(node.tasks) <= others else no()
 
-    return lambda session: session.add_predicate_fn("test", refuse)
+    return lambda registrar: registrar.register(Predicate(refuse))
 
 
 def test_those_who_leave_are_off_the_node_while_it_is_asked_about() -> None:

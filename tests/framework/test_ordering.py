@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.framework.stage import Plug, Stage
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key
+from volsched.framework.rules import JobOrder, QueueOrder, TaskOrder
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo, index_in_name
@@ -102,18 +103,20 @@ def test_queues_fall_back_to_age_then_to_their_name() -> None:
 ORDERS: dict[str, tuple[str, Callable[[Session], None], Callable[[Stage], list[str]]]] = {
     "queues": (
         "enableQueueOrder",
-        lambda s: s.add_queue_order_fn("p", lambda queue: -ord(queue.name[-1])),
-        lambda g: [q.name for q in sorted(g.cluster.queues.values(), key=g.session.queue_key) if q.name[0] == "q"],
+        lambda r: r.register(QueueOrder(lambda queue: -ord(queue.name[-1]))),
+        lambda g: [
+            q.name for q in sorted(g.cluster.queues.values(), key=g.session.rules.queue_key) if q.name[0] == "q"
+        ],
     ),
     "jobs": (
         "enableJobOrder",
-        lambda s: s.add_job_order_fn("p", lambda job: -ord(job.name[-1])),
-        lambda g: [job.name for job in sorted(g.cluster.jobs.values(), key=g.session.job_key)],
+        lambda r: r.register(JobOrder(lambda job: -ord(job.name[-1]))),
+        lambda g: [job.name for job in sorted(g.cluster.jobs.values(), key=g.session.rules.job_key)],
     ),
     "tasks": (
         "enableTaskOrder",
-        lambda s: s.add_task_order_fn("p", lambda task: -ord(task.name[-1])),
-        lambda g: [task.name for task in g.session.in_order(g.cluster.tasks.values())],
+        lambda r: r.register(TaskOrder(lambda task: -ord(task.name[-1]))),
+        lambda g: [task.name for task in g.session.rules.in_order(g.cluster.tasks.values())],
     ),
 }
 
@@ -136,9 +139,9 @@ def test_an_order_can_be_switched_off(what: str) -> None:
 
 def test_queues_and_their_jobs_are_handed_out_together() -> None:
     world = a_cluster().queue("q1").queue("q2").group("a", "q2").group("b", "q1").group("c", "q2")
-    stage = Stage(world, lambda s: s.add_job_order_fn("p", lambda job: -ord(job.name)))
+    stage = Stage(world, lambda r: r.register(JobOrder(lambda job: -ord(job.name))))
 
-    queues, jobs = stage.session.queues_of(stage.cluster.jobs.values())
+    queues, jobs = stage.session.rules.queues_of(stage.cluster.jobs.values())
 
     assert [queues.pop().name, queues.pop().name, len(queues)] == ["q1", "q2", 0]
     assert {name: [heap.pop().name for _ in range(len(heap))] for name, heap in jobs.items()} == {

@@ -8,11 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.framework.stage import Register, Stage, no, standing
+from tests.framework.stage import Plug, Register, Stage, standing
 from tests.framework.typed import by_amounts, by_facts, by_node
-from volsched.framework.callbacks import ANY_RUN
+from volsched.framework.callbacks import Headroom
 from volsched.framework.engine.engine import FastEngine
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import (
+    Allocatable,
+    BatchNodeOrder,
+    BestNode,
+    EventHandler,
+    JobReady,
+    NodeOrder,
+    Predicate,
+    PrePredicate,
+    Rule,
+)
+from volsched.model.job import JobInfo
 from volsched.model.node import NodeAmounts, NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.plan import Bind
@@ -33,21 +45,53 @@ def a_world(tasks: int = GANG) -> ClusterBuilder:
     return world.job("gang", tasks=tasks, queue="q", cpu="3")
 
 
+def passes(_: PodTemplate, _node: Any) -> None:
+    """Refuse no node."""
+
+
 def used(_: PodTemplate, node: NodeAmounts) -> float:
     """Fuller nodes are better."""
     return float(node.used_of("cpu"))
 
 
-def register(session: Session) -> None:
+def register(registrar: Registrar) -> None:
     """Pack nodes, and let the gang start with all of its members."""
-    session.add_node_order_fn("pack", used)
-    register_ready(session)
+    registrar.register(NodeOrder(used))
+    register_ready(registrar)
 
 
-def register_ready(session: Session) -> None:
+def register_ready(registrar: Registrar) -> None:
     """Let the gang start with all of its members."""
-    session.add_job_ready_fn("gang", lambda job: job.is_ready)
-    session.add_run_fn("gang", lambda queue, task: task.job.min_available - task.job.ready_count if task.job else 0)
+    registrar.register(JobReady(lambda job: job.is_ready, lacking=lacking))
+
+
+def lacking(job: JobInfo) -> int:
+    """Members that the gang lacks."""
+    return job.min_available - job.ready_count
+
+
+def room_for(count: int, at_once: int | None = None) -> Register:
+    """A quota that has room for so many tasks."""
+    return lambda r: r.register(Allocatable(headroom=lambda queue, task: Headroom(count, None, at_once)))
+
+
+def of_small(template: PodTemplate) -> bool:
+    """Templates of which the gang's is none."""
+    return template.request["cpu"] < 1_000
+
+
+class Handler:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def allocate(self, task: TaskInfo) -> Verdict | None:
+        self.heard.append(f"+{task.name}")
+        return None
+
+    def deallocate(self, task: TaskInfo) -> None:
+        self.heard.append(f"-{task.name}")
 
 
 def members(stage: Stage, count: int = GANG) -> list[TaskInfo]:
@@ -88,8 +132,8 @@ def test_a_run_goes_where_its_tasks_would_go_alone_and_ends_when_nodes_are_full(
 
 @pytest.mark.parametrize("engine", [FastEngine, CheckedEngine])
 def test_a_run_leaves_a_node_whose_score_falls_below_anothers(engine: Any) -> None:
-    def spread(session: Session) -> None:
-        session.add_node_order_fn("spread", by_amounts(lambda template, node: -used(template, node)))
+    def spread(registrar: Registrar) -> None:
+        registrar.register(NodeOrder(by_amounts(lambda template, node: -used(template, node))))
 
     stage = Stage(a_world(), register_ready, spread, engine=engine)
 
@@ -108,12 +152,12 @@ def test_nodes_that_are_alike_fill_up_in_order_of_names_whatever_block_they_are_
 @pytest.mark.parametrize(
     "more",
     [
-        lambda s: s.add_predicate_fn("x", by_node(lambda template, node: None)),
-        lambda s: s.add_node_order_fn("x", by_node(lambda template, node: 0.0)),
-        lambda s: s.add_predicate_fn("x", lambda task, node: None),
-        lambda s: s.add_node_order_fn("x", lambda task, node: 0.0),
-        lambda s: s.add_batch_node_order_fn("x", lambda task, nodes: [0.0] * len(nodes)),
-        lambda s: s.add_best_node_fn("x", lambda task, totals: None),
+        lambda r: r.register(Predicate(by_node(lambda template, node: None))),
+        lambda r: r.register(NodeOrder(by_node(lambda template, node: 0.0))),
+        lambda r: r.register(Predicate(lambda task, node: None)),
+        lambda r: r.register(NodeOrder(lambda task, node: 0.0)),
+        lambda r: r.register(BatchNodeOrder(lambda task, nodes: [0.0] * len(nodes))),
+        lambda r: r.register(BestNode(lambda task, totals: None)),
     ],
     ids=["tasks of a node", "score of tasks", "pod", "score of pod", "batch", "best node"],
 )
@@ -128,7 +172,7 @@ def test_a_batch_that_says_the_same_of_every_node_does_not_break_a_run() -> None
     stage = Stage(
         a_world(),
         register,
-        lambda s: s.add_batch_node_order_fn("x", lambda task, nodes: [1.0] * len(nodes), uniform=lambda task: 1.0),
+        lambda r: r.register(BatchNodeOrder(lambda task, nodes: [1.0] * len(nodes), uniform=lambda task: 1.0)),
     )
 
     assert len(run_of(stage, members(stage))) == 5
@@ -138,7 +182,7 @@ def test_a_run_ends_before_a_task_whose_labels_make_a_difference() -> None:
     stage = Stage(
         a_world(),
         register,
-        lambda s: s.add_predicate_fn("x", by_facts(lambda template, node: None), key=lambda t: t.labels.get("part")),
+        lambda r: r.register(Predicate(by_facts(lambda template, node: None), key=lambda t: t.labels.get("part"))),
     )
     tasks = members(stage)
     for number, task in enumerate(tasks):
@@ -169,7 +213,7 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
 
     def play(engine: Callable[..., Any]) -> None:
         far.clear()
-        stage = Stage(a_world(), lambda s: s.add_node_order_fn("x", fickle), engine=engine)
+        stage = Stage(a_world(), lambda r: r.register(NodeOrder(fickle)), engine=engine)
         for node in stage.engine.run(members(stage)):
             far.add(node.name)
             stage.cluster.node_ledger.touch(node)
@@ -182,41 +226,94 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
 
 
 @pytest.mark.parametrize(
-    ("more", "longest"),
+    ("more", "size"),
     [
-        (lambda s: None, GANG),
-        (lambda s: s.add_run_fn("x", lambda queue, task: 4), 4),
-        (lambda s: s.add_run_fn("x", lambda queue, task: -3), -3),
-        (lambda s: s.add_pre_predicate_fn("x", lambda task: None), 0),
-        (lambda s: s.add_allocatable_fn("x", lambda queue, task: None), 0),
-        (lambda s: s.add_job_ready_fn("x", lambda job: True), 0),
-        (lambda s: s.add_event_handler("x", Handler()), 0),
-        (lambda s: s.add_batch_node_order_fn("x", lambda task, nodes: []), 0),
-        (lambda s: s.add_predicate_fn("x", by_node(lambda template, node: None), key=lambda task: "all"), 0),
-        (lambda s: s.add_node_order_fn("x", by_node(lambda template, node: 0.0), key=lambda task: "all"), 0),
-        (lambda s: s.add_predicate_fn("x", by_facts(lambda template, node: None)), GANG),
-        (lambda s: s.add_node_order_fn("x", used), GANG),
+        (lambda r: None, GANG),
+        (room_for(4), 4),
+        (room_for(9, at_once=2), 2),
+        (room_for(-3), -3),
+        (lambda r: r.register(JobReady(lambda job: True, lacking=lambda job: 3)), 3),
+        (lambda r: r.register(PrePredicate(lambda task: None, applies_to=of_small)), GANG),
+        (lambda r: r.register(Allocatable(lambda queue, task: None, applies_to=of_small)), GANG),
+        (lambda r: r.register(EventHandler(Handler(), applies_to=of_small)), GANG),
+        (lambda r: r.register(EventHandler(Handler(), promises=True)), GANG),
+        (lambda r: r.register(EventHandler(Handler(), within_headroom=True)), GANG),
+        (lambda r: r.register(BatchNodeOrder(lambda task, nodes: [])), GANG),
+        (lambda r: r.register(Predicate(by_node(passes), key=lambda task: None)), GANG),
+        (lambda r: r.register(Predicate(by_node(passes), key=lambda task: "all", applies_to=of_small)), GANG),
+        (lambda r: r.register(Predicate(by_node(passes), key=lambda task: "all", within_headroom=True)), GANG),
+        (lambda r: r.register(Predicate(by_facts(passes))), GANG),
+        (lambda r: r.register(NodeOrder(used)), GANG),
     ],
     ids=[
-        "nobody else", "fewer", "none left", "pre-predicate", "allocatable", "ready", "handler", "batch", "key",
-        "key of a score", "facts", "amounts",
+        "nobody else", "quota", "quota at once", "none left", "another minimum", "pre-predicate of others",
+        "allocatable of others", "handler of others", "handler of promises", "handler within headroom", "batch",
+        "key of others", "key of other templates", "key within headroom", "facts", "amounts",
     ],
 )  # fmt: skip
-def test_every_plugin_that_may_refuse_has_a_say(more: Register, longest: int) -> None:
+def test_so_many_are_placed_in_one_go_as_nobody_could_refuse(more: Register, size: int) -> None:
     stage = Stage(a_world(), register, more)
-    task = stage.task("gang-0")
 
-    assert stage.session.longest_run(stage.queue("q"), task) == longest
-    if longest == 0:
-        stage = Stage(a_world(), register, more, lambda s: s.add_run_fn("x", lambda queue, task: ANY_RUN))
-        assert stage.session.longest_run(stage.queue("q"), stage.task("gang-0")) == GANG
+    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == size
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda r: r.register(PrePredicate(lambda task: None)),
+        lambda r: r.register(Allocatable(lambda queue, task: None)),
+        lambda r: r.register(JobReady(lambda job: True)),
+        lambda r: r.register(EventHandler(Handler())),
+        lambda r: r.register(EventHandler(Handler(), applies_to=lambda template: True)),
+        lambda r: r.register(Predicate(by_node(passes), key=lambda task: "all")),
+        lambda r: r.register(NodeOrder(by_node(lambda template, node: 0.0), key=lambda task: "all")),
+    ],
+    ids=["pre-predicate", "allocatable", "ready", "handler", "handler of these", "key", "key of a score"],
+)
+def test_who_may_refuse_any_of_them_has_them_placed_one_by_one(more: Register) -> None:
+    stage = Stage(a_world(), register, more)
+
+    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == 0
+
+
+def test_pods_that_mind_others_are_placed_one_by_one_where_nodes_are_scored_together() -> None:
+    world = a_world()
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    world.job("apart", tasks=3, queue="q", cpu="1", spec={"affinity": apart})
+    stage = Stage(world, register, lambda r: r.register(BatchNodeOrder(lambda task, nodes: [0.0] * len(nodes))))
+
+    assert stage.session.batch_size(stage.queue("q"), stage.task("apart-0")) == 0
+    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == GANG
+
+
+@pytest.mark.parametrize("switch", ["enabledAllocatable", "enablePredicate"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        EventHandler(Handler(), within_headroom=True),
+        Predicate(by_facts(lambda template, node: None), key=lambda task: "all", within_headroom=True),
+    ],
+    ids=["handler", "key"],
+)
+def test_what_holds_within_the_headroom_does_not_when_a_switch_leaves_a_rule_of_the_plugin_out(
+    switch: str, more: Rule
+) -> None:
+    def quota(registrar: Registrar) -> None:
+        registrar.register(Allocatable(headroom=lambda queue, task: Headroom(4)), Predicate(by_facts(passes)), more)
+
+    for on, size in ((True, 4), (False, 0)):
+        stage = Stage(a_world(), register, Plug(quota, "quota", {switch: on}))
+        found = stage.session.batch_size(stage.queue("q"), stage.task("gang-0"))
+        left_out = not on and switch == "enablePredicate" and isinstance(more, Predicate)
+        assert found == (4 if left_out else size)
 
 
 def test_without_a_word_on_readiness_there_is_no_run() -> None:
     """Every task makes its job ready then, and the next one waits for its turn."""
-    stage = Stage(a_world(), lambda s: s.add_node_order_fn("pack", used))
+    stage = Stage(a_world(), lambda r: r.register(NodeOrder(used)))
 
-    assert stage.session.longest_run(stage.queue("q"), stage.task("gang-0")) == 0
+    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == 0
 
 
 def test_while_room_is_promised_to_anybody_and_when_scores_are_asked_for_there_is_no_run() -> None:
@@ -224,33 +321,14 @@ def test_while_room_is_promised_to_anybody_and_when_scores_are_asked_for_there_i
     statement = stage.session.statement()
     statement.pipeline(stage.task("gang-5"), stage.node("a"))
     statement.hold()
-    assert stage.session.longest_run(stage.queue("q"), stage.task("gang-0")) == 0
+    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == 0
 
     stage = Stage(a_world(), register)
     stage.session.on_placed = lambda session, task: None
-    assert stage.session.longest_run(stage.queue("q"), stage.task("gang-0")) == 0
+    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == 0
 
 
 # -- placing ----------------------------------------------------------------------------------------------------------
-
-
-class Handler:
-    """Notes what it is told."""
-
-    def __init__(self, refuses: bool = False) -> None:
-        self.refuses = refuses
-        self.heard: list[str] = []
-
-    def placed(self, tasks: Any) -> Verdict | None:
-        self.heard += [f"{task.name}@{task.node.name}" for task in tasks]
-        return no("not these") if self.refuses else None
-
-    def allocate(self, task: TaskInfo) -> Verdict | None:
-        self.heard.append(f"+{task.name}")
-        return None
-
-    def deallocate(self, task: TaskInfo) -> None:
-        self.heard.append(f"-{task.name}")
 
 
 class Moves(Observer):
@@ -302,54 +380,25 @@ def test_a_run_is_bound_like_any_other_tasks() -> None:
     stage.check()
 
 
-def test_who_objects_to_a_run_sends_all_of_it_back_and_leaves_no_trace() -> None:
-    handler = Handler(refuses=True)
-    stage = Stage(a_world(), register, lambda s: s.add_run_fn("x", lambda queue, task: ANY_RUN, handler.placed))
-    before, tasks = standing(stage.cluster), members(stage)
-    statement = stage.session.statement()
-
-    assert statement.allocate_run(tasks, stage.engine.run(tasks)) == 0
-
-    assert standing(stage.cluster) == before
-    assert statement.operations == []
-    assert handler.heard == ["gang-0@b", "gang-1@a", "gang-2@a", "gang-3@c", "gang-4@c"]
-    assert one_by_one(stage, tasks) == ["b", "a", "a", "c", "c"]
-    stage.check()
-
-
-def test_who_had_accepted_a_run_that_another_objects_to_hears_that_it_leaves() -> None:
-    accepting, refusing, later = Handler(), Handler(refuses=True), Handler()
-
-    def follow(name: str, handler: Handler) -> Register:
-        def add(session: Session) -> None:
-            session.add_event_handler(name, handler)
-            session.add_run_fn(name, lambda queue, task: ANY_RUN, handler.placed)
-
-        return add
-
-    stage = Stage(a_world(tasks=2), register, follow("x", accepting), follow("y", refusing), follow("z", later))
-    tasks = members(stage, 2)
-
-    assert stage.session.statement().allocate_run(tasks, stage.engine.run(tasks)) == 0
-
-    assert accepting.heard == ["gang-0@b", "gang-1@a", "-gang-1", "-gang-0"]
-    assert refusing.heard == ["gang-0@b", "gang-1@a"]
-    assert later.heard == []
-
-
 def test_an_event_handler_hears_of_a_run_only_when_it_leaves_again() -> None:
     handler = Handler()
-
-    def follow(session: Session) -> None:
-        session.add_event_handler("x", handler)
-        session.add_run_fn("x", lambda queue, task: ANY_RUN, handler.placed)
-
-    stage = Stage(a_world(tasks=2), register, follow)
+    stage = Stage(a_world(tasks=2), register, lambda r: r.register(EventHandler(handler, within_headroom=True)))
     tasks, statement = members(stage, 2), stage.session.statement()
     statement.allocate_run(tasks, stage.engine.run(tasks))
     statement.discard()
 
-    assert handler.heard == ["gang-0@b", "gang-1@a", "-gang-1", "-gang-0"]
+    assert handler.heard == ["-gang-1", "-gang-0"]
+
+
+def test_a_handler_of_promises_hears_of_promises_alone() -> None:
+    handler = Handler()
+    stage = Stage(a_world(), register, lambda r: r.register(EventHandler(handler, promises=True)))
+    statement = stage.session.statement()
+    statement.allocate(stage.task("gang-0"), stage.node("a"))
+    statement.pipeline(stage.task("gang-1"), stage.node("a"))
+    statement.discard()
+
+    assert handler.heard == ["+gang-1", "-gang-1"]
 
 
 def test_a_run_asks_the_keys_of_its_first_task_alone() -> None:
@@ -362,11 +411,12 @@ def test_a_run_asks_the_keys_of_its_first_task_alone() -> None:
     stage = Stage(
         a_world(),
         register,
-        lambda s: s.add_predicate_fn(
-            "x",
-            by_node(lambda template, node: None),
-            key=key,
-            vector=lambda template, nodes: np.ones(len(nodes.rows), bool),
+        lambda r: r.register(
+            Predicate(
+                by_node(lambda template, node: None),
+                key=key,
+                vector=lambda template, nodes: np.ones(len(nodes.rows), bool),
+            )
         ),
     )
     tasks = members(stage)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.framework.stage import Stage, no
+from tests.framework.stage import Plug, Stage, no
 from volsched.framework.columns.views import NodeFacts
 from volsched.framework.engine.engine import FastEngine
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.signature import Signature, SignatureError, is_of_queue, signature_of
 from volsched.model.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -121,13 +122,13 @@ def test_a_score_that_says_nothing_of_what_it_reads_is_right(engine: Any) -> Non
     def score(task, node):  # type: ignore[no-untyped-def]  # as somebody writes it who has read nothing
         return 1.0 if task.labels["team"] == node.labels["team"] else 0.0
 
-    stage = Stage(two_teams(), lambda s: s.add_node_order_fn("mine", score), engine=engine)
+    stage = Stage(two_teams(), lambda r: r.register(NodeOrder(score)), engine=engine)
 
     assert (stage.best("of-a"), stage.best("of-b")) == ("a", "b")
 
 
 def test_it_is_told_how_it_gets_faster() -> None:
-    stage = Stage(two_teams(), lambda s: s.add_node_order_fn("mine", nothing_said))
+    stage = Stage(two_teams(), Plug(lambda r: r.register(NodeOrder(nothing_said)), "mine"))
 
     assert stage.session.hints == [
         "plugin mine: nothing_said is asked for every pod and node, as it may read all of both; annotate its "
@@ -157,7 +158,7 @@ def labels_of_amounts(template: PodTemplate, node: NodeAmounts) -> float:
     ],
 )
 def test_who_reads_more_than_it_said_is_told_the_way_out(fn: Callable[..., float], said: str, engine: Any) -> None:
-    stage = Stage(two_teams(), lambda s: s.add_node_order_fn("mine", fn), engine=engine)
+    stage = Stage(two_teams(), lambda r: r.register(NodeOrder(fn)), engine=engine)
 
     with pytest.raises(AttributeError, match=said):
         stage.best("of-a")
@@ -174,7 +175,7 @@ def test_who_reads_the_template_now_and_then_shares_only_what_was_made_of_reques
 
     world = a_cluster().node("n0", cpu="9", labels={"zone": "a"}).node("n1", cpu="9", labels={"zone": "a"})
     world.job("plain", tasks=3, cpu="1").job("picky", tasks=3, cpu="1", spec={"nodeSelector": {"zone": "a"}})
-    stage = Stage(world, lambda s: s.add_node_order_fn("mine", score), engine=engine)
+    stage = Stage(world, lambda r: r.register(NodeOrder(score)), engine=engine)
 
     placed = [stage.place(name) for name in ("plain-0", "picky-0", "picky-1", "plain-1", "picky-2", "plain-2")]
 
@@ -188,13 +189,13 @@ def test_who_reads_amounts_of_the_template_shares_nothing_with_other_sizes(engin
 
     world = a_cluster().node("n0", labels={"size": "small"}).node("n1", labels={"size": "large"})
     world.job("one", cpu="1").job("two", cpu="2").job("three", cpu="1", memory="1Gi")
-    stage = Stage(world, lambda s: s.add_predicate_fn("mine", refuse), engine=engine)
+    stage = Stage(world, lambda r: r.register(Predicate(refuse)), engine=engine)
 
     assert [stage.best(f"{name}-0") for name in ("one", "two", "three")] == ["n0", "n1", "n0"]
 
 
-def register_by_name(session: Session) -> None:
-    session.add_predicate_fn("mine", lambda task, node: no() if task.name == "of-a" and node.name == "a" else None)
+def register_by_name(registrar: Registrar) -> None:
+    registrar.register(Predicate(lambda task, node: no() if task.name == "of-a" and node.name == "a" else None))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

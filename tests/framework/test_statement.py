@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.stage import Stage, no, standing
-from volsched.framework.session import Session
+from volsched.framework.config.configuration import PluginOption
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import EventHandler, JobReady, SessionClose
 from volsched.framework.statement import Statement
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
@@ -109,10 +111,10 @@ def everything(stage: Stage, handler: Handler) -> dict[str, Any]:
 
 
 def staged(handler: Handler, *more: Handler) -> Stage:
-    def register(session: Session) -> None:
-        session.account("ledger", Ledger)
+    def register(registrar: Registrar) -> None:
+        registrar.account("ledger", Ledger)
         for each in (handler, *more):
-            session.add_event_handler("test", each)
+            registrar.register(EventHandler(each))
 
     stage = Stage(a_world(), register)
     for each in (handler, *more):
@@ -383,7 +385,7 @@ def test_what_is_held_is_undone_newest_first_when_the_session_closes() -> None:
 
 def test_closing_calls_the_plugins_before_it_undoes_anything() -> None:
     seen: list[TaskStatus] = []
-    stage = Stage(a_world(), lambda s: s.add_close_fn("test", lambda: seen.append(stage.task("gang-0").status)))
+    stage = Stage(a_world(), lambda r: r.register(SessionClose(lambda: seen.append(stage.task("gang-0").status))))
     statement = stage.session.statement()
     do(statement, stage, ("allocate", "gang-0", "n2"))
     statement.hold()
@@ -397,7 +399,7 @@ def test_closing_calls_the_plugins_before_it_undoes_anything() -> None:
 
 
 def gangs(stage: Stage) -> None:
-    stage.session.add_job_ready_fn("test", lambda job: job.is_ready)
+    Registrar(stage.session, 0, PluginOption("gang")).register(JobReady(lambda job: job.is_ready))
 
 
 def alone(stage: Stage, task: TaskInfo, node: NodeInfo) -> Verdict | None:

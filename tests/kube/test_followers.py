@@ -26,9 +26,9 @@ from volsched.kube.write.views import Refusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import Tell, WriteGroupStatus, WritePodCondition, WriteQueueStatus
+from volsched.testing.patience import PATIENCE
 
 NOBODY = cast("Api", None)
-PATIENCE = 60.0
 
 
 def a_tell(uid: str, message: str = "no room", kind: str = "Pod", type_: str = "Warning") -> Tell:

@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volsched.kube.client.wire import Answer, Body, Wire, WireError, read_head
-
-PATIENCE = 60.0
-"""Seconds that are waited for an answer that comes."""
+from volsched.testing.patience import PATIENCE
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from tests.manifests.rendering import MANIFESTS, Json
 from volsched.testing.controlplane import ControlPlane
+from volsched.testing.documents import yaml_documents
 
 EXAMPLES = MANIFESTS / "examples"
 NODES = EXAMPLES / "10-nodes.yaml"
@@ -41,7 +40,7 @@ class Outcome:
 def documents(paths: Sequence[Path]) -> list[Json]:
     """The objects of files, and of the files in folders."""
     files = [file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
-    return [found for file in files for found in yaml.safe_load_all(file.read_text()) if found]
+    return [found for file in files for found in yaml_documents(file.read_text())]
 
 
 def workloads(paths: Sequence[Path]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from volsched.testing.controlplane import find_binaries
+from volsched.testing.documents import yaml_documents
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -33,7 +34,7 @@ def kustomize(folder: Path) -> str:
 
 
 def rendered(folder: Path) -> list[Json]:
-    return [found for found in yaml.safe_load_all(kustomize(folder)) if found]
+    return yaml_documents(kustomize(folder))
 
 
 @functools.cache

@@ -11,12 +11,12 @@ import pytest
 from tests.manifests.applying import installed
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization
 from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+from volsched.testing.patience import PATIENCE
 
 COMPONENT = MANIFESTS / "components/card-results"
 INDEX = "vke.volcengine.com/gpu-index-container-main"
 ASSUMED = "vke.volcengine.com/assumed"
 TEAM = "team-a"
-PATIENCE = 120.0
 ALICE = ("--as=alice",)
 EVE = ("--as=eve",)
 SCHEDULER = (f"--as=system:serviceaccount:{SYSTEM}:volsched-scheduler",)

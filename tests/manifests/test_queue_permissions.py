@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.applying import installed
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization, kustomize
 from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+from volsched.testing.documents import yaml_documents
+from volsched.testing.patience import PATIENCE
 
 COMPONENT = MANIFESTS / "components/queue-permissions"
 PAGE = DOCS / "queue-permissions.md"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 TEAMS = ("team-a", "team-b")
-PATIENCE = 120.0
 
 ALICE, BOB = ("--as=alice",), ("--as=bob",)
 """Alice may use queue `vision` in her namespace team-a, by the page's own example; Bob may use none. Both may edit."""
@@ -214,7 +214,7 @@ def test_in_a_namespace_of_ones_own_the_same_are_exempt(tmp_path: Path) -> None:
     text = kustomize(mine)
 
     assert SYSTEM not in text
-    bindings = [found for found in yaml.safe_load_all(text) if found["kind"] == "ClusterRoleBinding"]
+    bindings = [found for found in yaml_documents(text) if found["kind"] == "ClusterRoleBinding"]
     [exempt] = [found for found in bindings if found["metadata"]["name"] == "volsched-use-any-queue"]
     assert [(s["kind"], s["name"]) for s in exempt["subjects"]] == [
         ("ServiceAccount", "volsched-scheduler"),

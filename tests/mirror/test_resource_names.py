@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mirror.objects import Believer, gone, node, pod
-from volsched.framework.callbacks import NodeCallbacks
 from volsched.framework.engine.plain import refusal_of
+from volsched.framework.rules import NodeCallbacks
 from volsched.model.columns import OFFERED_NOWHERE
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from volsched.testing.documents import yaml_documents
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 DASHBOARDS = sorted((MANIFESTS / "grafana").glob("*.json"))
@@ -77,7 +77,8 @@ def of_rules(path: Path) -> list[Query]:
     """The expressions of all rules."""
     return [
         Query(f"{path.name}: {rule.get('alert') or rule['record']}", rule["expr"])
-        for group in yaml.safe_load(path.read_text())["groups"]
+        for rules in yaml_documents(path.read_text())
+        for group in rules["groups"]
         for rule in group["rules"]
     ]
 

@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from monitoring.__main__ import RULES, files
 from tests.docs.metrics import documented
 from tests.docs.pages import DOCS, anchor, codes, headings, rows, section
+from volsched.testing.documents import yaml_documents
 from volsched.testing.prometheus import Programs, find_programs
 
 PAGE = DOCS / "alerts.md"
 CASES = Path(__file__).with_name("alerts.yaml")
 ALERTS: dict[str, dict[str, Any]] = {
-    rule["alert"]: rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]
+    rule["alert"]: rule
+    for rules in yaml_documents(RULES.read_text())
+    for group in rules["groups"]
+    for rule in group["rules"]
 }
 
 
@@ -48,7 +51,9 @@ def test_each_alert_fires_when_it_should_and_stays_silent_otherwise(programs: Pr
 
 
 def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
-    cases = [case for test in yaml.safe_load(CASES.read_text())["tests"] for case in test["alert_rule_test"]]
+    cases = [
+        case for file in yaml_documents(CASES.read_text()) for test in file["tests"] for case in test["alert_rule_test"]
+    ]
 
     for outcome in (True, False):
         assert {case["alertname"] for case in cases if bool(case["exp_alerts"]) is outcome} == set(ALERTS)

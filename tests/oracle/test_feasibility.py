@@ -14,7 +14,8 @@ from volsched.framework.config.arguments import values_of
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.plugin import Plugin
-from volsched.framework.session import Accounts, Session
+from volsched.framework.registration import Accounts, Registrar
+from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
@@ -62,13 +63,12 @@ class Judge:
             build_nodeorder(values_of("plugin nodeorder", WEIGHTS, weights)),
         ]
         for plugin in plugins:
-            self.session.opening(0, PluginOption(plugin.name))
-            plugin.on_session_open(self.session)
+            plugin.on_session_open(Registrar(self.session, 0, PluginOption(plugin.name)))
         self.session.opened()
 
     def feasible(self) -> list[str]:
         """Nodes with room now, by the scalar functions."""
-        if self.session.pre_refusal(self.task) is not None:
+        if self.session.rules.pre_refusal(self.task) is not None:
             return []
         return [node.name for node in self.cluster.rows if self._admits(node)]
 
@@ -77,13 +77,13 @@ class Judge:
             return False
         return all(
             predicate.ask(self.task, node) is None
-            for predicate in self.session.nodes.predicates
+            for predicate in self.session.rules.nodes.predicates
             if predicate.applies(self.task)
         )
 
     def feasible_at_once(self) -> list[str]:
         """The same as the engine finds it, by vectors."""
-        if self.session.pre_refusal(self.task) is not None:
+        if self.session.rules.pre_refusal(self.task) is not None:
             return []
         totals = self.engine._entry(self.task).total
         return [node.name for node in self.cluster.rows if totals[node.row] > -float("inf")]

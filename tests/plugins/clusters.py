@@ -7,7 +7,8 @@ from typing import Any
 
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.engine.engine import FastEngine
-from volsched.framework.session import Accounts, Session
+from volsched.framework.registration import Accounts, Registrar
+from volsched.framework.session import Session
 from volsched.mirror import reading
 from volsched.model import api
 from volsched.model.cluster import Cluster
@@ -119,8 +120,7 @@ class Lab:
                 self.cluster, Configuration((), ()), self.engine, self.accounts, self.steps.extend, now=0.0
             )
             for plugin in self.plugins:
-                self._session.opening(0, PluginOption(plugin.name))
-                plugin.on_session_open(self._session)
+                plugin.on_session_open(Registrar(self._session, 0, PluginOption(plugin.name)))
             self._session.opened()
         return self._session
 
@@ -131,7 +131,7 @@ class Lab:
 
     def feasible(self, task: TaskInfo) -> set[str]:
         """Nodes that every predicate admits, by the scalar functions; resources aside."""
-        predicates = self.session.nodes.predicates
+        predicates = self.session.rules.nodes.predicates
         return {
             node.name
             for node in self.cluster.rows
@@ -142,7 +142,7 @@ class Lab:
         """The first refusal of each node that refuses."""
         found = {}
         for node in self.cluster.rows:
-            for predicate in self.session.nodes.predicates:
+            for predicate in self.session.rules.nodes.predicates:
                 if predicate.applies(task):
                     verdict = predicate.ask(task, node)
                     if verdict is not None:
@@ -162,16 +162,16 @@ class Lab:
         self.engine.facts.refresh()
         rows, every = self.engine.columns.all_rows, self.engine.all_nodes()
         nodes = self.cluster.rows
-        for predicate in session.nodes.predicates:
+        for predicate in session.rules.nodes.predicates:
             if predicate.vector is None or not predicate.speaks(task):
                 continue
             expected = [predicate.ask(task, node) is None for node in nodes]
             assert predicate.vector(predicate.pod(task), every).tolist() == expected, predicate.fn
-        for order in session.nodes.node_orders:
+        for order in session.rules.nodes.node_orders:
             if order.vector is not None and order.speaks(task):
                 wanted = [order.ask(task, node) for node in nodes]
                 assert order.vector(order.pod(task), every).tolist() == wanted, order.fn
-        for batch in session.nodes.batch_orders:
+        for batch in session.rules.nodes.batch_orders:
             for chosen in (rows, rows[::2], rows[1::3]):
                 picked = [nodes[row] for row in chosen]
                 answers = list(batch.fn(task, picked))

@@ -15,7 +15,7 @@ from tests.actions.rigs import conf
 from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.engine.engine import FastEngine
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
 from volsched.model.changes import Bound, Change, EvictFailed, Gone
 from volsched.model.plan import Bind, Evict
 from volsched.model.pods.task import TaskInfo
@@ -45,9 +45,9 @@ class Judge:
     def __init__(self) -> None:
         self.running: dict[str, tuple[TaskStatus, str]] = {}
 
-    def on_session_open(self, session: Session) -> None:
+    def on_session_open(self, registrar: Registrar) -> None:
         self.running = {
-            uid: (task.status, task.node.name if task.node else "") for uid, task in session.cluster.tasks.items()
+            uid: (task.status, task.node.name if task.node else "") for uid, task in registrar.cluster.tasks.items()
         }
 
 
@@ -297,10 +297,10 @@ class Dues:
             profile.configuration, profile.actions, (*profile.plugins, ((PluginOption("dues"), self),))
         )
 
-    def on_session_open(self, session: Session) -> None:
-        books = Books(session.cluster, session.account(ACCOUNT, Demand))
-        self.due = {queue: dict(books._deserved(info)) for queue, info in session.cluster.queues.items()}
-        self.held = {queue: dict(info.allocated) for queue, info in session.cluster.queues.items()}
+    def on_session_open(self, registrar: Registrar) -> None:
+        books = Books(registrar.cluster, registrar.account(ACCOUNT, Demand))
+        self.due = {queue: dict(books._deserved(info)) for queue, info in registrar.cluster.queues.items()}
+        self.held = {queue: dict(info.allocated) for queue, info in registrar.cluster.queues.items()}
 
 
 @settings(max_examples=80)

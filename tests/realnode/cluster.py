@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from volsched.kube.lead import leases
+from volsched.testing.patience import PATIENCE
 from volsched.testing.realnode import node
 
 Json = dict[str, Any]
@@ -25,8 +26,6 @@ SYSTEM: Final = "volsched-system"
 DEPLOYMENTS: Final = ("volsched-scheduler", "volsched-controllers")
 CONFIGURATION: Final = "volsched-config"
 COMPONENT: Final = "app.kubernetes.io/component"
-PATIENCE: Final = 120.0
-"""Only guards against waiting for ever."""
 
 
 class KubectlError(AssertionError):

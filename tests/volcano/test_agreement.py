@@ -12,6 +12,8 @@ import pytest
 from tests.volcano.worlds import World, worlds
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.engine.engine import FastEngine
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.model.plan import Bind, Evict
@@ -53,8 +55,8 @@ class Witness:
     def __init__(self) -> None:
         self.pipelined: set[str] = set()
 
-    def on_session_open(self, session: Session) -> None:
-        session.add_close_fn(self.name, lambda: self._look(session))
+    def on_session_open(self, registrar: Registrar) -> None:
+        registrar.register(SessionClose(lambda: self._look(registrar.session)))
 
     def _look(self, session: Session) -> None:
         tasks = session.cluster.tasks.values()

@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from volsched.asking.explain import Found
-from volsched.asking.lists import requests
+from volsched.asking.lists import jobs_in_order, requests
 from volsched.asking.records import Advice, Help
 from volsched.asking.trials import Change, TrialError, Trials
 from volsched.model import api
@@ -81,7 +81,7 @@ def _quota(trials: Trials) -> Iterator[Help]:
     queues = {queue.metadata.name: queue for queue in simulation.world.inventory.of(api.Queue)}
     limits = [limit for name in levels(simulation.mirror.cluster.queues, trials.found.job.queue) if name in queues
               for limit in _limits(queues[name])]  # fmt: skip
-    wanted = _wanted(trials.found)
+    wanted = _with_those_before(simulation, trials.found)
     most = max([1, *(-(-amount // _WHOLE.get(name, _THOUSANDTHS)) for name, amount in wanted.items())])
     rise = dict.fromkeys(limits, most)
     if not limits or not trials.starts(_raised(queues, rise)):
@@ -98,6 +98,16 @@ def _wanted(found: Found) -> dict[str, int]:
     if found.job.min_resources is not None:
         for name, amount in found.job.min_resources.items():
             wanted[name] = max(wanted.get(name, 0), amount)
+    return wanted
+
+
+def _with_those_before(simulation: Simulation, found: Found) -> Counter[str]:
+    """Return what a job asks for with all that wait before it in its queue: they have their turns first."""
+    order = jobs_in_order(simulation).get(found.job.queue, [])
+    before = order[: order.index(found.job)] if found.job in order else []
+    wanted = Counter(_wanted(found))
+    for job in before:
+        wanted.update(requests(job))
     return wanted
 
 
@@ -256,9 +266,8 @@ def _nodes(trials: Trials) -> Iterator[Help]:
     for node, count in _models(trials.stage.simulation):
         if not trials.left():
             return
-        most = min(MOST_NODES, max(1, len(trials.found.job.waiting), trials.found.job.min_available))
-        if trials.starts(_more(node, most)):
-            number = trials.smallest(lambda amount, of=node: _more(of, amount), most, 1)  # type: ignore[misc]
+        if trials.starts(_more(node, MOST_NODES)):
+            number = trials.smallest(lambda amount, of=node: _more(of, amount), MOST_NODES, 1)  # type: ignore[misc]
             name = node.metadata.name
             said = f"Add {number} node{'s' * (number > 1)} like {name} ({count} there now)."
             yield Help("nodes", said, patch=_node_text(_clone(node, 1)))

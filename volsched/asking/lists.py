@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from volsched.asking.records import Figures, QueueState, WaitingJob
 from volsched.framework.accounts.quota_report import Dimension, QueueUse, Usage, unlimited_usage
+from volsched.framework.callbacks import QueueUsageFn
+from volsched.framework.rules import ShownUsage
 from volsched.model.job import JobInfo
 from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Verdict
@@ -27,7 +29,7 @@ def jobs_in_order(simulation: Simulation) -> dict[str, list[JobInfo]]:
             found.setdefault(job.queue, []).append(job)
     session = simulation.session
     for jobs in found.values():
-        jobs.sort(key=session.job_key if session is not None else lambda job: (job.created, job.uid))
+        jobs.sort(key=session.rules.job_key if session is not None else lambda job: (job.created, job.uid))
     return found
 
 
@@ -97,8 +99,9 @@ def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
 def usage_of(simulation: Simulation) -> Usage:
     """Return what queues hold as the quota plugins in force count it, else by resource."""
     session = simulation.session
-    if session is not None and session.queue_usages:
-        return session.queue_usages[0]()
+    shown: Sequence[QueueUsageFn] = session.rules.of[ShownUsage] if session is not None else ()
+    if shown:
+        return shown[0]()
     return unlimited_usage(simulation.mirror.cluster)
 
 

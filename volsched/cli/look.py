@@ -18,7 +18,8 @@ from volsched.cli.sources import read_cluster
 from volsched.framework.accounts.quota_report import CardUse, QuotaTable, Usage, unlimited_usage
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import ShownTable, ShownUsage
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
@@ -53,9 +54,10 @@ class _Witness:
         self.usages: list[Usage] = []
         self.tables: list[QuotaTable] = []
 
-    def on_session_open(self, session: Session) -> None:
-        self.usages = [usage() for usage in session.queue_usages]
-        self.tables = [table() for table in session.quota_tables]
+    def on_session_open(self, registrar: Registrar) -> None:
+        registered = registrar.session.rules.of
+        self.usages = [usage() for usage in registered[ShownUsage]]
+        self.tables = [table() for table in registered[ShownTable]]
 
 
 class _Nothing:

@@ -1,23 +1,23 @@
-"""Every callback that a plugin may register: when it is called, and how the answers of several plugins combine.
+"""Every callback of a plugin: when it is called, and how the answers of several plugins combine.
 
 The rules of combination are Volcano's (tiers in order, plugins in order inside a tier); ``dispatch`` alone
-implements them. What a callback about nodes reads its annotations say (``signature``), so that the engine knows how
-long an answer holds.
+implements them. ``rules`` has the rules that carry these callbacks.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
 
 from volsched.framework.accounts.quota_report import QuotaTable, Usage
 from volsched.framework.columns.arrays import Floats, Mask, Rows
-from volsched.framework.columns.views import NodeTable, shown
-from volsched.framework.signature import Signature
+from volsched.framework.columns.views import NodeTable
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -43,21 +43,32 @@ class Ballot:
     verdict: Verdict | None = None
 
 
-class Leeway(NamedTuple):
-    """What a queue may still take on of equal tasks: ``most`` of them, whatever nodes they would get.
-
-    ``refusal``: why not even one. Nothing that was said of such tasks is another thing while both are the same.
-    """
-
-    most: int
-    refusal: Verdict | None
-
-
 PERMIT = Ballot(Vote.PERMIT)
 ABSTAIN = Ballot(Vote.ABSTAIN)
 
-ANY_RUN: Final = sys.maxsize
-"""A run of any length."""
+NO_LIMIT: Final = sys.maxsize
+"""Any number of pods."""
+
+
+class Headroom(msgspec.Struct, frozen=True):
+    """How many more pods of one template a queue may take on.
+
+    ``count``: so many at most, whatever nodes they get; 0 and below: none. ``refusal``: why not even one; the same pods
+    get the same refusal as long as the headroom is the same. ``at_once``: of so many each passes, whatever nodes the
+    others got; None: of all that are counted.
+    """
+
+    count: int
+    refusal: Verdict | None = None
+    at_once: int | None = None
+
+    @property
+    def batch(self) -> int:
+        """How many pods may be placed in one go."""
+        return self.count if self.at_once is None else self.at_once
+
+
+UNLIMITED: Final = Headroom(NO_LIMIT)
 
 JobKeyFn: TypeAlias = Callable[[JobInfo], Any]
 """Order of jobs in a queue: smaller keys first. The first plugin whose keys differ decides; ties: older, then uid."""
@@ -105,21 +116,19 @@ OverusedFn: TypeAlias = Callable[[QueueInfo], Verdict | None]
 that ask for devices alone are no part of it."""
 AllocatableFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Verdict | None]
 """May the queue take this task on? None passes. AND, the first refusal counts."""
-LeewayFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Leeway]
-"""How many tasks of the same template as this one may the queue take on? Made from the template and the queue alone."""
-RunFn: TypeAlias = Callable[[QueueInfo, TaskInfo], int]
-"""How many tasks of the same job and template as this one, whatever their labels, may be placed in one go: the plugin
-would refuse none of them (before nodes are asked, for the queue, as a handler), its JobReady stays a no until the last,
-and its answers about nodes change with the nodes' amounts only. ``ANY_RUN``: no limit; 0: one by one."""
-RunPlacedFn: TypeAlias = Callable[[Sequence[TaskInfo]], Verdict | None]
-"""These tasks, of one job and template, have just been put on their nodes in one go; a verdict takes them all back, and
-they are tried one by one. Event handlers are not told of them when they are placed, only when they leave again."""
+HeadroomFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Headroom]
+"""How many tasks of the same template as this one may the queue take on, and why not even one? It is made from the
+template and the queue alone, and changes nothing."""
+RefusedFn: TypeAlias = Callable[[TaskInfo, Verdict], None]
+"""This task was refused for that reason."""
 PreemptiveFn: TypeAlias = Callable[[QueueInfo, Sequence[TaskInfo]], bool]
 """May the queue take room from others for these tasks? AND."""
 JobValidFn: TypeAlias = Callable[[JobInfo], Verdict | None]
 """Is the job complete enough to be looked at? The first verdict counts."""
 JobReadyFn: TypeAlias = Callable[[JobInfo], bool]
 """May what was placed of the job be committed? AND."""
+LackingFn: TypeAlias = Callable[[JobInfo], int]
+"""How many more tasks have to be placed, at least, until the job can be ready?"""
 JobStarvingFn: TypeAlias = Callable[[JobInfo], bool]
 """Does the job lack room? AND inside the first tier that has a say; nobody: no."""
 JobVoteFn: TypeAlias = Callable[[JobInfo], Ballot]
@@ -182,97 +191,11 @@ undone: give the same mapping again while nothing has changed, and never change 
 labels that is left out disappears."""
 
 
-class EventHandler(Protocol):
-    """Follows what a session does with tasks. All handlers are called, in order of registration."""
+class TaskEvents(Protocol):
+    """Follows what a session does with tasks. All are called, in order of registration."""
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
         """``task`` has just been put on ``task.node``; a verdict takes it back (as do later handlers' refusals)."""
 
     def deallocate(self, task: TaskInfo) -> None:
         """``task`` is about to leave ``task.node``: the exact reverse of ``allocate``."""
-
-
-Scope: TypeAlias = Literal["static", "node", "domain", "pod"]
-"""How long an answer about a pod and a node holds: until the node says something else of itself, until something
-changes on the node, until the version of its key changes, or for this one question."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeCallback:
-    """A registered callback about a pod and a node."""
-
-    plugin: str
-    fn: Callable[[Any, Any], Any]
-    signature: Signature
-    vector: Callable[[Any, NodeTable], Any] | None = None
-    applies_to: AppliesFn | None = None
-    key: KeyFn | None = None
-    version: VersionFn | None = None
-    is_keyed_by_queue: bool = False
-    scope: Scope = field(init=False)
-
-    def __post_init__(self) -> None:
-        pod, node, _ = self.signature
-        lasting: Scope = "static" if node == "facts" else "node"
-        scope: Scope = "domain" if self.key is not None else lasting if pod == "template" else "pod"
-        object.__setattr__(self, "scope", scope)
-
-    @property
-    def of_template(self) -> bool:
-        """Whether the callback is given the template, and not the task."""
-        return self.signature.pod == "template"
-
-    def pod(self, task: TaskInfo) -> Any:
-        """What the callback is given of a task."""
-        return task.template if self.signature.pod == "template" else task
-
-    def ask(self, task: TaskInfo, node: NodeInfo) -> Any:
-        """Call the plain function about one node."""
-        return self.fn(self.pod(task), shown(self.signature.node, node))
-
-    def applies(self, task: TaskInfo) -> bool:
-        """Whether the callback is there for tasks of this template."""
-        return self.applies_to is None or self.applies_to(task.template)
-
-    def speaks(self, task: TaskInfo) -> bool:
-        """Whether the callback has anything to say about this task."""
-        return self.applies(task) and (self.key is None or self.key(task) is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class Predicate(NodeCallback):
-    """A registered predicate."""
-
-    wordings: WordingsFn | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOrder(NodeCallback):
-    """A registered node order."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchNodeOrder:
-    """A registered batch order."""
-
-    plugin: str
-    fn: BatchNodeOrderFn
-    uniform: UniformFn | None = None
-    vector: BatchVectorFn | None = None
-
-
-@dataclass(slots=True)
-class NodeCallbacks:
-    """What the plugins of one session registered about nodes, in order."""
-
-    predicates: list[Predicate] = field(default_factory=list)
-    node_orders: list[NodeOrder] = field(default_factory=list)
-    batch_orders: list[BatchNodeOrder] = field(default_factory=list)
-    best_nodes: list[BestNodeFn] = field(default_factory=list)
-
-    def shape(self) -> tuple[object, ...]:
-        """What must be the same for answers of an earlier session to hold."""
-        return (
-            tuple((p.plugin, p.scope, p.signature, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
-            tuple((s.plugin, s.scope, s.signature, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),
-        )

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from volsched.framework.callbacks import ABSTAIN, Ballot, JobStarvingFn, JobVoteFn, VictimsFn, Vote
+from volsched.framework.callbacks import Ballot, JobStarvingFn, JobVoteFn, VictimsFn, Vote
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
@@ -70,11 +70,6 @@ def _told_together(verdicts: Sequence[Verdict]) -> Verdict | None:
         message="; ".join(dict.fromkeys(verdict.message for verdict in verdicts)),
         shortfalls=tuple(shortfall for verdict in verdicts for shortfall in verdict.shortfalls),
     )
-
-
-def with_minimum(fn: JobVoteFn) -> JobVoteFn:
-    """Have a vote abstain about jobs that say no minimum of resources (Volcano's rule)."""
-    return lambda job: ABSTAIN if job.min_resources is None else fn(job)
 
 
 def first_tier_and(fns: Tiered[JobStarvingFn], job: JobInfo) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
 
 
@@ -12,15 +13,15 @@ class Plugin(Protocol):
     """Registers callbacks; that is all ``on_session_open`` does.
 
     A plugin is built once per configuration and keeps its parsed arguments. Accounts that outlive a session are
-    observers of the cluster, obtained with ``session.account``.
+    observers of the cluster, obtained with ``registrar.account``.
     """
 
     @property
     def name(self) -> str:
         """What configurations call it."""
 
-    def on_session_open(self, session: Session) -> None:
-        """Register this plugin's callbacks with a session."""
+    def on_session_open(self, registrar: Registrar) -> None:
+        """Register this plugin's rules for a session."""
 
 
 @runtime_checkable

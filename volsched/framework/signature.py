@@ -28,6 +28,7 @@ from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.bounded import Bounded
 
 __all__ = [
+    "UNTYPED",
     "NodeAmounts",
     "NodeFacts",
     "NodeInfo",
@@ -61,6 +62,10 @@ class Signature(NamedTuple):
     pod: PodView
     node: NodeView
     is_typed: bool
+
+
+UNTYPED: Final = Signature("task", "node", is_typed=False)
+"""What a callback is given that says nothing."""
 
 
 def slower_without_types(plugin: str, fn: Callable[..., object]) -> str:

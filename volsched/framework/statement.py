@@ -55,7 +55,7 @@ class Statement:
         return self._place(task, node, TaskStatus.ALLOCATED, "allocate")
 
     def allocate_run(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Put equal tasks of one job that wait on nodes, each on the next; say how many, none if a plugin objects."""
+        """Put equal tasks of one job that wait on nodes, each on the next; say how many (``Session.batch_size``)."""
         if tasks and _refusal(tasks[0]) is not None:
             return 0
         cluster = self._session.cluster
@@ -63,12 +63,6 @@ class Statement:
         placed = tasks[: cluster.allocate_run(tasks, nodes)]
         self.operations += [Operation("allocate", task, TaskStatus.PENDING, None, generation) for task in placed]
         self._session.check_accounts()
-        if placed and not self._session.told_run(placed):
-            del self.operations[-len(placed) :]
-            with cluster.tentative(since=generation):
-                for task in placed:
-                    cluster.move(task, TaskStatus.PENDING, None)
-            return 0
         return len(placed)
 
     def pipeline(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
@@ -86,7 +80,7 @@ class Statement:
         cluster.move(task, status, node)
         try:
             self._session.check_accounts()
-            refusal = self._session.told_allocated(task)
+            refusal = self._session.rules.told_allocated(task)
         except BaseException:
             self._move_back(operation)
             raise
@@ -102,7 +96,7 @@ class Statement:
         self.operations.append(
             Operation("evict", task, task.status, task.node, cluster.clocks.requeue_generation, reason)
         )
-        self._session.told_deallocated(task)
+        self._session.rules.told_deallocated(task)
         self._session.evicted[task.uid] = task
         cluster.move(task, TaskStatus.RELEASING, None)
 
@@ -110,7 +104,7 @@ class Statement:
         """Take away the room that a less important task was promised."""
         cluster = self._session.cluster
         self.operations.append(Operation("displace", task, task.status, task.node, cluster.clocks.requeue_generation))
-        self._session.told_deallocated(task)
+        self._session.rules.told_deallocated(task)
         cluster.move(task, TaskStatus.PENDING, None)
 
     def settle_evictions(self, checkpoint: int) -> None:
@@ -141,9 +135,9 @@ class Statement:
             if operation.kind in ("evict", "displace"):
                 self._session.evicted.pop(task.uid, None)
                 cluster.move(task, operation.status, operation.node)
-                self._session.told_allocated(task)
+                self._session.rules.told_allocated(task)
             else:
-                self._session.told_deallocated(task)
+                self._session.rules.told_deallocated(task)
                 cluster.move(task, operation.status, operation.node)
 
     def _move_back(self, operation: Operation) -> None:

@@ -56,6 +56,7 @@ from volsched.run.gauges import add_gauges, add_loop, tables_of
 from volsched.run.loop import SchedulingThread, Settings
 from volsched.run.plugin_errors import PluginErrors
 from volsched.run.process import FAILED, Process, run_process
+from volsched.run.snapshots import Snapshots
 from volsched.run.standing_queues import make_standing_queues
 from volsched.scheduler import Profile
 
@@ -141,6 +142,7 @@ class Program(Process):
             self._crashed,
         )
         self._api: Api
+        self._snapshots: Snapshots | None = None
         self._executor: ClusterExecutor
         self._verdicts = Verdicts(self._parse, self._thread.use, self._metrics.config, self._tell, speaks=False)
         self._plugin_errors = PluginErrors(partial(self._call_from_thread, self._verdicts.warn_of_plugin))
@@ -187,7 +189,16 @@ class Program(Process):
             self._begin_leading()
 
     async def _serve(self) -> None:
-        pages = Pages(self._live_problem, self._ready_problem, self._metrics.render, self._configz)
+        options, state = self._options, self._metrics.config
+        self._snapshots = Snapshots(
+            self._api,
+            options.scheduler_names,
+            options.default_queue,
+            lambda: (self._verdicts.text_in_force, state.source),
+        )
+        pages = Pages(
+            self._live_problem, self._ready_problem, self._metrics.render, self._configz, self._snapshots.take
+        )
         server = Server(pages, self._listeners, ReaderAccess(self._api) if self._options.metrics_auth else None)
         self._cleanup.push_async_callback(server.stop)
         add_gauges(
@@ -285,7 +296,14 @@ class Program(Process):
     def _handle_signals(self) -> None:
         super()._handle_signals()
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGUSR2, lambda: self._thread.dump(self._options.dump_dir))
+        loop.add_signal_handler(signal.SIGUSR2, self._dump)
+
+    def _dump(self) -> None:
+        """Leave what the scheduler believes, and a snapshot of what there is, in a folder."""
+        folder = self._options.dump_dir
+        self._thread.dump(folder)
+        if self._snapshots is not None:
+            self._spawn(self._snapshots.write(folder), "snapshot", ends=True)
 
     def _crashed(self, error: BaseException) -> None:
         """Take note that the scheduling thread ended; called on that thread."""

@@ -10,6 +10,8 @@ from typing import Final
 from volsched.framework.callbacks import QueueAmountsFn
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import SessionClose, ShownAmounts
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
@@ -85,10 +87,10 @@ class _Witness:
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
-    def on_session_open(self, session: Session) -> None:
-        self._simulation.queue_amounts = session.queue_amounts
-        self._simulation.session = session
-        session.add_close_fn(self.name, lambda: self._note_pipelined(session))
+    def on_session_open(self, registrar: Registrar) -> None:
+        self._simulation.queue_amounts = registrar.session.rules.of[ShownAmounts]
+        self._simulation.session = registrar.session
+        registrar.register(SessionClose(lambda: self._note_pipelined(registrar.session)))
 
     def _note_pipelined(self, session: Session) -> None:
         waiting = [

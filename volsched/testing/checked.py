@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from volsched.framework.callbacks import NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.columns.arrays import Rows
 from volsched.framework.columns.views import ConstraintReader, NodeFacts, RequestReader, shown
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.engine.entry import Entry
+from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.errors import VolschedError
 from volsched.model.node import NodeAmounts, NodeInfo

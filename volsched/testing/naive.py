@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from volsched.framework.callbacks import NodeCallbacks
 from volsched.framework.engine.plain import (
     candidates_of,
     kind_keys,
@@ -19,6 +18,7 @@ from volsched.framework.engine.plain import (
     scores_of,
     speaks_for_queue,
 )
+from volsched.framework.rules import NodeCallbacks
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo

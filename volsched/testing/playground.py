@@ -25,6 +25,7 @@ import yaml
 from volsched.testing.controlplane.__main__ import State
 from volsched.testing.controlplane.__main__ import main as control_plane
 from volsched.testing.controlplane.errors import ControlPlaneError
+from volsched.testing.documents import yaml_documents
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 NAMESPACE = "volsched-system"
@@ -158,7 +159,7 @@ def _in_order(folder: Path) -> list[dict[str, Any]]:
     """The objects of a folder's YAML files, those that others need first."""
     found: list[dict[str, Any]] = []
     for path in sorted(folder.glob("*.yaml")):
-        found.extend(item for item in yaml.safe_load_all(path.read_text()) if item)
+        found.extend(yaml_documents(path.read_text()))
     rank = {kind: place for place, kind in enumerate(_FIRST)}
     return sorted(_flat(found), key=lambda item: rank.get(item["kind"], len(rank)))
 

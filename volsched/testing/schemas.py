@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
-import yaml
 
 from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.testing.controlplane import ApiClient, ControlPlane
+from volsched.testing.documents import yaml_documents
 
 FILE: Final = Path(__file__).resolve().parents[1] / "validation" / "schemas.json"
 CRDS: Final = Path(__file__).resolve().parents[2] / "manifests" / "crds"
@@ -52,7 +52,8 @@ def schemas_of(server: ApiClient, crds: Path = CRDS) -> dict[str, Any]:
             if (version, kind) in wanted:
                 tree.add_kind(version, kind, _REFERENCE + name, document)
     for path in sorted(crds.glob("*.yaml")):
-        for version, kind, schema in _custom_kinds(yaml.safe_load(path.read_text(encoding="utf-8"))):
+        [definition] = yaml_documents(path.read_text(encoding="utf-8"))
+        for version, kind, schema in _custom_kinds(definition):
             tree.add_custom(version, kind, schema)
     kinds = {version: sorted(_listed(server, version)) for version in versions}
     return {"kubernetes": kinds, "kinds": tree.kinds, "types": tree.types}

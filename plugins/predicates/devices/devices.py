@@ -6,9 +6,11 @@ wait. It is taken back with the pod.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
+from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.devices.needs import KnownNeeds
 from plugins.predicates.devices.resource_claims import Needs, can_be_released, left_over
 from plugins.predicates.devices.vacancies import Vacancies
@@ -20,6 +22,8 @@ from volsched.framework.dra.results import allocation_of
 from volsched.framework.dra.search import Choice, Impossible, Limits, Unfit, choose
 from volsched.framework.dra.selectors import MOST_SECONDS, Selectors
 from volsched.framework.leaving import leavers
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import EventHandler, NodeOrder, Predicate, PrePredicate, Rule, SessionClose, Wake
 from volsched.framework.session import Session
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -96,8 +100,11 @@ class DeviceRules(Observer):
         return bool(template.has_resource_claims or template.container_amounts)
 
     def _concerns(self, task: TaskInfo) -> bool:
-        """Whether a pod wants devices: by claims of its own, or by extended resources that a class stands for."""
-        template = task.template
+        """Whether a pod wants devices, or has a claim left over from a time when it did."""
+        return self._wants_devices(task.template) or left_over(task, self._devices) is not None
+
+    def _wants_devices(self, template: PodTemplate) -> bool:
+        """Whether pods want devices: by claims of their own, or by extended resources that a class stands for."""
         if template.has_resource_claims:
             return True
         if not template.container_amounts:
@@ -108,13 +115,13 @@ class DeviceRules(Observer):
         found = self._from_devices.get(template.id)
         if found is None:
             found = self._from_devices[template.id] = from_devices(template, self._devices)
-        return bool(found) or left_over(task, self._devices) is not None
+        return bool(found)
 
-    def concern(self, task: TaskInfo) -> bool:
-        """Whether devices may decide about any pod of this one's template."""
-        if task.template.container_amounts and self._devices.has_extended_claims:
+    def concern(self, template: PodTemplate) -> bool:
+        """Whether devices may decide about any pod of a template."""
+        if template.container_amounts and self._devices.has_extended_claims:
             return True
-        return self._concerns(task)
+        return self._wants_devices(template)
 
     def refuse_pod(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims are not ready for it."""
@@ -184,7 +191,7 @@ class DeviceRules(Observer):
             now = self._session.now
             needs.given_up = frozenset(c.uid for c in needs.unready if c.readiness.is_given_up(now, self._within))
         if needs.leaves_choice and self._session is not None and task.status is TaskStatus.PENDING:
-            needs.limits = self._session.device_limits(task)
+            needs.limits = self._session.rules.device_limits(task)
         return needs
 
     # -- the score ----------------------------------------------------------------------------------------------------
@@ -328,3 +335,18 @@ def _is_ready_for(task: TaskInfo, claim: Claim) -> bool:
 
 def _is_prioritised(claim: Claim) -> bool:
     return any(request.prioritised for request in claim.spec.requests)
+
+
+def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
+    """Refuse pods and nodes by ResourceClaims, and choose devices for them."""
+    if not wanted.dynamic_resource_allocation:
+        return
+    within, seconds = wanted.devices_within, wanted.selector_seconds
+    found = registrar.account("predicates.devices", lambda cluster: DeviceRules(cluster, within, seconds))
+    found.open(registrar.session)
+    yield Wake(found.wake_at)
+    yield PrePredicate(found.refuse_pod, applies_to=found.concern)
+    yield Predicate(found.refuse, applies_to=found.applies, key=found.key, version=found.version)
+    yield NodeOrder(found.score, applies_to=found.applies, key=found.preference_key, version=found.version)
+    yield EventHandler(found, first=True, applies_to=found.concern)
+    yield SessionClose(partial(found.release_useless, registrar.session))

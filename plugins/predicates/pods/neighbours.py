@@ -10,12 +10,17 @@ Counts come from ``volsched.framework.engine.domains``; nothing here looks at po
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.views import NodeTable
-from volsched.framework.engine.domains import Domains, Near, has_label
+from volsched.framework.engine.domains import Domains, Near, domains_of, has_label
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Predicate, Rule
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
@@ -97,3 +102,10 @@ class Neighbours:
             return False
         namespace = self._domains.namespace_labels(task.namespace)
         return all(term.matches(task.namespace, task.labels, namespace) for term in task.template.affinity)
+
+
+def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
+    """Refuse nodes by the affinity of the pod, and of pods that are there."""
+    if wanted.pod_affinity:
+        found = Neighbours(domains_of(registrar))
+        yield Predicate(found.refuse, vector=found.admit_rows, key=found.key, version=found.version)

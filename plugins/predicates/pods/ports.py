@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
+from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.pods.exclusive import Exclusive
 from plugins.predicates.verdicts import node_refusal
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Predicate, Rule
 from volsched.model.pods.template import HostPort, PodTemplate
 from volsched.model.verdict import Verdict
 
@@ -24,3 +27,10 @@ class HostPorts(Exclusive[PortKey, HostPort]):
     def wanted(self, template: PodTemplate) -> Iterable[tuple[PortKey, HostPort]]:
         """Return the ports that pods of this template take."""
         return (((port.protocol, port.port), port) for port in template.host_ports)
+
+
+def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
+    """Refuse nodes where a port is taken."""
+    if wanted.node_ports:
+        ports = registrar.account("predicates.ports", HostPorts)
+        yield Predicate(ports.are_free, vector=ports.free_rows, applies_to=ports.follows)

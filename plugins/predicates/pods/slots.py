@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.views import NodeTable
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Predicate, Rule
 from volsched.model.columns import PODS
 from volsched.model.node import NodeAmounts
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 TOO_MANY = node_refusal("Too many pods")
+
+
+def rules(_registrar: Registrar, _wanted: PredicatesArguments) -> Iterator[Rule]:
+    """Refuse nodes without a slot left; nothing turns this off."""
+    yield Predicate(has_slot, vector=slot_rows)
 
 
 def has_slot(_: PodTemplate, node: NodeAmounts) -> Verdict | None:

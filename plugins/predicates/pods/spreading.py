@@ -7,12 +7,17 @@ policies include make domains and have their pods counted; with fewer domains th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.views import NodeTable
-from volsched.framework.engine.domains import Domains, has_label
+from volsched.framework.engine.domains import Domains, domains_of, has_label
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Predicate, Rule
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -62,3 +67,12 @@ class Spreading:
             most = item.max_skew + table.lowest(item.min_domains) - item.counts_self
             mask &= has_label(item.topology_key, facts, rows) & (table.by_row(facts, rows) <= most)
         return mask
+
+
+def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
+    """Refuse nodes that a hard constraint rules out."""
+    if wanted.pod_topology_spread:
+        found = Spreading(domains_of(registrar))
+        yield Predicate(
+            found.refuse, vector=found.admit_rows, applies_to=found.applies, key=found.key, version=found.version
+        )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
+from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.pods.exclusive import Exclusive
 from plugins.predicates.verdicts import node_refusal
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Predicate, Rule
 from volsched.model.pods.template import LegacyDisk, PodTemplate
 from volsched.model.verdict import Verdict
 
@@ -24,3 +27,9 @@ class LegacyDisks(Exclusive[DiskKey, LegacyDisk]):
     def wanted(self, template: PodTemplate) -> Iterable[tuple[DiskKey, LegacyDisk]]:
         """Return the disks that pods of this template name."""
         return (((disk.kind, disk.identity), disk) for disk in template.legacy_disks)
+
+
+def rules(registrar: Registrar, _: PredicatesArguments) -> Iterator[Rule]:
+    """Refuse nodes where a disk is in use; nothing turns this off."""
+    disks = registrar.account("predicates.disks", LegacyDisks)
+    yield Predicate(disks.are_free, vector=disks.free_rows, applies_to=disks.follows)

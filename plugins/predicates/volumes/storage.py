@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
 from plugins.predicates.volumes import zones
 from plugins.predicates.volumes.binding import VolumeBinding
@@ -12,6 +15,8 @@ from plugins.predicates.volumes.limits import VolumeLimits
 from plugins.predicates.volumes.uses import ClaimUses
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.views import NodeTable
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import EventHandler, Predicate, PrePredicate, Rule
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -107,3 +112,23 @@ class ClaimRules:
             if volume is not None and volume.metadata.labels and name not in task.template.ephemeral_claims:
                 found += zones.zones_of(volume)
         return found
+
+
+def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
+    """Refuse pods and nodes by PersistentVolumeClaims, and bind those that wait for a node."""
+    uses = registrar.account("predicates.uses", ClaimUses)
+    limits = registrar.account("predicates.limits", lambda cluster: VolumeLimits(cluster, uses))
+    binding = registrar.account("predicates.binding", lambda cluster: VolumeBinding(cluster, wanted.bind_within))
+    found = ClaimRules(
+        registrar.cluster.storage,
+        uses,
+        limits if wanted.node_volume_limits else None,
+        binding if wanted.volume_binding else None,
+        wanted.volume_zone,
+    )
+    yield PrePredicate(found.refuse_pod, applies_to=found.applies)
+    yield Predicate(
+        found.refuse, vector=found.admit_rows, applies_to=found.applies, key=found.key, version=found.version
+    )
+    if wanted.volume_binding:
+        yield EventHandler(binding, applies_to=found.applies)

@@ -41,27 +41,27 @@ def test_scores_of_scenario_o13(request_: dict[str, object], expected: list[floa
     world.pod("used-3", on="n3", cpu="1.5")
     task = world.pod("p", **request_)
 
-    order = world.session.nodes.node_orders[0]
+    order = world.session.rules.nodes.node_orders[0]
 
     assert [order.ask(task, node) for node in world.cluster.rows] == pytest.approx(expected)
     world.check_twins(task)
 
 
 def test_weight_zero_registers_nothing() -> None:
-    assert not lab(**{"binpack.weight": 0}).session.nodes.node_orders
+    assert not lab(**{"binpack.weight": 0}).session.rules.nodes.node_orders
 
 
 def test_negative_resource_weights_count_as_one() -> None:
     world = lab(**{"binpack.cpu": -3, "binpack.memory": 0})
     world.node("n1", "4")
 
-    assert world.session.nodes.node_orders[0].ask(world.pod("p", cpu="1"), world.cluster.rows[0]) == 25.0
+    assert world.session.rules.nodes.node_orders[0].ask(world.pod("p", cpu="1"), world.cluster.rows[0]) == 25.0
 
 
 def test_pod_that_asks_for_nothing_weighted_is_not_scored() -> None:
     world = lab()
     world.node("n1")
-    (order,) = world.session.nodes.node_orders
+    (order,) = world.session.rules.nodes.node_orders
 
     assert order.applies is not None
     assert not order.applies(world.pod("p", **{FOO: 1}))

@@ -29,7 +29,7 @@ class Desk:
 
     def order(self, *queues: str) -> list[str]:
         """These queues, the first to go first."""
-        return sorted(queues, key=lambda name: self.session.queue_key(self.stage.queue(name)))
+        return sorted(queues, key=lambda name: self.session.rules.queue_key(self.stage.queue(name)))
 
     def refusal(self, queue: str, task: str) -> Verdict | None:
         found: Verdict | None = self.session.allocatable_refusal(self.stage.queue(queue), self.stage.task(task))
@@ -37,7 +37,7 @@ class Desk:
 
     def not_admitted(self, group: str) -> Verdict | None:
         job: JobInfo = self.stage.cluster.jobs[f"default/{group}"]
-        found: Verdict | None = self.session.enqueue_refusal(job)
+        found: Verdict | None = self.session.rules.enqueue_refusal(job)
         return found
 
     def may_preempt(self, queue: str, *tasks: str) -> bool:
@@ -47,7 +47,7 @@ class Desk:
     def victims(self, task: str, *candidates: str) -> list[str]:
         """Who of these may go for a task, by name."""
         listed: list[TaskInfo] = [self.stage.task(name) for name in candidates]
-        return sorted(victim.name for victim in self.session.reclaimable(self.stage.task(task), listed))
+        return sorted(victim.name for victim in self.session.rules.reclaimable(self.stage.task(task), listed))
 
 
 def a_world(*, held: int = 0, cpu: Any = 1, **spec: Any) -> ClusterBuilder:

@@ -165,7 +165,7 @@ def test_the_nearest_in_the_hierarchy_go_first() -> None:
     desk = Desk(a_tree(), tree=True)
     listed = [desk.stage.task(name) for name in ("run-y1-0", "run-x1-0")]
 
-    near = [task.name for task in desk.session.in_order_of_victims(desk.stage.task("try-x2-0"), listed)]
+    near = [task.name for task in desk.session.rules.in_order_of_victims(desk.stage.task("try-x2-0"), listed)]
 
     assert near == ["run-x1-0", "run-y1-0"]
 

@@ -86,10 +86,7 @@ def test_a_thousand_gangs_that_wait_for_quota_are_not_asked_about_when_it_is_no_
     scheduling = rig(cluster)
     assert words in scheduling.cycle().waiting["waits-7-0"]
     asked: list[str] = []
-    refusal = Rules.refusal
-    monkeypatch.setattr(
-        Rules, "refusal", lambda self, queue, task: asked.append(task.name) or refusal(self, queue, task)
-    )
+    monkeypatch.setattr(Rules, "count_refusal", lambda self, task, verdict: asked.append(task.name))
 
     scheduling.cycle(Gone("Pod", "default", "other-0", "pod-default-other-0"))
     assert asked == []

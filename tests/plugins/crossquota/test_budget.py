@@ -209,7 +209,7 @@ def test_what_is_gone_is_forgotten() -> None:
 
 
 def refusal(world: Lab, task: TaskInfo, name: str = "g1") -> Any:
-    (predicate,) = world.session.nodes.predicates
+    (predicate,) = world.session.rules.nodes.predicates
     world.check_twins(task)
     return predicate.ask(task, world.cluster.nodes[name])
 

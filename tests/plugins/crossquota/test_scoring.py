@@ -50,7 +50,7 @@ def scored(
         world.pod("before", on="g1", **used)
     task = pod(world, strategy, **ask)
     world.check_twins(task)
-    (order,) = world.session.nodes.node_orders
+    (order,) = world.session.rules.nodes.node_orders
     assert order.ask(task, world.cluster.nodes["plain"]) == 0
     return order.ask(task, world.cluster.nodes["g1"])
 
@@ -106,7 +106,7 @@ def test_s16_strategies_differ_where_half_is_not_used() -> None:
 def test_s15_gpu_pods_are_not_scored_and_weight_zero_scores_nobody() -> None:
     world = lab()
     world.node("g1", **{GPU: 8})
-    (order,) = world.session.nodes.node_orders
+    (order,) = world.session.rules.nodes.node_orders
     task = pod(world, cpu=1, **{GPU: 1})
 
     assert order.applies is not None
@@ -114,7 +114,7 @@ def test_s15_gpu_pods_are_not_scored_and_weight_zero_scores_nobody() -> None:
     assert order.ask(task, world.cluster.nodes["g1"]) == 0
     for weight in (0, -3):
         session = lab(crossQuotaWeight=weight).session
-        assert (len(session.nodes.predicates), session.nodes.node_orders) == (1, [])  # P22
+        assert (len(session.rules.nodes.predicates), session.rules.nodes.node_orders) == (1, [])  # P22
 
 
 @pytest.mark.parametrize(("labels", "expected"), [({"a": "b"}, [1.0, 7.0]), ({}, [0.0, 0.0])])
@@ -124,7 +124,7 @@ def test_s21_pods_outside_the_selector_are_not_scored_anywhere(labels: dict[str,
     world.node("plain")
     task = pod(world, labels=labels, cpu=1)
     world.check_twins(task)
-    (order,) = world.session.nodes.node_orders
+    (order,) = world.session.rules.nodes.node_orders
 
     assert [order.ask(task, node) for node in world.cluster.rows] == expected
     assert (order.key is not None and order.key(task) is not None) == bool(labels)

@@ -11,7 +11,8 @@ import pytest
 from plugins.drf.plugin import DELTA, DrfPlugin, Shares
 from tests.actions.rigs import conf, decide, order_of
 from tests.framework.stage import Stage
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import EventHandler
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 
@@ -20,10 +21,10 @@ class Told(DrfPlugin):
 
     shares: Shares
 
-    def on_session_open(self, session: Session) -> None:
-        super().on_session_open(session)
-        self.shares = Shares(session.cluster)
-        session.add_event_handler("test", self.shares)
+    def on_session_open(self, registrar: Registrar) -> None:
+        super().on_session_open(registrar)
+        self.shares = Shares(registrar.cluster)
+        registrar.register(EventHandler(self.shares, promises=True))
 
 
 class Desk:

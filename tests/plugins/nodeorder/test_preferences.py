@@ -77,7 +77,7 @@ def test_fewer_untolerated_soft_taints_are_better() -> None:
 def test_clusters_without_soft_taints_are_answered_without_looking() -> None:
     world = lab(tainttoleration=3)
     world.node("n1", taints=SOFT[2:])
-    (batch,) = world.session.nodes.batch_orders
+    (batch,) = world.session.rules.nodes.batch_orders
 
     assert batch.uniform is not None
     assert batch.uniform(world.pod("p")) == 300.0
@@ -123,8 +123,8 @@ def test_placed_pods_like_newcomers_too() -> None:
     world.check_twins(task)
     world.move(fan, TaskStatus.SUCCEEDED, "n3")
     assert world.scores(task) == {"n1": 100.0, "n2": 100.0, "n3": 100.0, "n4": 0.0}
-    assert world.session.nodes.batch_orders[0].uniform is not None
-    assert world.session.nodes.batch_orders[0].uniform(world.pod("q", labels={"app": "db"})) == 0.0
+    assert world.session.rules.nodes.batch_orders[0].uniform is not None
+    assert world.session.rules.nodes.batch_orders[0].uniform(world.pod("q", labels={"app": "db"})) == 0.0
 
 
 def spread(key: str, skew: int = 1) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def test_usage_scores(
     if used:
         world.pod("u", on="n1", **used)
     task = world.pod("p", **asked)
-    (order,) = world.session.nodes.node_orders
+    (order,) = world.session.rules.nodes.node_orders
 
     assert order.ask(task, world.cluster.rows[0]) == expected
     world.check_twins(task)

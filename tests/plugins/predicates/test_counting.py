@@ -126,7 +126,7 @@ def a_lab(engine: Callable[[Cluster], FastEngine] = FastEngine) -> Lab:
 
 
 def check(world: Lab, task: TaskInfo) -> None:
-    fns = {p.fn.__qualname__: p.ask for p in world.session.nodes.predicates}
+    fns = {p.fn.__qualname__: p.ask for p in world.session.rules.nodes.predicates}
     for node in world.cluster.rows:
         near = fns["Neighbours.refuse"](task, node) is None
         assert near == affinity_admits(world.cluster, task, node), (task, node)

@@ -192,19 +192,19 @@ def test_what_cannot_be_understood_refuses_the_pod() -> None:
     world = lab()
     odd = world.pod("odd", spec={"tolerations": [{"key": "a", "operator": "Sometimes"}]})
 
-    verdict = world.session.pre_refusal(odd)
+    verdict = world.session.rules.pre_refusal(odd)
 
     assert verdict is not None
     assert verdict.step is Step.INVALID
     assert "spec.tolerations[0].operator" in verdict.message
-    assert world.session.pre_refusal(world.pod("fine")) is None
+    assert world.session.rules.pre_refusal(world.pod("fine")) is None
 
 
 def test_resource_claims_are_refused_by_name() -> None:
     world = lab()
     spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "big-one"}]}
 
-    verdict = world.session.pre_refusal(world.pod("p", spec=spec))
+    verdict = world.session.rules.pre_refusal(world.pod("p", spec=spec))
 
     assert verdict is not None
     assert "big-one" in verdict.message

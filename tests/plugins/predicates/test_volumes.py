@@ -85,7 +85,7 @@ class Store(Lab):
         return self.pod(name, spec={"volumes": listed}, **more)
 
     def refusal(self, task: TaskInfo) -> str | None:
-        verdict = self.session.pre_refusal(task)
+        verdict = self.session.rules.pre_refusal(task)
         return verdict.message if verdict is not None else None
 
 
@@ -549,7 +549,7 @@ class StorageHistory:
     def place(self, which: int, node: int) -> None:
         task = self.tasks[which]
         session = self.world.session
-        waits = task.status is TaskStatus.PENDING and session.pre_refusal(task) is None
+        waits = task.status is TaskStatus.PENDING and session.rules.pre_refusal(task) is None
         if waits and f"n{node}" in self.world.feasible(task):
             assert session.statement().allocate(task, self.world.cluster.nodes[f"n{node}"]) is None
 

@@ -13,7 +13,8 @@ from tests.framework.stage import Stage
 from tests.plugins.admission import ADMISSION, a_job_to_admit
 from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
 from volsched.framework.callbacks import Vote
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import EventHandler
 from volsched.model.verdict import Scope
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
@@ -27,10 +28,10 @@ class Told(ProportionPlugin):
         super().__init__({LEAVE_DUE: leaves_due})
         self.leaves_due = leaves_due
 
-    def on_session_open(self, session: Session) -> None:
-        super().on_session_open(session)
-        self.books = Books(session.cluster, session.account(ACCOUNT, Demand), leaves_due=self.leaves_due)
-        session.add_event_handler("test", self.books)
+    def on_session_open(self, registrar: Registrar) -> None:
+        super().on_session_open(registrar)
+        self.books = Books(registrar.cluster, registrar.account(ACCOUNT, Demand), leaves_due=self.leaves_due)
+        registrar.register(EventHandler(self.books, promises=True))
 
 
 class Desk:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volsched.framework.callbacks import Predicate, WordingsFn
+from volsched.framework.callbacks import WordingsFn
 from volsched.framework.columns.arrays import Mask, Rows
+from volsched.framework.rules import Predicate
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import DETAILED, NodeRefusals
 

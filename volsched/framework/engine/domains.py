@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.columns import FactColumns
-from volsched.framework.session import Session
+from volsched.framework.registration import Registrar
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
@@ -645,9 +645,9 @@ class Domains(Observer):
         return found
 
 
-def domains_of(session: Session) -> Domains:
+def domains_of(registrar: Registrar) -> Domains:
     """Return the account of a session's cluster, tidied up."""
-    found = session.account(NAME, Domains)
+    found = registrar.account(NAME, Domains)
     found.sweep()
     return found
 

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from volsched.framework.callbacks import BatchNodeOrder, KeyFn, NodeCallbacks, NodeOrder, Predicate
+from volsched.framework.callbacks import KeyFn
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.columns import FactColumns, NodeColumns
 from volsched.framework.columns.views import NodeTable, RequestReader, shown
@@ -26,6 +26,7 @@ from volsched.framework.engine.entry import BLOCK, NEVER, UNKNOWN, Entry, Part, 
 from volsched.framework.engine.node_shapes import KindScores, NodeKinds
 from volsched.framework.engine.plain import kind_keys, kind_of, scores_of, speaks_for_queue
 from volsched.framework.engine.static import StaticAnswers
+from volsched.framework.rules import BatchNodeOrder, NodeCallbacks, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo

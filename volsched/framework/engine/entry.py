@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from volsched.framework.callbacks import NodeOrder, Predicate
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import RequestReader
 from volsched.framework.engine.node_shapes import KindScores
+from volsched.framework.rules import NodeOrder, Predicate
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import NodeRefusals

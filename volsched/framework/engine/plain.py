@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
-from volsched.framework.callbacks import KeyFn, NodeCallbacks, Predicate
+from volsched.framework.callbacks import KeyFn
+from volsched.framework.rules import NodeCallbacks, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from volsched.framework.callbacks import NodeOrder, Predicate
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.columns import Path
 from volsched.framework.columns.views import ConstraintReader, NodeFacts
+from volsched.framework.rules import NodeOrder, Predicate
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 

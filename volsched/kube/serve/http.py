@@ -11,11 +11,13 @@ import json
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import structlog
 from aiohttp import web
 
+from volsched.kube.errors import ApiError
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.metrics import CONTENT_TYPE
 from volsched.kube.serve.reader_access import ReaderAccess
@@ -33,12 +35,16 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What the pages say. `configuration` is anything that JSON can hold; `metrics` is Prometheus' text."""
+    """What the pages say. `configuration` is anything that JSON can hold; `metrics` is Prometheus' text.
+
+    `snapshot` gives a file of all that decides, or raises ApiError; it is served only where there is an `access`.
+    """
 
     live: Check
     ready: Check
     metrics: Callable[[], bytes]
     configuration: Callable[[], Any]
+    snapshot: Callable[[], Awaitable[bytes]] | None = None
 
 
 class Server:
@@ -88,12 +94,15 @@ class Server:
         ]
 
     def _others(self) -> list[web.RouteDef]:
-        return [
+        routes = [
             web.get("/metrics", self._guarded(self._metrics)),
             web.get("/configz", self._guarded(self._configuration)),
         ]
+        if self._access is not None and self._pages.snapshot is not None:
+            routes.append(web.get("/debug/snapshot", self._guarded(partial(self._snapshot, self._pages.snapshot))))
+        return routes
 
-    def _guarded(self, page: Callable[[], web.Response]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _guarded(self, page: Callable[[], Awaitable[web.Response]]) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             if self._access is not None:
                 refusal = await self._access.refusal(request.headers.get("Authorization", ""), request.path)
@@ -101,16 +110,23 @@ class Server:
                     return web.Response(
                         text=refusal.message + "\n", status=refusal.status, headers=_HEADERS.get(refusal.status)
                     )
-            return page()
+            return await page()
 
         return answer
 
-    def _metrics(self) -> web.Response:
+    async def _metrics(self) -> web.Response:
         return web.Response(body=self._pages.metrics(), headers={"Content-Type": CONTENT_TYPE})
 
-    def _configuration(self) -> web.Response:
+    async def _configuration(self) -> web.Response:
         text = json.dumps(self._pages.configuration(), indent=2, default=str)
         return web.Response(text=text + "\n", content_type="application/json")
+
+    async def _snapshot(self, snapshot: Callable[[], Awaitable[bytes]]) -> web.Response:
+        try:
+            body = await snapshot()
+        except ApiError as error:
+            return web.Response(text=f"the cluster cannot be read: {error.message}\n", status=503)
+        return web.Response(body=body, content_type="application/gzip")
 
 
 def _checking(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:

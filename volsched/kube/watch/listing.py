@@ -70,13 +70,18 @@ async def _names(source: Source, resource: Resource) -> list[tuple[str, str]]:
 
 async def _read(source: Source, resources: Sequence[Resource]) -> Listing:
     server = await Api.connect(source)
-    listing = Listing(server.server)
     try:
-        await _list_all(server, resources, listing)
-        if any(resource.kind == "Queue" for resource in resources):
-            listing.dropped = await dropped_of_queues(server)
+        return await listed(server, resources)
     finally:
         await server.close()
+
+
+async def listed(server: Api, resources: Sequence[Resource]) -> Listing:
+    """Read everything of these kinds from a server that is connected; raises ApiError as `read_cluster` does."""
+    listing = Listing(server.server)
+    await _list_all(server, resources, listing)
+    if any(resource.kind == "Queue" for resource in resources):
+        listing.dropped = await dropped_of_queues(server)
     return listing
 
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from volsched.testing.controlplane.errors import ApiError
+from volsched.testing.patience import PATIENCE
 
 Json = dict[str, Any]
 
@@ -107,7 +108,7 @@ class ApiClient:
         finally:
             connection.close()
 
-    def wait_for(self, path: str, condition: Callable[[Json], bool], timeout: float = 120.0) -> Json:
+    def wait_for(self, path: str, condition: Callable[[Json], bool], timeout: float = PATIENCE) -> Json:
         """Return the object or list at `path` once the condition holds; what does not exist is waited for, too.
 
         Raises TimeoutError after `timeout` seconds, with what was there last.

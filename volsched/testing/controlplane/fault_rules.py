@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from volsched.testing.patience import PATIENCE
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -172,7 +174,7 @@ class Rule:
             self._hits += 1
             self._changed.notify_all()
 
-    def wait(self, hits: int = 1, timeout: float = 120.0) -> None:
+    def wait(self, hits: int = 1, timeout: float = PATIENCE) -> None:
         """Return once it has met that many requests; raises TimeoutError after `timeout` seconds."""
         began = time.monotonic()
         with self._changed:

@@ -47,6 +47,7 @@ from volsched.testing.controlplane.fault_rules import (
 from volsched.testing.controlplane.fault_server import FaultServer
 from volsched.testing.controlplane.lifetime import Startable
 from volsched.testing.controlplane.request_counts import RequestCounts
+from volsched.testing.patience import PATIENCE
 
 __all__ = [
     "BlackHole",
@@ -68,9 +69,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-_WITHIN_SECONDS = 120.0
-"""The proxy's thread does what it is asked at once, unless the machine is very busy."""
 
 
 class FaultProxy(Startable):
@@ -100,10 +98,10 @@ class FaultProxy(Startable):
         """Close all connections."""
         if self._server:
             server, self._server = self._server, None
-            asyncio.run_coroutine_threadsafe(server.close(), self._loop).result(_WITHIN_SECONDS)
+            asyncio.run_coroutine_threadsafe(server.close(), self._loop).result(PATIENCE)
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_WITHIN_SECONDS)
+            self._thread.join(PATIENCE)
         self._loop.close()
 
     # --------------------------------------------------------------------------------------------- for clients
@@ -194,4 +192,4 @@ class FaultProxy(Startable):
                 done.set_exception(error)
 
         self._loop.call_soon_threadsafe(run)
-        return done.result(_WITHIN_SECONDS)
+        return done.result(PATIENCE)

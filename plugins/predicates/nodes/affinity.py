@@ -1,0 +1,42 @@
+"""Node affinity: a pod that asks for certain nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plugins.predicates.arguments import PredicatesArguments
+from plugins.predicates.verdicts import node_refusal
+from volsched.framework.columns.arrays import Mask
+from volsched.framework.columns.node_terms import selector_mask, selects
+from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Predicate, Rule
+from volsched.model.pods.template import PodTemplate
+from volsched.model.verdict import Verdict
+
+NOT_AFFINE = node_refusal("node(s) didn't match Pod's node affinity/selector", resolvable=False)
+
+
+def rules(_: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
+    """Refuse nodes that a pod does not ask for."""
+    if wanted.node_affinity:
+        yield Predicate(matches_node_affinity, vector=node_affinity_rows, applies_to=has_node_terms)
+
+
+def has_node_terms(template: PodTemplate) -> bool:
+    """Whether a pod asks for certain nodes."""
+    return template.required_nodes is not None
+
+
+def matches_node_affinity(template: PodTemplate, node: NodeFacts) -> Verdict | None:
+    """NodeAffinity: the node selector's labels and one of the required terms."""
+    selector = template.required_nodes
+    return None if selector is None or selects(selector, node) else NOT_AFFINE
+
+
+def node_affinity_rows(template: PodTemplate, nodes: NodeTable) -> Mask:
+    """Answer as ``matches_node_affinity``, for many nodes at once."""
+    selector = template.required_nodes
+    assert selector is not None  # noqa: S101 - has_node_terms was asked
+    found: Mask = selector_mask(selector, nodes.facts)[nodes.rows]
+    return found

@@ -1,0 +1,38 @@
+"""Cordons: a node that takes no new pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plugins.predicates.arguments import PredicatesArguments
+from plugins.predicates.verdicts import node_refusal
+from volsched.framework.columns.views import NodeFacts
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import Predicate, Rule
+from volsched.model.pods.template import PodTemplate, Taint
+from volsched.model.verdict import Verdict
+
+CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+UNSCHEDULABLE = node_refusal("node(s) were unschedulable", resolvable=False)
+QUARANTINED = node_refusal("node(s) had a pod that cannot be read", resolvable=False)
+TERMINATING = node_refusal("node(s) were being deleted", resolvable=False)
+
+
+def rules(_registrar: Registrar, _wanted: PredicatesArguments) -> Iterator[Rule]:
+    """Refuse nodes that take nobody; nothing turns this off."""
+    yield Predicate(is_schedulable)
+
+
+def is_schedulable(template: PodTemplate, node: NodeFacts) -> Verdict | None:
+    """NodeUnschedulable: a cordoned node takes only pods that tolerate the cordon.
+
+    One that is being deleted takes nobody, nor does one on which a pod runs that cannot be read.
+    """
+    if node.terminating:
+        return TERMINATING
+    if node.quarantined:
+        return QUARANTINED
+    if node.unschedulable and not template.tolerates(CORDON):
+        return UNSCHEDULABLE
+    return None

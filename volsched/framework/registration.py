@@ -1,0 +1,120 @@
+"""How a plugin registers: it is given a registrar, which knows the plugin, its tier and its switches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+
+from volsched.framework.callbacks import KeyFn, QueueKeyOfPodsFn
+from volsched.framework.config.configuration import PluginOption
+from volsched.framework.rules import Deserved, NodeRule, Preemptive, Reclaimable, Rule
+from volsched.framework.signature import is_of_queue as is_keyed_by_queue
+from volsched.framework.signature import signature_of, slower_without_types
+from volsched.model.cluster import Cluster
+from volsched.model.observers import Observer
+from volsched.model.pods.task import TaskInfo
+from volsched.model.values.bounded import entries_of
+
+if TYPE_CHECKING:
+    from volsched.framework.session import Session
+
+T = TypeVar("T")
+
+
+class Accounts:
+    """Observers of the cluster that plugins keep from one session to the next, by name."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._kept: dict[str, Any] = {}
+
+    def get(self, name: str, make: Callable[[Cluster], T]) -> T:
+        """The account of that name; made, and told of every change from then on, when it is asked for first."""
+        if name not in self._kept:
+            account = make(self._cluster)
+            self._kept[name] = account
+            if isinstance(account, Observer):
+                self._cluster.observe(account)
+        return cast("T", self._kept[name])
+
+    def sizes(self) -> dict[str, int]:
+        """Return how many entries each account keeps, by name; may be asked on any thread."""
+        kept = dict(self._kept)
+        apart = {id(self._cluster), *map(id, kept.values())}
+        return {name: entries_of(account, apart) for name, account in kept.items()}
+
+    def drop(self) -> None:
+        """Forget all accounts: the configuration that they were made for is gone."""
+        for account in self._kept.values():
+            if isinstance(account, Observer):
+                self._cluster.ignore(account)
+        self._kept.clear()
+
+
+class Registrar:
+    """What ``on_session_open`` is given: the session, the accounts, and where rules go.
+
+    ``minds_ancestors``: whether the plugin is to look at the queues above a queue, too (the switch `enableHierarchy`).
+    """
+
+    __slots__ = ("_option", "_rules", "_tier", "cluster", "session")
+
+    def __init__(self, session: Session, tier: int, option: PluginOption) -> None:
+        self.session = session
+        self.cluster = session.cluster
+        self._rules = session.rules
+        self._tier = tier
+        self._option = option
+
+    @property
+    def minds_ancestors(self) -> bool:
+        """Whether the plugin is to look at the queues above a queue, too."""
+        return self._option.allows("enableHierarchy")
+
+    def account(self, name: str, make: Callable[[Cluster], T]) -> T:
+        """An account that outlives the session; if it is an ``Observer`` it follows every change."""
+        return self.session.account(name, make)
+
+    def register(self, *rules: Rule) -> None:
+        """Take in rules, in order; those that a switch of the configuration leaves out do not count.
+
+        Raises SignatureError over a callback about nodes that cannot be asked.
+        """
+        option = self._option
+        for rule in rules:
+            if rule.switch and not option.allows(rule.switch):
+                self._rules.left_out.add(option.name)
+            elif isinstance(rule, Deserved):
+                self._register_deserved(rule)
+            else:
+                self._rules.add(self._completed(rule) if rule.is_about_nodes else rule, option.name, self._tier)
+
+    def _register_deserved(self, rule: Deserved) -> None:
+        quota, allows = rule.quota, self._option.allows
+        self.register(Preemptive(quota.may_take_room), Reclaimable(quota.victims))
+        preempts = rule.inside and allows("enablePreemptable")
+        self._rules.elastic.add(quota, reclaims=allows("enableReclaimable"), preempts=preempts)
+
+    def _completed(self, rule: Rule) -> Rule:
+        """A rule about nodes with its plugin, and with what its callback is shown; its key is made of a task."""
+        plugin = self._option.name
+        if not isinstance(rule, NodeRule):
+            return msgspec.structs.replace(rule, plugin=plugin)
+        signature, key, is_of_queue = signature_of(plugin, rule.fn), rule.key, False
+        if key is None:
+            if not signature.is_typed:
+                self.session.hints.append(slower_without_types(plugin, rule.fn))
+        elif is_of_queue := is_keyed_by_queue(plugin, key):
+            key = self._key_by_queue(key)
+        return rule.reading(signature, plugin=plugin, key=key, is_keyed_by_queue=is_of_queue)
+
+    def _key_by_queue(self, key: QueueKeyOfPodsFn) -> KeyFn:
+        queues = self.cluster.queues
+
+        def of_task(task: TaskInfo) -> Hashable | None:
+            queue = queues.get(task.queue)
+            return None if queue is None else key(task.template, queue)
+
+        return of_task

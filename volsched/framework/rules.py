@@ -1,0 +1,476 @@
+"""Every rule that a plugin may register, each with its callback (``callbacks`` says when that is called).
+
+A plugin makes rules when a session opens and hands them to its registrar: ``registrar.register(Predicate(fits))``.
+What a callback about nodes reads its annotations say (``signature``), so that the engine knows how long an answer
+holds. Which equal tasks are placed in one go follows from the rules (``Ruleset.alone``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import msgspec
+
+from volsched.framework.accounts.elastic import ElasticQuota
+from volsched.framework.callbacks import (
+    ABSTAIN,
+    AllocatableFn,
+    AppliesFn,
+    BatchNodeOrderFn,
+    BatchVectorFn,
+    BestNodeFn,
+    CloseFn,
+    DeviceLimitsFn,
+    HeadroomFn,
+    JobEnqueuedFn,
+    JobKeyFn,
+    JobReadyFn,
+    JobStarvingFn,
+    JobValidFn,
+    JobVoteFn,
+    LackingFn,
+    OverusedFn,
+    PreemptiveFn,
+    PrePredicateFn,
+    QueueAmountsFn,
+    QueueHoldings,
+    QueueKeyFn,
+    QueueUsageFn,
+    QuotaTableFn,
+    RefusedFn,
+    SeriesFn,
+    TaskEvents,
+    TaskKeyFn,
+    UniformFn,
+    VersionFn,
+    VictimQueueKeyFn,
+    VictimsFn,
+    WakeFn,
+    WordingsFn,
+)
+from volsched.framework.columns.views import NodeTable, shown
+from volsched.framework.signature import UNTYPED, Signature, SignatureError
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.series import Series
+
+Scope: TypeAlias = Literal["static", "node", "domain", "pod"]
+"""How long an answer about a pod and a node holds: until the node says something else of itself, until something
+changes on the node, until the version of its key changes, or for this one question."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """What a plugin registers; its first field is the callback.
+
+    ``switch`` names the switch of the configuration that leaves the rule out, none when nothing does.
+    """
+
+    switch: ClassVar[str] = ""
+    is_tiered: ClassVar[bool] = False
+    """Whether the tier of the plugin counts when answers are combined."""
+    is_about_nodes: ClassVar[bool] = False
+    """Whether an engine asks it, and names its plugin."""
+
+    def callback(self) -> Any:
+        """Return what is called."""
+        return getattr(self, self.__struct_fields__[0])
+
+    def one_by_one(self) -> AppliesFn | None:
+        """Return of which templates equal tasks are placed one by one on account of this rule; None: of none."""
+        return None
+
+
+def always(_: PodTemplate) -> bool:
+    """All templates."""
+    return True
+
+
+def minds_pods(template: PodTemplate) -> bool:
+    """Templates whose pods want others near them, or away from them."""
+    return template.minds_pods
+
+
+# -- orders -----------------------------------------------------------------------------------------------------------
+
+
+class JobOrder(Rule, frozen=True):
+    """Order jobs of a queue, smaller keys first."""
+
+    switch: ClassVar[str] = "enableJobOrder"
+    key: JobKeyFn
+
+
+class QueueOrder(Rule, frozen=True):
+    """Order queues, smaller keys first."""
+
+    switch: ClassVar[str] = "enableQueueOrder"
+    key: QueueKeyFn
+
+
+class VictimQueueOrder(Rule, frozen=True):
+    """Say whose pods go first for a task of another queue, smaller keys first. No switch turns this off."""
+
+    key: VictimQueueKeyFn
+
+
+class TaskOrder(Rule, frozen=True):
+    """Order tasks of a job, smaller keys first."""
+
+    switch: ClassVar[str] = "enableTaskOrder"
+    key: TaskKeyFn
+
+
+# -- jobs -------------------------------------------------------------------------------------------------------------
+
+
+class JobValid(Rule, frozen=True):
+    """Refuse a job that is not complete enough. No switch turns this off."""
+
+    fn: JobValidFn
+
+
+class JobEnqueueable(Rule, frozen=True):
+    """Vote on admitting a job. Reserve nothing here: see ``JobEnqueued``.
+
+    A job that says no minimum of resources is voted on by those that want ``always`` to be asked.
+    """
+
+    switch: ClassVar[str] = "enableJobEnqueued"
+    is_tiered: ClassVar[bool] = True
+    fn: JobVoteFn
+    always: bool = False
+
+    def callback(self) -> JobVoteFn:
+        """Return the vote, which abstains about jobs without a minimum unless it is always asked."""
+        return self.fn if self.always else with_minimum(self.fn)
+
+
+class JobEnqueued(Rule, frozen=True):
+    """Hear that a job was admitted."""
+
+    switch: ClassVar[str] = "enableJobEnqueued"
+    fn: JobEnqueuedFn
+
+
+class JobReady(Rule, frozen=True):
+    """Say whether what was placed of a job may be committed.
+
+    ``lacking``: how many tasks it needs more for that, at least. So many are placed in one go; without it one by one.
+    """
+
+    switch: ClassVar[str] = "enableJobReady"
+    fn: JobReadyFn
+    lacking: LackingFn | None = None
+
+    def one_by_one(self) -> AppliesFn | None:
+        """Return all templates unless it is told how many tasks are lacking."""
+        return None if self.lacking is not None else always
+
+
+class JobPipelined(Rule, frozen=True):
+    """Vote on whether a job may wait for room being freed."""
+
+    switch: ClassVar[str] = "enableJobPipelined"
+    is_tiered: ClassVar[bool] = True
+    fn: JobVoteFn
+
+
+class JobStarving(Rule, frozen=True):
+    """Say whether a job lacks room."""
+
+    switch: ClassVar[str] = "enableJobStarving"
+    is_tiered: ClassVar[bool] = True
+    fn: JobStarvingFn
+
+
+# -- queues -----------------------------------------------------------------------------------------------------------
+
+
+class Overused(Rule, frozen=True):
+    """Stop a queue that has its due."""
+
+    switch: ClassVar[str] = "enabledOverused"
+    fn: OverusedFn
+
+
+Quota: TypeAlias = tuple[HeadroomFn | None, AllocatableFn, RefusedFn | None]
+
+
+def _nobody(_queue: QueueInfo, _task: TaskInfo) -> None:
+    """Refuse nobody."""
+
+
+class Allocatable(Rule, frozen=True):
+    """Keep a queue within its quota: by a ``headroom``, or by a plain ``refusal`` of single tasks.
+
+    Jobs that a headroom keeps waiting for the same are asked about together, and tasks within it are placed in one go;
+    what is refused plainly is tried one by one. ``applies_to`` says for which pods a plain refusal is. ``refused`` is
+    told when a task is refused.
+    """
+
+    switch: ClassVar[str] = "enabledAllocatable"
+    refusal: AllocatableFn | None = None
+    headroom: HeadroomFn | None = None
+    applies_to: AppliesFn | None = None
+    refused: RefusedFn | None = None
+
+    def __post_init__(self) -> None:
+        if (self.refusal is None) is (self.headroom is None):
+            raise SignatureError("Allocatable takes a refusal or a headroom, one of them")
+
+    def callback(self) -> Quota:
+        """Return both ways to ask, and who is told."""
+        return self.headroom, self.refusal or _nobody, self.refused
+
+    def one_by_one(self) -> AppliesFn | None:
+        """Return the templates that are refused plainly."""
+        return None if self.headroom is not None else self.applies_to or always
+
+
+class Preemptive(Rule, frozen=True):
+    """Say whether a queue may take room from others."""
+
+    switch: ClassVar[str] = "enablePreemptive"
+    fn: PreemptiveFn
+
+
+class Preemptable(Rule, frozen=True):
+    """Say whom a task may preempt."""
+
+    switch: ClassVar[str] = "enablePreemptable"
+    is_tiered: ClassVar[bool] = True
+    fn: VictimsFn
+
+
+class Reclaimable(Rule, frozen=True):
+    """Say from whom a task may reclaim."""
+
+    switch: ClassVar[str] = "enableReclaimable"
+    is_tiered: ClassVar[bool] = True
+    fn: VictimsFn
+
+
+class Deserved(Rule, frozen=True):
+    """Have what queues deserve of something taken back, and nothing else of that; see ``accounts.elastic``.
+
+    It is a ``Preemptive`` and a ``Reclaimable`` rule. With ``inside``, preemption inside a queue takes only from those
+    who hold what is wanted, too.
+    """
+
+    quota: ElasticQuota
+    inside: bool = True
+
+
+class DeviceLimits(Rule, frozen=True):
+    """Say how many devices a task may still be given."""
+
+    fn: DeviceLimitsFn
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+class PrePredicate(Rule, frozen=True):
+    """Refuse a task before any node is asked; ``applies_to`` says which pods it may refuse, any without it."""
+
+    switch: ClassVar[str] = "enablePredicate"
+    fn: PrePredicateFn
+    applies_to: AppliesFn | None = None
+
+    def one_by_one(self) -> AppliesFn | None:
+        """Return the templates that it may refuse."""
+        return self.applies_to or always
+
+
+class NodeRule(Rule, frozen=True):
+    """A rule about a pod and a node. What its function reads its annotations say, see ``signature``.
+
+    ``vector`` answers for many nodes at once. ``applies_to`` leaves the rule out for whole templates. What depends on
+    more says by which ``key`` pods share answers, and by which ``version`` these have changed; for pods whose key is
+    None a predicate must pass, and a score be 0. The second half of the fields is filled in when it is registered.
+    """
+
+    is_about_nodes: ClassVar[bool] = True
+    fn: Callable[[Any, Any], Any]
+    vector: Callable[[Any, NodeTable], Any] | None = None
+    applies_to: AppliesFn | None = None
+    key: Callable[..., Hashable | None] | None = None
+    version: VersionFn | None = None
+
+    plugin: str = ""
+    signature: Signature = UNTYPED
+    is_keyed_by_queue: bool = False
+    scope: Scope = "pod"
+
+    def callback(self) -> Self:
+        """Return the rule: engines look at all of it."""
+        return self
+
+    def reading(self, signature: Signature, **further: Any) -> Self:
+        """Return the rule as one whose callback is shown this, with further fields that are other ones."""
+        lasting: Scope = "static" if signature.node == "facts" else "node"
+        scope: Scope = "domain" if self.key is not None else lasting if signature.pod == "template" else "pod"
+        return msgspec.structs.replace(self, signature=signature, scope=scope, **further)
+
+    @property
+    def of_template(self) -> bool:
+        """Whether the callback is given the template, and not the task."""
+        return self.signature.pod == "template"
+
+    def pod(self, task: TaskInfo) -> Any:
+        """What the callback is given of a task."""
+        return task.template if self.signature.pod == "template" else task
+
+    def ask(self, task: TaskInfo, node: NodeInfo) -> Any:
+        """Call the plain function about one node."""
+        return self.fn(self.pod(task), shown(self.signature.node, node))
+
+    def applies(self, task: TaskInfo) -> bool:
+        """Whether the callback is there for tasks of this template."""
+        return self.applies_to is None or self.applies_to(task.template)
+
+    def speaks(self, task: TaskInfo) -> bool:
+        """Whether the callback has anything to say about this task."""
+        return self.applies(task) and (self.key is None or self.key(task) is not None)
+
+
+class Predicate(NodeRule, frozen=True):
+    """Refuse nodes for a pod.
+
+    ``wordings`` numbers refused rows by their words. ``within_headroom`` says of a rule with a key that it has the same
+    answers for all equal pods that are within the headroom of its plugin.
+    """
+
+    switch: ClassVar[str] = "enablePredicate"
+    wordings: WordingsFn | None = None
+    within_headroom: bool = False
+
+
+class NodeOrder(NodeRule, frozen=True):
+    """Score nodes for a pod."""
+
+    switch: ClassVar[str] = "enableNodeOrder"
+
+
+class BatchNodeOrder(Rule, frozen=True):
+    """Score all candidates for a task together."""
+
+    switch: ClassVar[str] = "enableNodeOrder"
+    is_about_nodes: ClassVar[bool] = True
+    fn: BatchNodeOrderFn
+    uniform: UniformFn | None = None
+    vector: BatchVectorFn | None = None
+    plugin: str = ""
+
+    def callback(self) -> BatchNodeOrder:
+        """Return the rule: engines look at all of it."""
+        return self
+
+    def one_by_one(self) -> AppliesFn | None:
+        """Return templates of pods that mind others: once one is placed its equals may be scored by where it is."""
+        return minds_pods
+
+
+class BestNode(Rule, frozen=True):
+    """Choose among scored nodes."""
+
+    switch: ClassVar[str] = "enableBestNode"
+    fn: BestNodeFn
+
+
+# -- what happens -----------------------------------------------------------------------------------------------------
+
+
+class EventHandler(Rule, frozen=True):
+    """Follow what statements do with tasks. No switch turns this off.
+
+    ``applies_to`` says whose placing it may refuse, or has to hear of one by one: any without it. ``promises`` has it
+    told of promised room alone. ``within_headroom`` says that it refuses nobody whom the headroom of the plugin lets
+    in, and need not hear of them. ``first``: before all others, which read what it decides.
+    """
+
+    events: TaskEvents
+    first: bool = False
+    promises: bool = False
+    within_headroom: bool = False
+    applies_to: AppliesFn | None = None
+
+    def one_by_one(self) -> AppliesFn | None:
+        """Return the templates of which it has to hear of each task."""
+        return None if self.promises or self.within_headroom else self.applies_to or always
+
+
+class SessionClose(Rule, frozen=True):
+    """Be called when the session closes."""
+
+    fn: CloseFn
+
+
+class Wake(Rule, frozen=True):
+    """Say when the plugin's answers change although nothing else does."""
+
+    fn: WakeFn
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+class Metric(Rule, frozen=True):
+    """Show numbers of the plugin's own beside the scheduler's metrics."""
+
+    series: Series
+    fn: SeriesFn
+
+    def callback(self) -> tuple[Series, SeriesFn]:
+        """Return the series with what counts it."""
+        return self.series, self.fn
+
+
+class ShownAmounts(Rule, frozen=True):
+    """Say what queues hold in the plugin's own terms."""
+
+    fn: QueueAmountsFn
+
+
+class ShownHoldings(Rule, frozen=True):
+    """Say in `status.allocated` of Queues what their pods hold in the plugin's own terms."""
+
+    holdings: QueueHoldings
+
+
+class ShownUsage(Rule, frozen=True):
+    """Say what all queues may hold and hold, for `volsched queue`."""
+
+    fn: QueueUsageFn
+
+
+class ShownTable(Rule, frozen=True):
+    """Show quotas of another kind than those of queues by resource or card."""
+
+    fn: QuotaTableFn
+
+
+def with_minimum(fn: JobVoteFn) -> JobVoteFn:
+    """Have a vote abstain about jobs that say no minimum of resources (Volcano's rule)."""
+    return lambda job: ABSTAIN if job.min_resources is None else fn(job)
+
+
+@dataclass(slots=True)
+class NodeCallbacks:
+    """What the plugins of one session registered about nodes, in order."""
+
+    predicates: list[Predicate] = field(default_factory=list)
+    node_orders: list[NodeOrder] = field(default_factory=list)
+    batch_orders: list[BatchNodeOrder] = field(default_factory=list)
+    best_nodes: list[BestNodeFn] = field(default_factory=list)
+
+    def shape(self) -> tuple[object, ...]:
+        """What must be the same for answers of an earlier session to hold."""
+        return (
+            tuple((p.plugin, p.scope, p.signature, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
+            tuple((s.plugin, s.scope, s.signature, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),
+        )

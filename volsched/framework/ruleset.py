@@ -1,0 +1,283 @@
+"""What the plugins of one session registered, and their combined answers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import cmp_to_key
+from typing import Any, ClassVar, TypeAlias
+
+from volsched.framework import dispatch
+from volsched.framework.accounts.elastic import ElasticQuotas
+from volsched.framework.callbacks import AppliesFn, HeadroomFn, LackingFn, TaskEvents
+from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reverse
+from volsched.framework.rules import (
+    Allocatable,
+    BatchNodeOrder,
+    BestNode,
+    DeviceLimits,
+    EventHandler,
+    JobEnqueueable,
+    JobEnqueued,
+    JobOrder,
+    JobPipelined,
+    JobReady,
+    JobStarving,
+    JobValid,
+    NodeCallbacks,
+    NodeOrder,
+    NodeRule,
+    Overused,
+    Predicate,
+    Preemptable,
+    PrePredicate,
+    QueueOrder,
+    Quota,
+    Reclaimable,
+    Rule,
+    TaskOrder,
+    VictimQueueOrder,
+    Wake,
+)
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.status import TaskStatus
+from volsched.model.verdict import Verdict
+
+_Minded: TypeAlias = tuple[AppliesFn | None, Callable[[TaskInfo], Hashable | None]]
+"""For which templates a rule has a key, and the key."""
+
+
+class Ruleset:
+    """Rules by kind, in the order of registration.
+
+    ``of`` has what each kind of rule calls, with the tier where tiers count. ``left_out`` names plugins of which a
+    switch left rules out: what their other rules say of their headroom does not hold then.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.of: defaultdict[type[Rule], list[Any]] = defaultdict(list)
+        self.nodes = NodeCallbacks(self.of[Predicate], self.of[NodeOrder], self.of[BatchNodeOrder], self.of[BestNode])
+        self.elastic = ElasticQuotas()
+        self.left_out: set[str] = set()
+        self.quotas: list[Quota] = self.of[Allocatable]
+        self.headrooms: list[HeadroomFn] = []
+        self._cluster = cluster
+        self._ready = self.of[JobReady]
+        self._lacking: list[LackingFn] = []
+        self._handlers: list[TaskEvents] = []
+        self._promise_handlers: list[TaskEvents] = []
+        self._one_by_one: list[AppliesFn] = []
+        self._keys: list[_Minded] = []
+        self._within_headroom: list[tuple[str, _Minded]] = []
+
+    def add(self, rule: Rule, plugin: str, tier: int) -> None:
+        """Take a rule in."""
+        kind, called = type(rule), rule.callback()
+        self.of[kind].append((tier, called) if rule.is_tiered else called)
+        note = self._NOTES.get(kind)
+        if note is not None:
+            note(self, rule, plugin)
+
+    def _note_one_by_one(self, rule: Rule, _plugin: str = "") -> None:
+        templates = rule.one_by_one()
+        if templates is not None and templates not in self._one_by_one:
+            self._one_by_one.append(templates)
+
+    def _note_quota(self, rule: Allocatable, _: str) -> None:
+        self._note_one_by_one(rule)
+        if rule.headroom is not None:
+            self.headrooms.append(rule.headroom)
+
+    def _note_ready(self, rule: JobReady, _: str) -> None:
+        self._note_one_by_one(rule)
+        if rule.lacking is not None:
+            self._lacking.append(rule.lacking)
+
+    def _note_key(self, rule: NodeRule, plugin: str) -> None:
+        if rule.key is None:
+            return
+        minded = rule.applies_to, rule.key
+        if isinstance(rule, Predicate) and rule.within_headroom:
+            self._within_headroom.append((plugin, minded))
+        else:
+            self._keys.append(minded)
+
+    def _note_handler(self, rule: EventHandler, plugin: str) -> None:
+        self._note_one_by_one(rule)
+        of_these = (self._promise_handlers,) if rule.promises else (self._promise_handlers, self._handlers)
+        for handlers in of_these:
+            handlers.insert(0 if rule.first else len(handlers), rule.events)
+        if rule.within_headroom:
+            self._within_headroom.append((plugin, (rule.applies_to, _any)))
+
+    _NOTES: ClassVar[Mapping[type[Rule], Callable[[Ruleset, Any, str], None]]] = {
+        Predicate: _note_key,
+        NodeOrder: _note_key,
+        PrePredicate: _note_one_by_one,
+        BatchNodeOrder: _note_one_by_one,
+        Allocatable: _note_quota,
+        JobReady: _note_ready,
+        EventHandler: _note_handler,
+    }
+
+    # -- which tasks are placed in one go -----------------------------------------------------------------------------
+
+    def alone(self, task: TaskInfo) -> bool:
+        """Whether tasks that are equal to this one are placed one by one: a rule may answer otherwise for the next."""
+        template = task.template
+        for templates in self._one_by_one:
+            if templates(template):
+                return True
+        for applies, key in self._keys:
+            if (applies is None or applies(template)) and key(task) is not None:
+                return True
+        return bool(self.left_out) and self._beyond_headroom(task)
+
+    def _beyond_headroom(self, task: TaskInfo) -> bool:
+        """Whether a rule would be minded by its plugin's headroom that a switch has left out."""
+        return any(
+            plugin in self.left_out and (applies is None or applies(task.template)) and key(task) is not None
+            for plugin, (applies, key) in self._within_headroom
+        )
+
+    def lacking(self, job: JobInfo) -> int:
+        """How many more tasks a job needs, at least, to be ready; 0 when nobody has a say in that."""
+        return min((fn(job) for fn in self._lacking), default=0)
+
+    # -- orders -------------------------------------------------------------------------------------------------------
+
+    def queues_of(self, jobs: Iterable[JobInfo]) -> tuple[Heap[QueueInfo], dict[str, Heap[JobInfo]]]:
+        """Heaps of the queues that have some of these jobs, and of each queue's jobs."""
+        grouped: dict[str, list[JobInfo]] = {}
+        for job in jobs:
+            grouped.setdefault(job.queue, []).append(job)
+        queues = Heap(self.queue_key, [self._cluster.queues[name] for name in grouped])
+        return queues, {name: Heap(self.job_key, found) for name, found in grouped.items()}
+
+    def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
+        """The place of a queue among queues; smaller goes first."""
+        return queue_key(self.of[QueueOrder], queue)
+
+    def job_key(self, job: JobInfo) -> tuple[Any, ...]:
+        """The place of a job in its queue; smaller goes first."""
+        return job_key(self.of[JobOrder], job)
+
+    def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
+        """Tasks of one job in the order in which they are tried."""
+        return in_order(self.of[TaskOrder], tasks)
+
+    def in_order_of_victims(self, task: TaskInfo, victims: Iterable[TaskInfo]) -> list[TaskInfo]:
+        """Victims for a task, the least important first (Volcano's order of victims)."""
+
+        def compare(left: TaskInfo, right: TaskInfo) -> int:
+            mine, theirs = left.job, right.job
+            if mine is theirs:
+                return 1 if self.in_order([left, right])[0] is left else -1
+            if mine is None or theirs is None:
+                return -1 if mine is None else 1
+            if mine.queue != theirs.queue and task.job is not None:
+                return self._compare_victim_queues(task.job, mine, theirs)
+            return reverse(self.job_key(mine), self.job_key(theirs))
+
+        return sorted(victims, key=cmp_to_key(compare))
+
+    def _compare_victim_queues(self, job: JobInfo, mine: JobInfo, theirs: JobInfo) -> int:
+        queues = self._cluster.queues
+        own, left, right = queues[job.queue], queues[mine.queue], queues[theirs.queue]
+        for key in self.of[VictimQueueOrder]:
+            closer, farther = key(left, own), key(right, own)
+            if closer != farther:
+                return -1 if closer < farther else 1
+        return reverse(self.queue_key(left), self.queue_key(right))
+
+    # -- jobs and queues ----------------------------------------------------------------------------------------------
+
+    def invalidity(self, job: JobInfo) -> Verdict | None:
+        """Why the job is not complete enough."""
+        return dispatch.first_refusal(self.of[JobValid], job)
+
+    def is_ready(self, job: JobInfo) -> bool:
+        """Whether what was placed of the job may be committed."""
+        for fn in self._ready:  # noqa: SIM110 - asked for every placement; a generator costs twice as much
+            if not fn(job):
+                return False
+        return True
+
+    def is_pipelined(self, job: JobInfo) -> bool:
+        """Whether the job may wait for room being freed."""
+        return dispatch.vote(self.of[JobPipelined], job)[0]
+
+    def is_starving(self, job: JobInfo) -> bool:
+        """Whether the job lacks room."""
+        return dispatch.first_tier_and(self.of[JobStarving], job)
+
+    def enqueue_refusal(self, job: JobInfo) -> Verdict | None:
+        """Why the job is not admitted; None admits it."""
+        admitted, verdict = dispatch.vote(self.of[JobEnqueueable], job, tell_all=True)
+        return None if admitted else verdict or dispatch.UNEXPLAINED_REJECT
+
+    def enqueued(self, job: JobInfo) -> None:
+        """Tell every plugin that the job was admitted."""
+        for fn in self.of[JobEnqueued]:
+            fn(job)
+
+    def overused(self, queue: QueueInfo) -> Verdict | None:
+        """Why the queue gets nothing more in this action."""
+        return dispatch.first_refusal(self.of[Overused], queue)
+
+    # -- tasks --------------------------------------------------------------------------------------------------------
+
+    def pre_refusal(self, task: TaskInfo) -> Verdict | None:
+        """Why no node can do for the task, if that is known without asking nodes."""
+        for fn in self.of[PrePredicate]:
+            verdict: Verdict | None = fn(task)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Whom of the candidates the task may preempt."""
+        return self.elastic.preemptable(task, dispatch.victims(self.of[Preemptable], task, candidates))
+
+    def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """From whom of the candidates the task may reclaim."""
+        return self.elastic.reclaimable(task, dispatch.victims(self.of[Reclaimable], task, candidates))
+
+    def device_limits(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
+        """How much more of each (DeviceClass, dimension) a task may be given; what is absent is not limited."""
+        limits: dict[tuple[str, str], Fraction] = {}
+        for fn in self.of[DeviceLimits]:
+            for key, amount in (fn(task) or {}).items():
+                limits[key] = min(amount, limits.get(key, amount))
+        return limits
+
+    def wake_at(self) -> float | None:
+        """When the first plugin's answers change by themselves (seconds since the epoch); None: never."""
+        return min((due for due in (fn() for fn in self.of[Wake]) if due is not None), default=None)
+
+    # -- events of statements -----------------------------------------------------------------------------------------
+
+    def told_allocated(self, task: TaskInfo) -> Verdict | None:
+        """Tell the handlers; when one refuses, those that had accepted are told the reverse."""
+        handlers = self._promise_handlers if task.status is TaskStatus.PIPELINED else self._handlers
+        for index, handler in enumerate(handlers):
+            refusal = handler.allocate(task)
+            if refusal is not None:
+                for earlier in reversed(handlers[:index]):
+                    earlier.deallocate(task)
+                return refusal
+        return None
+
+    def told_deallocated(self, task: TaskInfo) -> None:
+        """Tell the handlers, last registered first."""
+        handlers = self._promise_handlers if task.status is TaskStatus.PIPELINED else self._handlers
+        for handler in reversed(handlers):
+            handler.deallocate(task)
+
+
+def _any(_: TaskInfo) -> bool:
+    return True
