@@ -57,8 +57,8 @@ templates read them, change what the values ask for, and give them to volsched.o
 {{- end -}}
 {{- end -}}
 
-{{/* volsched.run.process: fills a Deployment in with the values of its process. Takes (list $ values deployment); prints nothing. */}}
-{{- define "volsched.run.process" -}}
+{{/* volsched.process: fills a Deployment in with the values of its process. Takes (list $ values deployment); prints nothing. */}}
+{{- define "volsched.process" -}}
 {{- $root := index . 0 -}}
 {{- $values := index . 1 -}}
 {{- $deployment := index . 2 -}}
