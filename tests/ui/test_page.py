@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 import ssl
@@ -13,9 +14,9 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
@@ -45,14 +46,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     configuration.write_text(text.replace("- name: predicates", "- name: proportion\n      - name: predicates"))
     quota = 'spec: {weight: 1, capability: {nvidia.com/gpu: "8"}}'
     teams.write_text(teams.read_text().replace("spec: {weight: 1}", quota, 1))
-    capability = dict.fromkeys(HOSTILE, "1")
-    queue = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": f"{LONG}.{LONG}.{LONG}.{'b' * 61}"},
-        "spec": {"weight": 1, "capability": capability},
-    }
-    (folder / "60-hostile.yaml").write_text(yaml.safe_dump(queue))
     return folder
 
 
@@ -143,15 +136,24 @@ def test_job_that_waits_is_explained_and_starts_when_its_quota_is_edited(playgro
     expect(rows).to_have_count(0, timeout=WITHIN)
 
 
-def test_hostile_names_are_text(page: Page) -> None:
+def test_hostile_names_are_text(playground: Playground, page: Page) -> None:
     page.goto("/queues")
+    queue: Any = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": f"{LONG}.{LONG}.{LONG}.{'b' * 61}"},
+        "spec": {"weight": 1, "capability": dict.fromkeys(HOSTILE, "1")},
+    }
+    playground._kubectl("apply", "-f", "-", stdin=json.dumps(queue))
 
+    expect(page.get_by_text(queue["metadata"]["name"])).to_be_attached()
     for name in HOSTILE:
         expect(page.get_by_text(name, exact=True).first).to_be_attached()
     assert page.title() == "Queues - volsched"
     assert page.locator("img").count() == 0
     page.goto("/waiting?namespace=%22%3E%3Cscript%3Edocument.title=1%3C/script%3E")
     assert page.title() == "Waiting - volsched"
+    playground._kubectl("delete", "queue", queue["metadata"]["name"])
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -165,6 +167,18 @@ def test_everybody_can_use_it(page: Page, path: str, scheme: str) -> None:
     found = Axe().run(page).response["violations"]
 
     assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+
+
+def test_terminal_has_its_picture(page: Page) -> None:
+    """What `volsched explain` says of a gang of the examples, as a terminal shows it."""
+    words = ["explain", "podgroup", "segmenter", "-n", "vision", "-f", "manifests/examples", "--help-seconds", "5"]
+    done = subprocess.run(
+        [sys.executable, "-m", "volsched", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3, done.stderr
+    style = "background:#12161b;color:#e6eaef;font:15px monospace;padding:1.2rem;margin:0;white-space:pre-wrap"
+    page.set_content(f'<pre style="{style}">$ volsched {" ".join(words[:-2])}\n{html.escape(done.stdout)}</pre>')
+    page.screenshot(path=PICTURES / "terminal.png", full_page=True)
 
 
 def test_page_fits_a_phone(page: Page) -> None:
