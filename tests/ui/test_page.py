@@ -138,7 +138,7 @@ def quota(playground: Playground, cards: int) -> None:
 def test_job_that_waits_is_explained_and_starts_when_its_quota_is_edited(playground: Playground, page: Page) -> None:
     page.goto("/waiting?namespace=vision")
     row = page.locator("tbody tr", has_text="vision/digits")
-    expect(row).to_contain_text("queue resource quota insufficient")
+    expect(row).to_contain_text("nvidia.com/gpu: requested 1, used 8, limit 8")
     page.screenshot(path=PICTURES / "waiting.png")
     row.locator("a").click()
     expect(page.locator("#explanation")).to_contain_text("What would help", timeout=60_000)
