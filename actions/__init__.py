@@ -6,6 +6,7 @@ from volsched.framework.config.entries import ActionEntry
 
 BUILDERS: Final[dict[str, ActionEntry]] = {
     "enqueue": ActionEntry("actions.enqueue", "EnqueueAction"),
+    "reserve": ActionEntry("actions.reserve.action", "ReserveAction"),
     "allocate": ActionEntry("actions.allocate", "AllocateAction"),
     "preempt": ActionEntry("actions.preempt", "PreemptAction"),
     "reclaim": ActionEntry("actions.reclaim", "ReclaimAction"),

@@ -43,7 +43,7 @@ class AllocateAction:
                 continue
             job, has_more = jobs.pop(), False
             with session.about(job):
-                session.refuse_job(job, None)
+                session.refusals.refuse_job(job, None)
                 has_more = self._go_on(session, queue, attempts[job.key])
             if has_more:
                 jobs.push(job)
@@ -55,19 +55,19 @@ class AllocateAction:
         Pods that ask for devices alone take nothing of a due, which is in amounts.
         """
         wanted = len(attempt.tasks)
-        attempt.tasks = [t for t in attempt.tasks if session.was_promised_before(t) or not t.template.request]
+        attempt.tasks = [t for t in attempt.tasks if session.nominations.is_kept(t) or not t.template.request]
         is_held_up = len(attempt.tasks) < wanted
         while attempt.tasks and self._go_on(session, queue, attempt):
             pass
         if is_held_up:
-            session.refuse_job(attempt.job, overused)
+            session.refusals.refuse_job(attempt.job, overused)
 
     def _go_on(self, session: Session, queue: QueueInfo, attempt: Attempt) -> bool:
         """Place what makes the job ready; whether there is more to place."""
         attempt.moved = False
         statement = place(session, queue, attempt)
         if statement is not None:
-            session.refuse_job(attempt.job, None)
+            session.refusals.refuse_job(attempt.job, None)
             statement.commit(attempt.job)
         if statement is None or not attempt.tasks:
             look_ahead(session, queue, attempt.job)
@@ -92,7 +92,7 @@ def _attempts(session: Session) -> dict[str, Attempt]:
 def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
     """Tasks for which earlier sessions made room: they may find it free now."""
     found: dict[JobInfo, list[TaskInfo]] = {}
-    for task in session.promised():
+    for task in session.nominations.tasks():
         if task.job is not None and not task.best_effort:
             found.setdefault(task.job, []).append(task)
     return found

@@ -40,7 +40,7 @@ class BackfillAction:
         if task.admission_gate:
             session.lift_gate(task)
             return
-        session.redeem(task)
+        session.nominations.release(task)
         refusal = session.rules.pre_refusal(task)
         if refusal is None:
             room = choose(session, task)
@@ -52,13 +52,13 @@ class BackfillAction:
             if refusal is None:
                 session.stand_alone(statement, task)
         if refusal is not None:
-            session.refuse_task(task, refusal)
+            session.refusals.refuse_task(task, refusal)
 
 
 def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
     """Best-effort tasks that an earlier action promised room, by job."""
     found: dict[JobInfo, list[TaskInfo]] = {}
-    for task in session.promised():
+    for task in session.nominations.tasks():
         if task.best_effort and task.job is not None:
             found.setdefault(task.job, []).append(task)
     return found
@@ -75,4 +75,4 @@ def _say_gang_waits(session: Session, job: JobInfo) -> None:
     verdict = Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message)
     for task in job.tasks.values():
         if task.best_effort and task.node is not None and task.refusal is None:
-            session.refuse_task(task, verdict)
+            session.refusals.refuse_task(task, verdict)

@@ -45,10 +45,10 @@ class EnqueueAction:
         if refusal is None:
             refusal = session.rules.enqueue_refusal(job)
         if refusal is None:
-            session.refuse_job(job, None)
+            session.refusals.refuse_job(job, None)
             session.enqueued(job)
         else:
-            session.refuse_job(job, refusal)
+            session.refusals.refuse_job(job, refusal)
             job.parked_at = session.cluster.clocks.requeue_generation
 
 

@@ -31,7 +31,9 @@ def also_waits(session: Session, task: TaskInfo, why: str, found: ConditionReaso
     own = task.refusal
     if own is not None and own.condition_reason is ConditionReason.UNSCHEDULABLE:
         message = f"{own.message.removesuffix('.')}; {why}"
-        session.refuse_task(task, msgspec.structs.replace(own, message=message, scope=Scope.JOB, shown_as=found))
+        session.refusals.refuse_task(
+            task, msgspec.structs.replace(own, message=message, scope=Scope.JOB, shown_as=found)
+        )
 
 
 def what_holds_up(job: JobInfo) -> ConditionReason:

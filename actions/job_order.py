@@ -48,9 +48,9 @@ def _is_complete(session: Session, job: JobInfo) -> bool:
         refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.rules.invalidity(job)
         if refusal is None:
             if job.refusal is not None and job.refusal.step is not Step.OVERUSED:
-                session.refuse_job(job, None)
+                session.refusals.refuse_job(job, None)
             return True
-        session.refuse_job(job, refusal)
+        session.refusals.refuse_job(job, refusal)
         job.parked_at = cluster.clocks.requeue_generation
     return False
 

@@ -163,7 +163,7 @@ def _still_waits(session: Session, lot: Lot, still_without_room: dict[Hashable, 
     """Whether jobs wait for what they waited for; a promise that is not taken up would leave room to them."""
     job = next(iter(lot.jobs.values()), None)
     queue = session.cluster.queues.get(job.queue) if job is not None else None
-    if job is None or queue is None or not queue.is_open or session.promised():
+    if job is None or queue is None or not queue.is_open or session.nominations.tasks():
         return False
     if isinstance(lot.cause, NoQuota):
         return _still_without_quota(session, queue, job, lot.cause)

@@ -71,11 +71,11 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     task = attempt.tasks.pop()
     refusal = _queue_refusal(session, queue, task)
     if refusal is not None:
-        session.refuse_task(task, refusal)
+        session.refusals.refuse_task(task, refusal)
     elif task.admission_gate:
         session.lift_gate(task)
     elif task.role and task.role in attempt.failed_roles:
-        session.refuse_task(task, _same_role(task, attempt.failed_roles[task.role]))
+        session.refusals.refuse_task(task, _same_role(task, attempt.failed_roles[task.role]))
     elif _place_one(session, statement, task):
         return True
     else:
@@ -121,24 +121,24 @@ def has_history(task: TaskInfo) -> bool:
 def _queue_refusal(session: Session, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
     """Why the queue may not take a task on; the room that the task itself was promised does not count against it."""
     refusal = session.allocatable_refusal(queue, task)
-    if refusal is None or not session.was_promised_before(task):
+    if refusal is None or not session.nominations.is_kept(task):
         return refusal
-    session.redeem(task)
+    session.nominations.release(task)
     refusal = session.allocatable_refusal(queue, task)
     if refusal is not None:
-        session.give_up_nomination(task)
+        session.nominations.give_up(task)
     return refusal
 
 
 def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:
-    session.redeem(task)
+    session.nominations.release(task)
     refusal = session.rules.pre_refusal(task)
     if refusal is not None:
-        session.refuse_task(task, refusal)
+        session.refusals.refuse_task(task, refusal)
         return False
     known = session.known_as_hopeless(task)
     if known is not None:
-        session.refuse_task(task, known)
+        session.refusals.refuse_task(task, known)
         return False
     found = choose(session, task)
     if found is None:
@@ -146,7 +146,7 @@ def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:
         return False
     refusal = take(session, statement, task, found)
     if refusal is not None:
-        session.refuse_task(task, refusal)
+        session.refusals.refuse_task(task, refusal)
         return False
     return True
 
@@ -180,7 +180,7 @@ def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> 
     telling = [t for t in others if waits_for(t) is held_up] or others
     origin = min(telling, key=lambda t: t.key).refusal if telling else None
     for task in [*placed, *attempt.tasks]:
-        session.refuse_task(task, _gang_waits(job, len(placed), origin, held_up))
+        session.refusals.refuse_task(task, _gang_waits(job, len(placed), origin, held_up))
     if origin is not None and held_up is not ConditionReason.UNSCHEDULABLE:
         for task in others:
             also_waits(session, task, f"its gang waits for another, too: {origin.message}", held_up)

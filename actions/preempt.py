@@ -101,7 +101,7 @@ class PreemptAction:
 
     def _within_job(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
         tasks = preemptors(session, job)
-        alone = not nodes_of(job) and not session.promised()
+        alone = not nodes_of(job) and not session.nominations.tasks()
         while tasks:
             task = tasks.pop()
             if alone and session.engine.best(task) is None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from volsched.framework.session import Session, by_importance, waits_for_room
+from volsched.framework.nominations import by_importance, waits_for_room
+from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.columns import PODS
 from volsched.model.node import NodeInfo
@@ -33,7 +34,7 @@ def choose(session: Session, task: TaskInfo) -> Room | None:
     best = session.best_node(task)
     if best is not None and best.fits_idle(request):
         return Room(best, True)
-    if nominated is not None and session.will_admit(task, nominated):
+    if nominated is not None and session.nominations.will_admit(task, nominated):
         return Room(nominated, False)
     return Room(best, False) if best is not None else None
 
@@ -46,7 +47,7 @@ def take(session: Session, statement: Statement, task: TaskInfo, room: Room) -> 
         return None
     refusal = statement.pipeline(task, room.node)
     if refusal is None:
-        session.refuse_task(task, waits_for_room(task, room.node))
+        session.refusals.refuse_task(task, waits_for_room(task, room.node))
     return refusal
 
 
@@ -54,7 +55,7 @@ def promised(session: Session, node: NodeInfo) -> list[TaskInfo]:
     """Tasks to which earlier sessions promised room on a node, the most important first."""
     if not node.pipelined[PODS]:
         return []
-    return sorted((task for task in node.tasks.values() if session.was_promised_before(task)), key=by_importance)
+    return sorted((task for task in node.tasks.values() if session.nominations.is_kept(task)), key=by_importance)
 
 
 def weaker(session: Session, task: TaskInfo, node: NodeInfo) -> list[TaskInfo]:
@@ -72,7 +73,7 @@ def _goes_first(session: Session, statement: Statement, task: TaskInfo, node: No
         for other in others:
             aside.displace(other)
         goes = session.engine.admits(task, node) and statement.allocate(task, node) is None
-        if goes and all(session.will_admit(o, node) and again.pipeline(o, node) is None for o in others):
+        if goes and all(session.nominations.will_admit(o, node) and again.pipeline(o, node) is None for o in others):
             return True
         again.discard()
         statement.rollback(start)

@@ -19,7 +19,7 @@ from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
-from volsched.framework.rules import ShownHoldings
+from volsched.framework.rules import CountedOverTime, ShownHoldings
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.problems import Problem
@@ -164,7 +164,7 @@ class Scheduler:
         plugins: dict[str, float] = {}
         with self._bounded(session):
             self._open(session, plugins)
-            session.keep_promises()
+            session.nominations.keep()
             self._end_admissions(session)
         opened = self._clock.elapsed()
         if not session.over:
@@ -176,6 +176,9 @@ class Scheduler:
             self._plugins_due = session.rules.wake_at()
         with self._bounded(session):
             session.close()
+        with self._bounded(session):
+            for past in session.rules.of[CountedOverTime]:
+                past.settle(now)
         outbox.submit(self._aftermath(session))
         series: tuple[tuple[Series, Numbers], ...] = ()
         with self._bounded(session):
@@ -253,6 +256,9 @@ class Scheduler:
                 before = self._clock.elapsed()
                 plugin.on_session_open(Registrar(session, tier, option))
                 durations[option.name] = self._clock.elapsed() - before
+        for action in self.profile.actions:
+            if isinstance(action, Plugin):
+                action.on_session_open(Registrar(session, len(self.profile.plugins), PluginOption(action.name)))
         session.opened()
 
     def wake_at(self) -> float | None:
@@ -267,7 +273,7 @@ class Scheduler:
         admissions, cluster = self._bounds.admissions, session.cluster
         for job in admissions.take_expired(cluster.jobs, session.now):
             cluster.queue_ledger.set_phase(job, PENDING)
-            session.refuse_job(job, admission_expired(job, admissions.timeout))
+            session.refusals.refuse_job(job, admission_expired(job, admissions.timeout))
 
     def _explain_orphans(self, session: Session) -> None:
         """Say of jobs that cannot be looked at at all what they lack, once they have lacked it for a while."""
@@ -282,9 +288,9 @@ class Scheduler:
             if verdict is not None and session.now - since < self._orphan_grace:
                 orphans[key] = since
             elif verdict is not None:
-                session.refuse_job(job, verdict)
+                session.refusals.refuse_job(job, verdict)
             elif job.refusal is not None and job.refusal.step in _ORPHAN_STEPS:
-                session.refuse_job(job, None)
+                session.refusals.refuse_job(job, None)
         self._orphans = orphans
 
     def _explain_barred(self, session: Session) -> None:
@@ -292,9 +298,9 @@ class Scheduler:
         for job in list(session.cluster.queue_ledger.dirty_jobs.values()):
             verdict = not_allowed(job) if job.refusal is None or job.refusal.step not in _ORPHAN_STEPS else None
             if verdict is not None and wants_its_queue(job):
-                session.refuse_job(job, verdict)
+                session.refusals.refuse_job(job, verdict)
             elif job.refusal is not None and job.refusal.reason == QUEUE_NOT_ALLOWED:
-                session.refuse_job(job, None)
+                session.refusals.refuse_job(job, None)
 
     def _aftermath(self, session: Session) -> list[Step]:
         """Statuses, conditions and Events for what changed."""
@@ -308,7 +314,7 @@ class Scheduler:
         statuses = []
         for job in jobs:
             groups.note_refusal(job)
-            unschedulable = session.unschedulable.get(job.key, False)
+            unschedulable = session.refusals.unschedulable.get(job.key, False)
             status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
             cluster.queue_ledger.set_phase(job, status.phase)
             statuses.append((job, status))
@@ -318,15 +324,15 @@ class Scheduler:
         told = [step for job in jobs for step in self._reporter.about_job(job)]
         steps.extend(told)
         shown = {step.uid for step in told if isinstance(step, WritePodCondition)}
-        steps.extend(self._reporter.about_nomination(t) for t in session.newly_nominated() if t.uid not in shown)
+        steps.extend(self._reporter.about_nomination(t) for t in session.nominations.changed() if t.uid not in shown)
         steps.extend(session.told)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(self.mirror.take_rejections())
         steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
-        steps.extend(self._holdings.writes(session.rules.of[ShownHoldings]))
+        steps.extend(self._holdings.writes(session.rules.of[ShownHoldings], session.rules.of[CountedOverTime]))
         cluster.queue_ledger.dirty_jobs.clear()
         cluster.queue_ledger.dirty_jobs.update(
-            (job.key, job) for job in jobs if session.unschedulable.get(job.key) is False
+            (job.key, job) for job in jobs if session.refusals.unschedulable.get(job.key) is False
         )
         return steps
 

@@ -120,7 +120,7 @@ class Hunt:
     def _is_promised_again(self) -> bool:
         """Take up a promise of which the task's gang let go in this session, since it could not have all of them."""
         node = self.session.cluster.nodes.get(self.task.nominated) if self.task.nominated else None
-        if node is None or not (self.allowed() and self.session.will_admit(self.task, node)):
+        if node is None or not (self.allowed() and self.session.nominations.will_admit(self.task, node)):
             return False
         return self.statement.pipeline(self.task, node) is None
 
@@ -250,7 +250,7 @@ class Hunt:
     def _give_back(self, before: int, start: int, node: NodeInfo) -> None:
         """Let weaker tasks keep their promises where there is room for both, the most important first."""
         for other in [operation.task for operation in self.statement.operations[before:start]]:
-            if self.session.will_admit(other, node):
+            if self.session.nominations.will_admit(other, node):
                 self.statement.undo(other)
 
     def _suffices(self, node: NodeInfo) -> bool:
@@ -323,7 +323,7 @@ def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
     label = _LABEL.get(session.action, session.action)
     base = refusal.message.partition(f" {label}: ")[0].removesuffix(";")
     text = f"{base}{'' if base.endswith('.') else ';'} {label}: {failures.text(len(session.cluster.rows))}"
-    session.refuse_task(task, msgspec.structs.replace(refusal, message=text))
+    session.refusals.refuse_task(task, msgspec.structs.replace(refusal, message=text))
 
 
 def _standing(task: TaskInfo) -> str:
@@ -359,12 +359,12 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
 
 def _keep_explanations(session: Session) -> None:
     """Let tasks that were refused again say why evicting does not help, where nobody is sought again for them."""
-    for task in list(session.refused.values()):
-        job, before = task.job, session.refusal_before(task)
+    for task in list(session.refusals.refused.values()):
+        job, before = task.job, session.refusals.before(task)
         if job is None or before is None or job.hunted_at.get(session.action) != session.cluster.clocks.changes:
             continue
         if task.refusal is not None and _explains(before, task.refusal):
-            session.refuse_task(task, before)
+            session.refusals.refuse_task(task, before)
 
 
 def _explains(before: Verdict, now: Verdict) -> bool:

@@ -63,7 +63,6 @@ class CapacityPlugin:
         """Register, and tell what queues say that cannot be kept."""
         rules, standing = self._rules(registrar)
         reclaim = Reclaim(standing, registrar.session.rules, self._ancestors)
-        registrar.account(f"{NAME}.told", lambda _: Told()).tell(registrar.session, standing)
         registrar.register(
             QueueOrder(rules.order),
             JobEnqueueable(rules.vote, always=True),
@@ -76,13 +75,14 @@ class CapacityPlugin:
         )
 
     def _rules(self, registrar: Registrar) -> tuple[Rules, Standing]:
-        """Return the rules, and where queues stand, both as the cluster is now."""
+        """Return the rules, and where queues stand, as the cluster is now; tell what cannot be kept."""
         above = registrar.minds_ancestors
         held = registrar.account(f"{NAME}.held", lambda cluster: Held(cluster, above=above))
         standing = registrar.account(f"{NAME}.standing", lambda cluster: Standing(cluster, held, hierarchical=above))
         demand = registrar.account(ACCOUNT_ABOVE, Demand.with_above) if above else registrar.account(ACCOUNT, Demand)
         held.catch_up()
         standing.catch_up()
+        registrar.account(f"{NAME}.told", lambda _: Told()).tell(registrar.session, standing)
         return Rules(registrar.cluster, standing, demand), standing
 
 

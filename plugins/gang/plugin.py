@@ -125,12 +125,12 @@ def note_conditions(session: Session) -> None:
         if is_ready(job) and not is_kept_out(job):
             if READY not in job.conditions:
                 session.tell(about_group(job, "Normal", SCHEDULED, "pod group is ready"))
-            session.set_conditions(
+            session.refusals.set_conditions(
                 job, (*(c for c in job.conditions if c.type not in (UNSCHEDULABLE, SCHEDULED)), READY)
             )
         elif not _only_waits_for_leavers(job):
             message = gang_message(job)
-            session.cannot_start(job, Condition(UNSCHEDULABLE, "True", "NotEnoughResources", message))
+            session.refusals.cannot_start(job, Condition(UNSCHEDULABLE, "True", "NotEnoughResources", message))
 
 
 def _nobody_looked_at(session: Session, job: JobInfo) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.docs.metrics import documented, series_of
+from tests.docs.metrics import documented, series_of, series_of_actions
 from tests.kube.scheduler_page import scheduler_page
 from volsched.kube.client.credentials import Source
 from volsched.kube.lead.fence import Fence
@@ -24,7 +24,9 @@ from volsched.registry import PLUGINS
 
 
 async def test_every_metric_is_documented_with_its_type(tmp_path: Path) -> None:
-    report = CycleReport(series=[series for name in PLUGINS.names() for series in series_of(name)])
+    report = CycleReport(
+        series=[series for name in PLUGINS.names() for series in series_of(name)] + series_of_actions()
+    )
     page = await scheduler_page(tmp_path, Mirror(), report) + page_of_the_controllers()
     exposed = dict(line.split()[2:4] for line in page.splitlines() if line.startswith("# TYPE "))
 

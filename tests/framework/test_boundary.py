@@ -16,6 +16,7 @@ from volsched.framework.boundary import LONGEST_PAUSE_SECONDS, Bounds
 from volsched.framework.callbacks import PERMIT, TaskEvents
 from volsched.framework.columns.views import NodeFacts
 from volsched.framework.config.configuration import PluginOption
+from volsched.framework.nominations import waits_for_room
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import (
     Allocatable,
@@ -32,7 +33,7 @@ from volsched.framework.rules import (
     PrePredicate,
     TaskOrder,
 )
-from volsched.framework.session import Session, waits_for_room
+from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo

@@ -71,5 +71,5 @@ def test_a_node_will_admit_a_task_that_only_those_who_leave_keep_away(
     task, node = stage.task("x-0"), stage.node("n1")
 
     assert stage.engine.admits(task, node) is now
-    assert stage.session.will_admit(task, node) is later
+    assert stage.session.nominations.will_admit(task, node) is later
     assert (stage.engine.best(task) is node) is now

@@ -265,7 +265,7 @@ def test_a_promise_that_is_redeemed_takes_nothing_of_what_came_after_it_back() -
     other.commit()
     relief = stage.cluster.clocks.requeue_generation
 
-    stage.session.redeem(stage.task("gang-0"))
+    stage.session.nominations.release(stage.task("gang-0"))
 
     assert [stage.task(f"gang-{i}").status for i in range(2)] == [TaskStatus.PENDING, TaskStatus.PIPELINED]
     assert stage.cluster.clocks.requeue_generation == relief, "somebody may wait for the room of old-1"

@@ -12,12 +12,14 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from tests.cluster.clock import Clock
 from tests.kube.scheduler_page import KUBECONFIG
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.lead.fence import Fence
 from volsched.kube.write import events as events_module
 from volsched.kube.write import statuses as statuses_module
+from volsched.kube.write import views as views_module
 from volsched.kube.write.events import Events
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.resource_claims import ResourceClaims
@@ -180,6 +182,21 @@ async def test_the_late_answer_to_a_write_brings_nothing_back_that_is_gone() -> 
 
     assert len(told) == 1
     assert {name for name, size in sizes(views).items() if size} == {"views.gone"}
+
+
+async def test_what_is_gone_is_forgotten_once_no_write_to_it_can_be_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, views = Clock(), Views()
+    monkeypatch.setattr(views_module, "time", clock)
+    views.observe([Gone("Pod", "ns", f"p{number}", f"p{number}") for number in range(1_000)])
+    clock.now += views_module.GONE_LATELY_SECONDS
+    views.observe([Gone("Pod", "ns", "late", "late")])
+    assert sizes(views)["views.gone"] == 1_001
+
+    clock.now += 1.0
+    views.observe([])
+
+    assert sizes(views)["views.gone"] == 1
+    assert not views.wrote(api.Pod(metadata=api.ObjectMeta(uid="late")))
 
 
 async def test_what_fails_over_one_object_ends_with_it() -> None:

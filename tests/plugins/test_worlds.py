@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 
 from tests.oracle.test_feasibility import changes_of
 from tests.oracle.worlds import a_world
-from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.plan import Bind
@@ -17,8 +17,7 @@ from volsched.model.status import TaskStatus
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
 from volsched.testing.builders import Recorder, SteadyClock
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import MakeEngine, engine_contract
 from volsched.testing.recount import faults
 
 CONFIGURATION = """
@@ -44,7 +43,7 @@ def a_busy_world(seed: int) -> dict[str, Any]:
     return world
 
 
-def decide(world: dict[str, Any], engine: type[Engine]) -> tuple[dict[str, Any], dict[str, str]]:
+def decide(world: dict[str, Any], engine: MakeEngine) -> tuple[dict[str, Any], dict[str, str]]:
     """Run one session; bindings with their volumes, and why the others wait."""
     mirror, recorder = Mirror(MirrorSettings(plain_pods=True)), Recorder()
     mirror.apply(changes_of(world))
@@ -59,8 +58,4 @@ def decide(world: dict[str, Any], engine: type[Engine]) -> tuple[dict[str, Any],
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_engines_decide_alike(first: int) -> None:
     for seed in range(first, first + 10):
-        world = a_busy_world(seed)
-        expected = decide(world, NaiveEngine)
-
-        assert decide(world, FastEngine) == expected, seed
-        assert decide(world, CheckedEngine) == expected, seed
+        engine_contract(partial(decide, a_busy_world(seed)))

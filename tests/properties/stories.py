@@ -32,6 +32,7 @@ from volsched.registry import load_profile
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation import claims
 from volsched.testing.builders import Recorder, SteadyClock, put
+from volsched.testing.contract import MakeEngine
 from volsched.testing.recount import faults, leftovers
 
 Manifest = dict[str, Any]
@@ -584,3 +585,10 @@ def difference(one: list[list[Step]], other: list[list[Step]]) -> str:
             if left != right:
                 return f"cycle {number}, step {place}:\n  {left}\n  {right}"
     return ""
+
+
+def steps_with(story: Story, engine: MakeEngine) -> list[list[Step]]:
+    """All steps of a reader with this engine, cycle by cycle: what the contract of engines compares."""
+    reader = Reader(story.configuration, engine)
+    live(story, reader)
+    return reader.steps

@@ -26,7 +26,10 @@ class Plugin(Protocol):
 
 @runtime_checkable
 class Action(Protocol):
-    """One step of a session: enqueue, allocate, backfill and so on."""
+    """One step of a session: enqueue, allocate, backfill and so on.
+
+    One that has rules of its own, as about nodes that it holds, has ``on_session_open`` as a plugin does.
+    """
 
     @property
     def name(self) -> str:

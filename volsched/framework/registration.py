@@ -85,7 +85,7 @@ class Registrar:
         option = self._option
         for rule in rules:
             if rule.switch and not option.allows(rule.switch):
-                self._rules.left_out.add(option.name)
+                self._rules.batches.left_out.add(option.name)
             elif isinstance(rule, Deserved):
                 self._register_deserved(rule)
             else:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import Any, ClassVar, TypeAlias
+from typing import Any
 
 from volsched.framework import dispatch
 from volsched.framework.accounts.elastic import ElasticQuotas
-from volsched.framework.callbacks import AppliesFn, HeadroomFn, LackingFn, TaskEvents
+from volsched.framework.batches import BATCHED, Batches
+from volsched.framework.callbacks import HeadroomFn, TaskEvents
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reverse
 from volsched.framework.rules import (
     Allocatable,
@@ -27,7 +28,6 @@ from volsched.framework.rules import (
     JobValid,
     NodeCallbacks,
     NodeOrder,
-    NodeRule,
     Overused,
     Predicate,
     Preemptable,
@@ -47,106 +47,42 @@ from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Verdict
 
-_Minded: TypeAlias = tuple[AppliesFn | None, Callable[[TaskInfo], Hashable | None]]
-"""For which templates a rule has a key, and the key."""
-
 
 class Ruleset:
     """Rules by kind, in the order of registration.
 
-    ``of`` has what each kind of rule calls, with the tier where tiers count. ``left_out`` names plugins of which a
-    switch left rules out: what their other rules say of their headroom does not hold then.
+    ``of`` has what each kind of rule calls, with the tier where tiers count. ``batches`` knows which equal tasks are
+    placed in one go.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.of: defaultdict[type[Rule], list[Any]] = defaultdict(list)
         self.nodes = NodeCallbacks(self.of[Predicate], self.of[NodeOrder], self.of[BatchNodeOrder], self.of[BestNode])
         self.elastic = ElasticQuotas()
-        self.left_out: set[str] = set()
         self.quotas: list[Quota] = self.of[Allocatable]
         self.headrooms: list[HeadroomFn] = []
+        self.batches = Batches()
         self._cluster = cluster
         self._ready = self.of[JobReady]
-        self._lacking: list[LackingFn] = []
         self._handlers: list[TaskEvents] = []
         self._promise_handlers: list[TaskEvents] = []
-        self._one_by_one: list[AppliesFn] = []
-        self._keys: list[_Minded] = []
-        self._within_headroom: list[tuple[str, _Minded]] = []
 
     def add(self, rule: Rule, plugin: str, tier: int) -> None:
         """Take a rule in."""
         kind, called = type(rule), rule.callback()
         self.of[kind].append((tier, called) if rule.is_tiered else called)
-        note = self._NOTES.get(kind)
-        if note is not None:
-            note(self, rule, plugin)
-
-    def _note_one_by_one(self, rule: Rule, _plugin: str = "") -> None:
-        templates = rule.one_by_one()
-        if templates is not None and templates not in self._one_by_one:
-            self._one_by_one.append(templates)
-
-    def _note_quota(self, rule: Allocatable, _: str) -> None:
-        self._note_one_by_one(rule)
-        if rule.headroom is not None:
+        if kind not in BATCHED:
+            return
+        self.batches.note(rule, plugin)
+        if isinstance(rule, EventHandler):
+            self._note_handler(rule)
+        elif isinstance(rule, Allocatable) and rule.headroom is not None:
             self.headrooms.append(rule.headroom)
 
-    def _note_ready(self, rule: JobReady, _: str) -> None:
-        self._note_one_by_one(rule)
-        if rule.lacking is not None:
-            self._lacking.append(rule.lacking)
-
-    def _note_key(self, rule: NodeRule, plugin: str) -> None:
-        if rule.key is None:
-            return
-        minded = rule.applies_to, rule.key
-        if isinstance(rule, Predicate) and rule.within_headroom:
-            self._within_headroom.append((plugin, minded))
-        else:
-            self._keys.append(minded)
-
-    def _note_handler(self, rule: EventHandler, plugin: str) -> None:
-        self._note_one_by_one(rule)
+    def _note_handler(self, rule: EventHandler) -> None:
         of_these = (self._promise_handlers,) if rule.promises else (self._promise_handlers, self._handlers)
         for handlers in of_these:
             handlers.insert(0 if rule.first else len(handlers), rule.events)
-        if rule.within_headroom:
-            self._within_headroom.append((plugin, (rule.applies_to, _any)))
-
-    _NOTES: ClassVar[Mapping[type[Rule], Callable[[Ruleset, Any, str], None]]] = {
-        Predicate: _note_key,
-        NodeOrder: _note_key,
-        PrePredicate: _note_one_by_one,
-        BatchNodeOrder: _note_one_by_one,
-        Allocatable: _note_quota,
-        JobReady: _note_ready,
-        EventHandler: _note_handler,
-    }
-
-    # -- which tasks are placed in one go -----------------------------------------------------------------------------
-
-    def alone(self, task: TaskInfo) -> bool:
-        """Whether tasks that are equal to this one are placed one by one: a rule may answer otherwise for the next."""
-        template = task.template
-        for templates in self._one_by_one:
-            if templates(template):
-                return True
-        for applies, key in self._keys:
-            if (applies is None or applies(template)) and key(task) is not None:
-                return True
-        return bool(self.left_out) and self._beyond_headroom(task)
-
-    def _beyond_headroom(self, task: TaskInfo) -> bool:
-        """Whether a rule would be minded by its plugin's headroom that a switch has left out."""
-        return any(
-            plugin in self.left_out and (applies is None or applies(task.template)) and key(task) is not None
-            for plugin, (applies, key) in self._within_headroom
-        )
-
-    def lacking(self, job: JobInfo) -> int:
-        """How many more tasks a job needs, at least, to be ready; 0 when nobody has a say in that."""
-        return min((fn(job) for fn in self._lacking), default=0)
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
@@ -277,7 +213,3 @@ class Ruleset:
         handlers = self._promise_handlers if task.status is TaskStatus.PIPELINED else self._handlers
         for handler in reversed(handlers):
             handler.deallocate(task)
-
-
-def _any(_: TaskInfo) -> bool:
-    return True

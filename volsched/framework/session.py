@@ -15,16 +15,15 @@ from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverErro
 from volsched.framework.callbacks import Headroom
 from volsched.framework.config.configuration import Configuration
 from volsched.framework.engine.engine import Engine
-from volsched.framework.groups import with_condition
-from volsched.framework.leaving import all_left, leavers
+from volsched.framework.nominations import Nominations
+from volsched.framework.refusals import Refusals
 from volsched.framework.registration import Accounts
-from volsched.framework.reporter import about_group
 from volsched.framework.rules import Metric, Preemptive, SessionClose
 from volsched.framework.ruleset import Ruleset
 from volsched.framework.statement import Statement, bind_step
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.job import INQUEUE, Condition, JobInfo
+from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import LiftGate, Step, Tell
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
@@ -45,17 +44,6 @@ _WORTH_NOTING = 0.01
 
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
-
-
-def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
-    """A task that can go to a node once pods there have gone."""
-    message = f'pod "{task.key}" can go to node "{node.name}" once pods that are being deleted there are gone'
-    return Verdict(VerdictStep.PREDICATE, "predicates", VerdictScope.POD, FAILED_SCHEDULING, message)
-
-
-def by_importance(task: TaskInfo) -> tuple[int, float, str]:
-    """Of tasks that were promised room: the more important first, then the older."""
-    return -task.eviction_priority, task.created, task.uid
 
 
 _Hopeless: TypeAlias = tuple[int, Hashable, Verdict | None]
@@ -103,19 +91,15 @@ class Session:
         self.action = ""
         self.rules = Ruleset(cluster)
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
-        self.refused: dict[str, TaskInfo] = {}
         self.evicted: dict[str, TaskInfo] = {}
         self.hunts: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
-        self._refusals_before: dict[TaskInfo, Verdict | None] = {}
-        self._nominations_before: dict[TaskInfo, tuple[str, bool]] = {}
-        self.unschedulable: dict[str, bool] = {}
         self.told: list[Tell] = []
+        self.refusals = Refusals(cluster, self.tell)
+        self.nominations = Nominations(self)
         self._accounts = accounts
         self._submit = submit
         self._held: list[Statement] = []
-        self._promises: dict[str, Statement] = {}
-        self._kept: set[str] = set()
         self._waiting: dict[str, list[TaskInfo]] = {}
         self._aside: list[TaskInfo] = []
         self._hopeless: dict[tuple[int, str], _Hopeless] = {}
@@ -164,9 +148,9 @@ class Session:
     def batch_size(self, queue: QueueInfo, task: TaskInfo) -> int:
         """How many tasks of the same job and template as this one may be placed in one go; below 2: one by one."""
         rules, job = self.rules, task.job
-        if self._promises or self.on_placed is not None or job is None or rules.alone(task):
+        if self.nominations.held or self.on_placed is not None or job is None or rules.batches.alone(task):
             return 0
-        size = rules.lacking(job)
+        size = rules.batches.lacking(job)
         if size < 2:
             return size
         self._set_aside(())
@@ -220,20 +204,16 @@ class Session:
             raise SessionOverError(f"what was tried could not be undone: {worse}", plugin) from worse
         self.engine = self.engine.afresh()
         self.engine.open(self.rules.nodes)
-        self.refuse_all(job, failed(plugin, error, self.bounds.set_aside.add(job, self.now)))
-
-    def refuse_all(self, job: JobInfo, verdict: Verdict) -> None:
-        """Leave with a job and with all of it that waits why that is."""
-        self.refuse_job(job, verdict)
-        for task in job.waiting.values():
-            self.refuse_task(task, verdict)
+        self.refusals.refuse_all(job, failed(plugin, error, self.bounds.set_aside.add(job, self.now)))
 
     def _end_over_budget(self, used: float) -> None:
         """End the session, and leave alone for a while what has taken most of its time."""
         waiting = (each for each in self._costs.values() if each[1].waiting)
         cost, job = max(waiting, key=lambda each: each[0], default=(0.0, None))
         if job is not None and cost > EXPENSIVE_SHARE * self.bounds.budget:
-            self.refuse_all(job, too_expensive(cost, self.bounds.budget, self.bounds.set_aside.add(job, self.now)))
+            self.refusals.refuse_all(
+                job, too_expensive(cost, self.bounds.budget, self.bounds.set_aside.add(job, self.now))
+            )
         raise SessionOverError(f"{used:.1f}s of CPU were used, the budget of a session is {self.bounds.budget:g}s")
 
     def check_accounts(self) -> None:
@@ -257,101 +237,7 @@ class Session:
         """Keep what a statement reserved until the session closes."""
         self.closed(statement)
         self._held.append(statement)
-        for operation in statement.operations:
-            if operation.kind == "pipeline":
-                self._promises[operation.task.uid] = statement
-
-    def promised(self) -> list[TaskInfo]:
-        """Tasks that were promised room in this session."""
-        return [self.cluster.tasks[uid] for uid in self._promises if uid in self.cluster.tasks]
-
-    def redeem(self, task: TaskInfo) -> None:
-        """Take back the promise of room that a task has, so that it can be placed for real."""
-        statement = self._promises.pop(task.uid, None)
-        if statement is not None:
-            statement.undo(task)
-
-    def promise(self, task: TaskInfo, *, nominate: bool) -> None:
-        """Say of a task that room is promised to it; with ``nominate`` the promise outlives the session."""
-        node = task.node
-        if node is None:
-            return
-        if nominate:
-            self._nominate(task, node.name)
-        self.refuse_task(task, waits_for_room(task, node))
-
-    def forget_promise(self, task: TaskInfo) -> None:
-        """Room that was promised to a task went to a more important one."""
-        statement = self._promises.pop(task.uid, None)
-        if statement is not None:
-            statement.operations = [o for o in statement.operations if o.task is not task]
-        self.give_up_nomination(task)
-
-    def give_up_nomination(self, task: TaskInfo) -> None:
-        """No room is being made for a task any more."""
-        if task.nominated:
-            self._nominate(task, "")
-
-    def _nominate(self, task: TaskInfo, node: str) -> None:
-        before = self._nominations_before.setdefault(task, (task.nominated, task.nomination_sent))
-        self.cluster.nominate(task, node, sent=before != (node, False))
-
-    def newly_nominated(self) -> list[TaskInfo]:
-        """Return waiting tasks for which room is made on another node than when the session began, or no longer."""
-        before = self._nominations_before.items()
-        return [t for t, (node, _) in before if t.nominated != node and t.status is TaskStatus.PENDING]
-
-    def keep_promises(self) -> None:
-        """Hold the room that earlier sessions made for tasks, the most important first; give up what is lost.
-
-        One may count on another that comes after it (a pod that wants to be near it), so those that cannot be held yet
-        are asked again while more are.
-        """
-        open_promises: list[TaskInfo] = []
-        for task in sorted(self.cluster.nominated.values(), key=by_importance):
-            if task.status is TaskStatus.PENDING and task.ours:
-                open_promises.append(task)
-            else:
-                self.cluster.nominate(task, "", sent=False)
-        kept_some = True
-        while open_promises and kept_some:
-            left = [task for task in open_promises if not self._kept_within(task)]
-            kept_some, open_promises = len(left) < len(open_promises), left
-        for task in open_promises:
-            self.give_up_nomination(task)
-
-    def _kept_within(self, task: TaskInfo) -> bool:
-        """Keep a task's promise; what fails over it ends with its job."""
-        if task.job is None:
-            return self._keep_promise(task)
-        with self.about(task.job):
-            return self._keep_promise(task)
-        return False
-
-    def _keep_promise(self, task: TaskInfo) -> bool:
-        """Hold the room that was made for a task, if it still is to be had."""
-        node = self.cluster.nodes.get(task.nominated)
-        if node is None or not self.will_admit(task, node):
-            return False
-        statement = self.statement()
-        if statement.pipeline(task, node) is not None:
-            return False
-        statement.hold()
-        self._kept.add(task.uid)
-        return True
-
-    def will_admit(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a task may go on a node now, or once those who are leaving it are gone."""
-        if self.engine.admits(task, node):
-            return True
-        if not leavers(node) and not self.cluster.devices.unclean:
-            return False
-        with all_left(self.cluster, node):
-            return self.engine.admits(task, node)
-
-    def was_promised_before(self, task: TaskInfo) -> bool:
-        """Whether a task holds a promise of room from an earlier session."""
-        return task.uid in self._kept and task.status is TaskStatus.PIPELINED
+        self.nominations.note(statement)
 
     def submit(self, steps: Sequence[Step]) -> None:
         """Hand steps to the executor."""
@@ -402,7 +288,7 @@ class Session:
         refusals = self.engine.refusals(task)
         message = refusals.text(len(self.cluster.rows))
         verdict = Verdict(step, refusals.plugin, VerdictScope.NODE, FAILED_SCHEDULING, message)
-        self.refuse_task(task, verdict)
+        self.refusals.refuse_task(task, verdict)
         if self.engine.hopeless(task):
             usage, kind = self.cluster.node_ledger.usage_log.end, self.engine.kind(task)
             self._hopeless[task.template.id, task.queue] = usage, kind, verdict
@@ -414,58 +300,11 @@ class Session:
             return None
         return verdict
 
-    # -- refusals -----------------------------------------------------------------------------------------------------
-
-    def refuse_task(self, task: TaskInfo, verdict: Verdict) -> None:
-        """Leave with a task why it waits."""
-        if task.refusal != verdict:
-            self._refusals_before.setdefault(task, task.refusal)
-            task.refusal = verdict
-            self.refused[task.uid] = task
-            if task.job is not None:
-                self.cluster.queue_ledger.dirty_jobs[task.job.key] = task.job
-
-    def refuse_job(self, job: JobInfo, verdict: Verdict | None) -> None:
-        """Leave with a job why it waits, and no longer why each of its tasks did; None takes that back."""
-        if job.refusal == verdict:
-            return
-        job.refusal = verdict
-        self.cluster.queue_ledger.dirty_jobs[job.key] = job
-        if verdict is not None:
-            for task in job.schedulable():
-                task.refusal = None
-
-    def refusal_before(self, task: TaskInfo) -> Verdict | None:
-        """Return why a task waited when the session began; for tasks that were refused since."""
-        return self._refusals_before[task]
-
-    def cannot_start(self, job: JobInfo, condition: Condition) -> None:
-        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too.
-
-        That is an Event as well, unless one tells already what keeps the job as a whole. Where a queue has its due both
-        are told, as Volcano's own tools look for this one there.
-        """
-        self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
-        is_told = job.refusal is not None and job.refusal.step is not VerdictStep.OVERUSED
-        if condition not in job.conditions and not is_told:
-            self.tell(about_group(job, "Warning", condition.type, condition.message))
-        self.set_condition(job, condition)
-
-    def set_condition(self, job: JobInfo, condition: Condition) -> None:
-        """Put a condition on a PodGroup; it is written when it says something new."""
-        self.set_conditions(job, with_condition(job.conditions, condition))
-
-    def set_conditions(self, job: JobInfo, conditions: tuple[Condition, ...]) -> None:
-        """Replace a PodGroup's conditions."""
-        if conditions != job.conditions:
-            job.conditions = conditions
-            self.cluster.queue_ledger.dirty_jobs[job.key] = job
+    # -- closing ------------------------------------------------------------------------------------------------------
 
     def tell(self, event: Tell) -> None:
         """Have an Event recorded on an object."""
         self.told.append(event)
-
-    # -- closing ------------------------------------------------------------------------------------------------------
 
     def opened(self) -> None:
         """Every plugin has registered: get ready to answer."""

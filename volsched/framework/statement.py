@@ -177,7 +177,7 @@ class Statement:
                 steps.append(self._eviction(place))
                 cluster.clocks.changes += 1
             elif kind == "displace":
-                self._session.forget_promise(task)
+                self._session.nominations.displace(task)
         if job is not None:
             steps.extend(self._session.release_waiting(job))
         self._hold_promises()
@@ -189,7 +189,7 @@ class Statement:
         promises = [o for o in self.operations if o.kind == "pipeline"]
         self.operations = []
         for operation in promises:
-            self._session.promise(operation.task, nominate=self.makes_room)
+            self._session.nominations.promise(operation.task, nominate=self.makes_room)
         if promises:
             rest = Statement(self._session)
             rest.operations = promises

@@ -177,6 +177,8 @@ class Pods:
         task.resource_claims, task.workload = _kept_for_life(pod)
         task.claim_names = reading.claim_names_of(pod)
         self._hear_nomination(task, pod.status.nominated_node_name)
+        task.started = reading.seconds(pod.status.start_time) or 0.0
+        task.deadline = spec.active_deadline_seconds
         task.resource_version = meta.resource_version
 
     def _hear_nomination(self, task: TaskInfo, node: str) -> None:

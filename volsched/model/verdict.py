@@ -61,6 +61,7 @@ class ConditionReason(StrEnum):
     INVALID_FIELD = "InvalidField"
     SCHEDULING_GATED = "SchedulingGated"
     SCHEDULER_ERROR = "SchedulerError"
+    RESERVED = "Reserved"
 
 
 _REASONS: Final[Mapping[Step, ConditionReason]] = {

@@ -8,12 +8,13 @@ one, and says which callback it is that does not keep to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
-from volsched.testing.builders import ClusterBuilder, Decision, a_rig
+from volsched.model.plan import Step
+from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_rig
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
@@ -34,28 +35,48 @@ def engine_contract(play: Callable[[MakeEngine], T]) -> T:
     fast, expected, checked = (play(engine) for engine in ENGINES)
     for name, found in (("fast", fast), ("checked", checked)):
         if found != expected:
-            raise AssertionError(f"the {name} engine decided\n  {found}\nand the naive one\n  {expected}")
+            raise AssertionError(f"the {name} engine decides otherwise than the naive one{_where(found, expected)}")
     return fast
 
 
-def decided_alike(cluster: ClusterBuilder, configuration: str, *later: Sequence[Change]) -> list[Decision]:
+def _where(found: object, expected: object) -> str:
+    """Say where two outcomes differ first, as deep as they are sequences of equal length."""
+    if isinstance(found, (list, tuple)) and isinstance(expected, (list, tuple)) and len(found) == len(expected):
+        for place, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
+            if mine != theirs:
+                return f"[{place}]{_where(mine, theirs)}"
+    return f":\n  {found}\ninstead of\n  {expected}"
+
+
+class Outcome(NamedTuple):
+    """What a cycle decided: bindings, evictions, the words for those who wait, and every step."""
+
+    bindings: dict[str, str]
+    evictions: list[str]
+    waiting: dict[str, str]
+    steps: list[Step]
+
+
+def outcome(decision: Decision) -> Outcome:
+    """Return what a cycle decided, as it is before the next one."""
+    return Outcome(decision.bindings, decision.evictions, decision.waiting, decision.steps)
+
+
+def decided_alike(cluster: ClusterBuilder, configuration: str, *later: Sequence[Change]) -> list[Outcome]:
     """Run a cycle on a cluster, and one after each of some changes, with every engine; return what all decided.
 
-    Bindings, evictions and the words for those who wait are compared. After each cycle every account of the cluster is
-    counted from scratch, and nothing that was only tried is left.
+    After each cycle every account of the cluster is counted from scratch, and nothing that was only tried is left.
     """
-    decisions: list[Decision] = []
 
-    def play(engine: MakeEngine) -> list[tuple[object, ...]]:
+    def play(engine: MakeEngine) -> list[Outcome]:
         rig = a_rig(cluster, configuration, engine)
-        found: list[tuple[object, ...]] = []
-        for changes in ((), *later):
-            decision = rig.cycle(*changes)
-            if wrong := [*faults(rig.cluster), *leftovers(rig.cluster)]:
-                raise AssertionError(f"after the cycle the accounts of the cluster are wrong: {wrong}")
-            decisions.append(decision)
-            found.append((decision.bindings, decision.evictions, decision.waiting))
-        return found
+        return [_counted(rig, changes) for changes in ((), *later)]
 
-    engine_contract(play)
-    return decisions[: 1 + len(later)]
+    return engine_contract(play)
+
+
+def _counted(rig: Rig, changes: Sequence[Change]) -> Outcome:
+    found = outcome(rig.cycle(*changes))
+    if wrong := [*faults(rig.cluster), *leftovers(rig.cluster)]:
+        raise AssertionError(f"after the cycle the accounts of the cluster are wrong: {wrong}")
+    return found

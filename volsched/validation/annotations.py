@@ -14,6 +14,8 @@ from volsched.framework.validation import INVALID, WORKLOADS, Faults, pods_in, w
 from volsched.mirror.reading import PREEMPTABLE, TASK_PRIORITY, task_priority_in, truth_in
 from volsched.model import api
 from volsched.model.pods import workload
+from volsched.model.reservation import EXPECTED_DURATION, RESERVE_AFTER
+from volsched.model.values.duration import seconds_of
 
 _GROUP_MIN_MEMBER: Final = f"metadata.annotations[{GROUP_MIN_MEMBER}]"
 
@@ -22,6 +24,9 @@ def annotation_faults(found: api.ApiObject) -> Faults:
     """Yield a warning for each annotation or label that cannot be read."""
     for pod in pods_in(found):
         yield from pod.under(_of_pod(pod.metadata))
+        if pod.prefix:
+            yield from pod.under(_durations(pod.metadata))
+    yield from _durations(found.metadata)
     if isinstance(found, WORKLOADS):
         text = found.metadata.annotations.get(GROUP_MIN_MEMBER)
         if text is not None and min_member_in(text) is None:
@@ -47,3 +52,11 @@ def _preemptable(field: str, texts: Mapping[str, str]) -> Faults:
     text = texts.get(PREEMPTABLE)
     if text is not None and truth_in(text) is None:
         yield warning(f"{field}[{PREEMPTABLE}]", INVALID, f"{text!r} is neither true nor false; false counts")
+
+
+def _durations(metadata: api.ObjectMeta) -> Faults:
+    for key in (EXPECTED_DURATION, RESERVE_AFTER):
+        text = metadata.annotations.get(key)
+        if text is not None and seconds_of(text) is None:
+            field = f"metadata.annotations[{key}]"
+            yield warning(field, INVALID, f"{text!r} is no duration, and counts for nothing; write it as 4h30m or 90s")

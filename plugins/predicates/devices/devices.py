@@ -301,7 +301,7 @@ class DeviceRules(Observer):
 
     def release_useless(self, session: Session) -> None:
         """Have one claim released for each pod that no node takes, if nobody else uses it and it rules nodes out."""
-        for task in sorted(session.refused.values(), key=lambda waiting: waiting.key):
+        for task in sorted(session.refusals.refused.values(), key=lambda waiting: waiting.key):
             self._release_left_over(session, task)
             refusal = task.refusal
             if refusal is None or refusal.scope is not Scope.NODE or task.status is not TaskStatus.PENDING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,13 +13,12 @@ from hypothesis import given
 from plugins.capacity_card.ledger import Ledger
 from plugins.capacity_card.refusals import NAME
 from tests.plugins.capacity_card.worlds import QUOTA, card_stories
-from tests.properties.stories import Reader, Story, World, difference, live
+from tests.properties.stories import Reader, Story, World, difference, live, steps_with
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_ALLOCATED
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import engine_contract
 
 pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
@@ -28,29 +28,12 @@ Held = Counter[tuple[str, str]]
 
 @given(card_stories())
 def test_the_fast_engine_agrees_with_the_naive_one(story: Story) -> None:
-    fast, naive = Reader(story.configuration), Reader(story.configuration, NaiveEngine)
-
-    live(story, fast, naive)
-
-    assert difference(fast.steps, naive.steps) == ""
+    engine_contract(partial(steps_with, story))
 
 
 @given(card_stories(evicting=True))
 def test_they_agree_about_victims_too(story: Story) -> None:
-    fast, naive = Reader(story.configuration), Reader(story.configuration, NaiveEngine)
-
-    live(story, fast, naive)
-
-    assert difference(fast.steps, naive.steps) == ""
-
-
-@given(card_stories(evicting=True, cycles=3))
-def test_every_callback_keeps_what_it_declares(story: Story) -> None:
-    checked, fast = Reader(story.configuration, CheckedEngine), Reader(story.configuration)
-
-    live(story, checked, fast)
-
-    assert difference(checked.steps, fast.steps) == ""
+    engine_contract(partial(steps_with, story))
 
 
 @given(card_stories(evicting=True))

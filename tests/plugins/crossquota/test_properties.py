@@ -19,8 +19,7 @@ from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster
 from volsched.model.status import ON_NODE
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig, put
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import MakeEngine, engine_contract, outcome
 from volsched.testing.recount import faults, leftovers
 
 Annotations = st.fixed_dictionaries(
@@ -179,10 +178,8 @@ def test_no_gpu_node_gets_above_its_quota_that_was_not_above_it(world: World, la
 @pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(Worlds, Later)
 def test_three_engines_decide_alike(world: World, later: Any) -> None:
-    rigs = [world.rig(engine) for engine in (FastEngine, NaiveEngine, CheckedEngine)]
-    for step in range(3):
-        decisions = [found.cycle(*world.changes(later, step - 1) if step else ()) for found in rigs]
+    def play(engine: MakeEngine) -> list[Any]:
+        rig = world.rig(engine)
+        return [outcome(rig.cycle(*world.changes(later, step - 1) if step else ())) for step in range(3)]
 
-        assert decisions[0].bindings == decisions[1].bindings == decisions[2].bindings
-        assert decisions[0].evictions == decisions[1].evictions == decisions[2].evictions
-        assert decisions[0].waiting == decisions[1].waiting
+    engine_contract(play)

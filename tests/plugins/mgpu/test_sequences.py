@@ -28,8 +28,7 @@ from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Change
 from volsched.model.plan import Bind
 from volsched.testing.builders import Rig, a_group, puts
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import MakeEngine, engine_contract
 from volsched.testing.recount import faults, leftovers
 
 pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
@@ -187,12 +186,13 @@ def test_no_card_gives_more_than_it_has_and_books_are_what_annotations_say(
 @given(st.lists(events, max_size=10), st.sampled_from(["binpack", "spread"]))
 def test_engines_agree(story: list[tuple[str, object, int]], policy: str) -> None:
     kept = [(event, what, members) for event, what, members in story if event != "restart"]
-    worlds = [World.of(policy, engine) for engine in (FastEngine, NaiveEngine, CheckedEngine)]
 
-    for world in worlds:
+    def play(engine: MakeEngine) -> object:
+        world = World.of(policy, engine)
         live(world, kept)
+        return world.decided
 
-    assert worlds[0].decided == worlds[1].decided == worlds[2].decided
+    engine_contract(play)
 
 
 @pytest.mark.parametrize("policy", ["binpack", "spread"])

@@ -99,6 +99,11 @@ class _Talk:
     not_before: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
 
+    def continues(self, before: _Talk) -> None:
+        """Stand for what was to be told before as well, under its name: a try of it may have gone through unseen."""
+        self.name, self.attempts, self.backoff = before.name, before.attempts, before.backoff
+        self.times += before.times
+
 
 def _digest(message: str) -> bytes:
     return hashlib.sha256(message.encode()).digest()[:8]
@@ -169,7 +174,7 @@ class Events:
         self.suppressed += 1
         talk.not_before = before.not_before
         if before.tell.message == talk.tell.message:
-            talk.times += before.times
+            talk.continues(before)
 
     def cancel(self, uid: str) -> None:
         """Do not tell what is wrong with an object any more: the pod is being bound, or it is gone."""
@@ -310,13 +315,20 @@ class Events:
         try:
             await self._request("POST", path, self._body(talk, namespace), JSON)
         except ApiError as error:
-            if error.status != 409:  # an earlier try went through
+            if error.status != 409:
                 raise
+            await self._correct(f"{path}/{talk.name}", talk)
         if talk.tell.reason != SCHEDULED:
             before = self._said_before(key)
             fresh = before is None or time.monotonic() - before.at > QUIET_SECONDS
             interval = FIRST_INTERVAL_SECONDS if before is None or fresh else before.interval * 2
             self._remember(key, f"{path}/{talk.name}", talk, talk.times, interval)
+
+    async def _correct(self, path: str, talk: _Talk) -> None:
+        """Put the count right of an Event that an earlier try made: the same may have been told again since."""
+        if talk.times > 1:
+            body = msgspec.json.encode({"count": talk.times, "lastTimestamp": talk.told_at})
+            await self._request("PATCH", path, body, MERGE_PATCH)
 
     async def _count_up(self, key: Key, said: _Said, talk: _Talk) -> None:
         count = said.count + talk.times
@@ -357,9 +369,18 @@ class Events:
             self.dropped += 1
         elif is_scheduled:
             self._tell_where(talk)
-        elif key not in self._waiting:
+        else:
+            self._try_later(key, talk, error)
+
+    def _try_later(self, key: Key, talk: _Talk, error: ApiError) -> None:
+        """Have it wait; where something newer waits already that says the same, that one stands for both."""
+        newer = self._waiting.get(key)
+        if newer is None:
             talk.not_before = time.monotonic() + max(talk.backoff.next(), error.retry_after or 0.0)
             self._wait(key, talk)
+        elif newer.tell.message == talk.tell.message:
+            newer.continues(talk)
+            newer.not_before = time.monotonic() + max(newer.backoff.next(), error.retry_after or 0.0)
 
     def _pause(self, error: ApiError) -> None:
         """Do without Events for a while; what is to be told waits."""

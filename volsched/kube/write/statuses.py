@@ -33,6 +33,7 @@ from volsched.model.changes import Change, GroupWriteFailed
 from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
 from volsched.model.plan import WriteGroupStatus, WritePodCondition, WriteQueueStatus
+from volsched.model.queues.queue import QueuePast
 from volsched.model.values.bounded import Size
 from volsched.model.values.quantity import QuantityText, amount_of
 
@@ -58,9 +59,10 @@ CONDITIONS_PER_SECOND: Final = 200.0
 CONDITIONS_AT_ONCE: Final = 400
 """So many pods are told why they wait; those that are nominated to a node do not wait for their turn."""
 
-FIRST_POD_INTERVAL_SECONDS: Final = 5.0
-LONGEST_POD_INTERVAL_SECONDS: Final = 300.0
-"""A condition of which only the message changed waits this long since the last write, doubling each time."""
+FIRST_WORDS_INTERVAL_SECONDS: Final = 5.0
+LONGEST_WORDS_INTERVAL_SECONDS: Final = 300.0
+"""A condition of which only the message changed waits this long since the last write, doubling each time. Why pods and
+PodGroups wait is said in other words whenever a node fills, and everybody who follows them hears of each."""
 
 OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled")
 """Types of PodGroup conditions that the scheduler sets; others are left as they are."""
@@ -76,7 +78,7 @@ Write: TypeAlias = WriteGroupStatus | WriteQueueStatus | WritePodCondition
 
 @dataclass(slots=True)
 class _Pace:
-    """When an object was written last and how long its next unimportant write has to wait, in seconds."""
+    """When an object was written last and how long its next write has to wait that changes words alone, in seconds."""
 
     written_at: float
     interval: float
@@ -226,11 +228,24 @@ class Statuses:
         pace = self._paces.get(step.uid)
         if pace is None:
             return 0.0
+        match step:
+            case WritePodCondition():
+                least = 0.0
+            case WriteGroupStatus():
+                least = GROUP_INTERVAL_SECONDS
+            case WriteQueueStatus():
+                least = QUEUE_INTERVAL_SECONDS
+        return pace.written_at + (pace.interval if self._changes_words_alone(step) else least)
+
+    def _changes_words_alone(self, step: Write) -> bool:
+        """Whether a step says nothing else than the API server has, but for why something waits."""
         if isinstance(step, WritePodCondition):
             seen = self._views.refusal(step.uid)
-            if (seen.reason, seen.nominated) != (step.reason, step.nominated):
-                return 0.0
-        return pace.written_at + pace.interval
+            return (seen.reason, seen.nominated) == (step.reason, step.nominated)
+        if isinstance(step, WriteGroupStatus):
+            known = self._views.groups.get(f"{step.namespace}/{step.name}")
+            return known is not None and _differs_in_words_alone(known.status, step)
+        return False
 
     def _pump(self) -> None:
         """Start as many writes as may be under way, and look again when the next one is due."""
@@ -281,6 +296,7 @@ class Statuses:
 
     async def _write(self, key: str, entry: _Entry) -> None:
         step = entry.step
+        is_words = self._changes_words_alone(step)
         try:
             done = await self._carry_out(step)
         except FenceError:
@@ -293,7 +309,7 @@ class Statuses:
         else:
             if done:
                 self.written += 1
-                self._note_pace(key, step)
+                self._note_pace(key, step, is_words=is_words)
             else:
                 self.suppressed += 1
 
@@ -306,17 +322,12 @@ class Statuses:
             case WritePodCondition():
                 return await self._write_condition(step)
 
-    def _note_pace(self, key: str, step: Write) -> None:
-        now = time.monotonic()
-        if isinstance(step, WriteGroupStatus):
-            self._paces[key] = _Pace(now, GROUP_INTERVAL_SECONDS)
-            return
-        if isinstance(step, WriteQueueStatus):
-            self._paces[key] = _Pace(now, QUEUE_INTERVAL_SECONDS)
-            return
+    def _note_pace(self, key: str, step: Write, *, is_words: bool) -> None:
+        """Words come ever later; a pod that is refused for another reason each time does not begin anew."""
         before = self._paces.get(key)
-        interval = FIRST_POD_INTERVAL_SECONDS if before is None else before.interval * 2
-        self._paces[key] = _Pace(now, min(interval, LONGEST_POD_INTERVAL_SECONDS))
+        grows = before is not None and (is_words or isinstance(step, WritePodCondition))
+        interval = before.interval * 2 if before is not None and grows else FIRST_WORDS_INTERVAL_SECONDS
+        self._paces[key] = _Pace(time.monotonic(), min(interval, LONGEST_WORDS_INTERVAL_SECONDS))
 
     def _failed(self, key: str, entry: _Entry, error: ApiError) -> None:
         """Try a transient failure again unless there is a later word; what is gone needs no status.
@@ -386,10 +397,12 @@ class Statuses:
         if known is None:
             self._queues.pop(step.uid, None)
             return False
-        if _holds(known, step):
+        if _holds(known, step) and _says_past(known, step):
             return False
         path = f"/apis/{VOLCANO}/queues/{path_segment(step.name)}/status"
-        answer = await self._patch(path, "queues/status", queue_body(step, known.status.allocated), MERGE_PATCH)
+        answer = await self._patch(
+            path, "queues/status", queue_body(step, known.status.allocated, known.status.usage), MERGE_PATCH
+        )
         self._views.wrote(api.decode_text(api.Queue, answer))
         return True
 
@@ -455,10 +468,38 @@ def condition_body(step: WritePodCondition, known: Refusal) -> bytes:
     return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": status})
 
 
-def queue_body(step: WriteQueueStatus, known: Iterable[str]) -> bytes:
-    """Return the merge patch for a Queue: what it holds, and null for what it is `known` to hold and does not."""
+def queue_body(step: WriteQueueStatus, known: Iterable[str], before: api.QueueUsage | None = None) -> bytes:
+    """Return the merge patch for a Queue: what it holds, and null for what it is `known` to hold and does not.
+
+    ``before`` is what it is known to say of its use over time.
+    """
     allocated = {**dict.fromkeys(known), **step.allocated}
-    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": {"allocated": allocated}})
+    status: dict[str, Any] = {"allocated": allocated}
+    if step.past is not None:
+        status["usage"] = _usage(step.past, before)
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": status})
+
+
+def _usage(past: QueuePast, known: api.QueueUsage | None) -> dict[str, Any]:
+    """Return what a status says of use over time, and null for what it is `known` to say besides."""
+    used = {name: f"{amount:.6g}" for name, amount in past.used.items()}
+    gone = dict.fromkeys(known.resource_seconds if known is not None else ())
+    time = datetime.fromtimestamp(past.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"time": time, "resourceSeconds": {**gone, **used}}
+
+
+def _says_past(queue: api.Queue, step: WriteQueueStatus) -> bool:
+    """Whether a Queue says of its use over time what is to be written; times are written to the second."""
+    said = _past_time(queue.status.usage)
+    return step.past is None or (said is not None and said >= int(step.past.at))
+
+
+def _past_time(usage: api.QueueUsage | None) -> float | None:
+    """Return up to when a status says what its queue used."""
+    try:
+        return datetime.fromisoformat(usage.time).timestamp() if usage is not None and usage.time else None
+    except ValueError:
+        return None
 
 
 def _holds(queue: api.Queue, step: WriteQueueStatus) -> bool:
@@ -489,11 +530,22 @@ def _group_body(step: WriteGroupStatus, conditions: list[api.Condition]) -> byte
 
 
 def _same_status(known: api.PodGroupStatus, step: WriteGroupStatus, conditions: list[api.Condition]) -> bool:
-    return (
-        (known.phase, known.running, known.succeeded, known.failed)
-        == (step.phase, step.running, step.succeeded, step.failed)
-        and {_said(condition) for condition in known.conditions} == {_said(condition) for condition in conditions}
-    )  # fmt: skip
+    said, wanted = ({_said(condition) for condition in found} for found in (known.conditions, conditions))
+    return _counted(known) == _counted(step) and said == wanted
+
+
+def _differs_in_words_alone(known: api.PodGroupStatus, step: WriteGroupStatus) -> bool:
+    """Whether a status has the same phase, counts and conditions, messages aside."""
+    ours = [condition for condition in known.conditions if condition.type in OWN_CONDITIONS]
+    return _counted(known) == _counted(step) and _unworded(ours) == _unworded(step.conditions)
+
+
+def _counted(status: api.PodGroupStatus | WriteGroupStatus) -> tuple[str, int, int, int]:
+    return status.phase, status.running, status.succeeded, status.failed
+
+
+def _unworded(conditions: Iterable[Condition | api.Condition]) -> set[tuple[str, str, str]]:
+    return {_said(condition)[:3] for condition in conditions}
 
 
 def _said(condition: Condition | api.Condition) -> tuple[str, str, str, str]:

@@ -6,6 +6,7 @@ version that it was seen or written at, so that an older event does not hide wha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +21,9 @@ from volsched.model.values.bounded import Bounded, Size
 POD_SCHEDULED: Final = "PodScheduled"
 
 GONE_LATELY: Final = 16384
-"""Objects of which it is remembered that they are gone, while answers to writes may still come."""
+GONE_LATELY_SECONDS: Final = 60.0
+"""Of so many objects, and for so long, it is remembered that they are gone: writes to them may still be answered. No
+write takes longer than a sixth of that."""
 
 _log = structlog.get_logger(__name__)
 
@@ -61,7 +64,7 @@ class Views:
         self.groups: dict[str, api.PodGroup] = {}
         self.queues: dict[str, api.Queue] = {}
         self._pods: dict[str, Versioned] = {}
-        self._gone_lately: Bounded[str, None] = Bounded(GONE_LATELY)
+        self._gone_lately: Bounded[str, float] = Bounded(GONE_LATELY)
         self._on_gone = on_gone
         self._on_queue = on_queue
         self._on_placed = on_placed
@@ -76,6 +79,7 @@ class Views:
 
     def observe(self, changes: Sequence[Change]) -> None:
         """Take in what an informer found; what fails over an object ends with that object."""
+        self._forget_gone(time.monotonic() - GONE_LATELY_SECONDS)
         for change in changes:
             try:
                 self._observe(change)
@@ -89,6 +93,11 @@ class Views:
                 take(change.object)
         elif isinstance(change, Gone):
             self._gone(change)
+
+    def _forget_gone(self, before: float) -> None:
+        """Forget what has been gone for so long that no write to it is under way any more; the oldest come first."""
+        while self._gone_lately and next(iter(self._gone_lately.values())) < before:
+            self._gone_lately.popitem(last=False)
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here."""
@@ -176,7 +185,7 @@ class Views:
                 del self._pods[uid]
 
     def _gone(self, gone: Gone) -> None:
-        self._gone_lately[gone.uid] = None
+        self._gone_lately[gone.uid] = time.monotonic()
         if gone.kind == "Pod":
             self._pods.pop(gone.uid, None)
             self._on_gone(gone.uid)

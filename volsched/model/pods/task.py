@@ -54,6 +54,8 @@ class TaskInfo:
     that were made from templates: (entry of the pod, name or None for none).
     ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
+    ``started``: when its node began with it, in seconds since the epoch, 0 when nobody has said so yet; ``deadline`` is
+    ``spec.activeDeadlineSeconds``.
     ``workload``: whether the pod serves (online) or runs to an end; a pod of which that changes is another task.
     ``order`` is what tasks of a job are ordered by after plugins' keys (see ``framework.ordering``), once it was asked.
     """
@@ -68,6 +70,7 @@ class TaskInfo:
         "claim_names",
         "containers",
         "created",
+        "deadline",
         "gated",
         "held",
         "job",
@@ -91,6 +94,7 @@ class TaskInfo:
         "role",
         "scheduler",
         "sequence",
+        "started",
         "status",
         "template",
         "terminating",
@@ -127,6 +131,8 @@ class TaskInfo:
         self.priority_class = ""
         self.created = 0.0
         self.sequence = 0
+        self.started = 0.0
+        self.deadline: float | None = None
         self.preemptable = True
         self.preempts = True
         self.gated: tuple[str, ...] = ()

@@ -1,0 +1,340 @@
+"""reserve: hold nodes for large jobs that have waited long, and start them there before anybody else.
+
+Session schedulers pass over what does not fit, so gangs of several nodes starve under a stream of small jobs. Here a
+job that is due is promised named nodes. Others may use these only if they say that they end before it starts. Where
+nobody says when pods end, the emptiest nodes are held until they are free. A promise is kept until the job starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from actions.job_order import closed_queue, considered
+from actions.placement import Attempt, place
+from actions.reserve import words
+from actions.reserve.book import Book, Reservation, Settings
+from actions.reserve.due import SLA_WAITING_TIME, Due
+from actions.reserve.planning import Plan, Planner, in_use, needed, quota_free_at
+from volsched.framework.config.arguments import Argument, ArgumentProblem
+from volsched.framework.groups import with_condition
+from volsched.framework.registration import Registrar
+from volsched.framework.reporter import about_group
+from volsched.framework.rules import Metric, Predicate, Wake
+from volsched.framework.session import Session
+from volsched.model.job import JobInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.reservation import RESERVED, condition_of, stamp
+from volsched.model.values.duration import seconds_of
+from volsched.model.values.series import Numbers, Series
+from volsched.model.verdict import Scope, Step
+
+AFTER: Final = "reserve.after"
+DEFAULT_DURATION: Final = "reserve.defaultDuration"
+JOBS: Final = "reserve.jobs"
+DRAINS: Final = "reserve.drains"
+MIN_NODES: Final = "reserve.minNodes"
+OVERESTIMATE: Final = "reserve.overestimate"
+
+WORTH_SAYING: Final = 0.1
+"""Of the time that is left: a start that moves by less is no news."""
+
+RESERVATIONS: Final = Series("volsched_reservations", "Jobs for which nodes are held", ("queue_name",))
+IDLE: Final = Series(
+    "volsched_reserved_idle", "What is free on nodes that are held for a job, in thousandths", ("resource",)
+)
+LATE: Final = Series(
+    "volsched_reservation_late_seconds",
+    "Of jobs that wait: how much later than first promised they start",
+    ("queue_name",),
+)
+
+
+def check_arguments(values: Mapping[str, Any]) -> list[ArgumentProblem]:
+    """Refuse what is no duration."""
+    wrong = [key for key in (AFTER, DEFAULT_DURATION) if seconds_of(values[key]) is None]
+    return [ArgumentProblem(k, f"must be a duration as 1h30m or 90s, not {values[k]!r}") for k in wrong]
+
+
+class ReserveAction:
+    """Hold nodes for large jobs."""
+
+    name: ClassVar[str] = "reserve"
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(AFTER, "str", "1h", "How long a job waits before nodes are held for it; 0s: at once."),
+        Argument(JOBS, "int", 4, "For so many jobs at a time, one for each queue beyond the first.", minimum=1),
+        Argument(
+            DRAINS, "int", 1, "Of those, whose start nobody knows as pods do not say how long they run.", minimum=0
+        ),
+        Argument(MIN_NODES, "int", 1, "Only jobs that need more nodes than this; 0: single pods, too.", minimum=0),
+        Argument(OVERESTIMATE, "float", 1.0, "What durations are multiplied with that pods declare.", minimum=0.1),
+        Argument(DEFAULT_DURATION, "str", "0s", "How long pods are thought to run that say nothing; 0s: not known."),
+    )
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._after = seconds_of(arguments[AFTER]) or 0.0
+        self._jobs, self._drains = arguments[JOBS], arguments[DRAINS]
+        self._min_nodes = arguments[MIN_NODES]
+        self._settings = Settings(arguments[OVERESTIMATE], seconds_of(arguments[DEFAULT_DURATION]) or 0.0)
+
+    def on_session_open(self, registrar: Registrar) -> None:
+        """Close held nodes to others, and have a session when a job is due or a start is reached."""
+        session = registrar.session
+        book, due = self._book(session), self._due(session)
+        book.now = session.now
+        registrar.register(
+            Predicate(book.refusal, key=book.closed_to, version=lambda _: book.version, within_headroom=True),
+            Wake(due.next),
+            Wake(book.next_start),
+            Metric(RESERVATIONS, lambda: _by_queue(book, lambda _: 1.0)),
+            Metric(LATE, lambda: _by_queue(book, _late)),
+            Metric(IDLE, lambda: _idle(book)),
+        )
+
+    def execute(self, session: Session) -> None:
+        """Start what was promised, in that order; hold on to the rest; then promise to those who are due."""
+        book = self._book(session)
+        for reservation in list(book.kept.values()):
+            with session.about(reservation.job):
+                self._go_on(session, book, reservation)
+        self._promise(session, book)
+        for reservation in book.kept.values():
+            reservation.job.parked_at = reservation.tried_at = session.cluster.clocks.requeue_generation
+
+    def _book(self, session: Session) -> Book:
+        return session.account("reserve.book", lambda cluster: Book(cluster, self._settings))
+
+    def _due(self, session: Session) -> Due:
+        tiers = session.configuration.tiers
+        sla = [option.arguments.get(SLA_WAITING_TIME, "") for tier in tiers for option in tier if option.name == "sla"]
+        agreed = min((seconds for text in sla if (seconds := seconds_of(text))), default=0.0)
+        return session.account("reserve.due", lambda cluster: Due(cluster, self._after, agreed))
+
+    # -- who has a promise --------------------------------------------------------------------------------------------
+
+    def _go_on(self, session: Session, book: Book, reservation: Reservation) -> None:
+        """Start a job that was promised nodes, or hold on to them."""
+        why = _lost(session, reservation)
+        if why is not None or self._start(session, book, reservation):
+            self._end(session, book, reservation, why)
+        elif reservation.stale or (reservation.start is not None and reservation.start <= session.now):
+            self._replan(session, book, reservation)
+        if reservation.job.key in book.kept:
+            self._say(session, book, reservation)
+
+    def _start(self, session: Session, book: Book, reservation: Reservation) -> bool:
+        """Try a job before the queues have their turns; whether it has what it needs."""
+        if reservation.tried_at == session.cluster.clocks.requeue_generation and not reservation.stale:
+            return False
+        job = reservation.job
+        tasks = [task for task in job.schedulable() if not task.best_effort]
+        attempt = Attempt(job, session.rules.in_order(tasks)[::-1])
+        book.is_trying = True
+        try:
+            statement = place(session, session.cluster.queues[job.queue], attempt)
+        finally:
+            book.is_trying = False
+        if statement is None:
+            return False
+        session.refusals.refuse_job(job, None)
+        for operation in statement.operations:
+            book.task_moved(operation.task, operation.status, operation.node)
+        statement.commit(job)
+        return True
+
+    def _end(self, session: Session, book: Book, reservation: Reservation, why: str | None) -> None:
+        """Hold a job's nodes no longer: it starts, or lost them."""
+        job = reservation.job
+        book.drop(reservation)
+        kept = tuple(condition for condition in job.conditions if condition.type != RESERVED)
+        session.refusals.set_conditions(job, kept)
+        job.unpark()
+        if why and job.key in session.cluster.jobs and job.has_group:
+            session.tell(about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}"))
+
+    def _replan(self, session: Session, book: Book, reservation: Reservation) -> None:
+        """Find the start anew; other nodes are taken only if the job starts earlier there."""
+        plan = self._planned(session, book, reservation.job, reservation.nodes)
+        if plan is None:
+            self._end(session, book, reservation, "no nodes can take it any more, or its queue may not")
+            return
+        if (plan.nodes, plan.start) != (reservation.nodes, reservation.start):
+            reservation.nodes, reservation.start = plan.nodes, plan.start
+            book.changed()
+        reservation.stale = False
+        reservation.fullest = _fullest(session, plan)
+
+    def _planned(self, session: Session, book: Book, job: JobInfo, held: tuple[str, ...]) -> Plan | None:
+        """Plan a job; on the nodes that it holds unless others are better."""
+        members = needed(session, job)
+        book.is_trying = True
+        try:
+            planner = Planner(session, members, book.taken_from(job), held, book.end)
+            best = planner.plan()
+            if best is None:
+                return None
+            same = planner.plan(held) if held and best.start is not None else None
+            if same is not None and same.start is not None and same.start <= (best.start or 0.0):
+                best = same
+            free = quota_free_at(session, best, job.queue, book.end)
+        finally:
+            book.is_trying = False
+        if free is None or (best.start is None and free > session.now):
+            return None
+        return best if best.start is None else Plan(best.seats, max(best.start, free))
+
+    # -- who is promised something ------------------------------------------------------------------------------------
+
+    def _promise(self, session: Session, book: Book) -> None:
+        """Promise nodes to jobs that are due, the most important first."""
+        due = self._due(session)
+        found = [job for job in due.come(session.now) if job.key not in book.kept and self._is_large(session, due, job)]
+        for job in found:
+            self._let_in(session, job)
+        for job in sorted(considered(session, found), key=lambda job: _importance(session, job)):
+            if len(book.kept) >= self._jobs:
+                break
+            if not book.kept or job.queue not in {r.job.queue for r in book.kept.values()}:
+                with session.about(job):
+                    self._promise_to(session, book, job)
+
+    def _promise_to(self, session: Session, book: Book, job: JobInfo) -> None:
+        members = needed(session, job)
+        if not members or job.is_ready:
+            return
+        plan = self._planned(session, book, job, ())
+        drains = sum(1 for r in book.kept.values() if r.start is None)
+        if plan is None or (plan.start is None and drains >= self._drains):
+            return
+        if plan.start is not None and plan.start <= session.now:
+            return  # it has room now, and its turn comes in this session
+        priority = members[0].eviction_priority
+        made = Reservation(job, job.group_uid, session.now, plan.nodes, plan.start, plan.start, priority=priority)
+        made.signature, made.fullest, made.stale = _signature(job), _fullest(session, plan), False
+        book.put(made)
+        self._say(session, book, made)
+
+    def _is_large(self, session: Session, due: Due, job: JobInfo) -> bool:
+        """Whether a job needs more nodes than jobs do that find a place by themselves; others are looked at no more."""
+        large: bool = _nodes_needed(session, job) > self._min_nodes
+        if not large:
+            due.leave(job.key)
+        return large
+
+    def _let_in(self, session: Session, job: JobInfo) -> None:
+        """Admit a job that the cluster is too full for, as nodes are to be held for it; its queue's quota counts."""
+        cluster = session.cluster
+        queue = cluster.queues.get(job.queue)
+        if job.key not in cluster.queue_ledger.unadmitted or not job.has_group or job.barred or queue is None:
+            return
+        if session.bounds.leaves_alone(job, session.now) or closed_queue(queue, Step.ENQUEUE) is not None:
+            return
+        with session.about(job):
+            refusal = session.rules.enqueue_refusal(job)
+            if refusal is None or refusal.scope is Scope.JOB:
+                session.refusals.refuse_job(job, None)
+                session.enqueued(job)
+
+    # -- what is said -------------------------------------------------------------------------------------------------
+
+    def _say(self, session: Session, book: Book, reservation: Reservation) -> None:
+        """Tell a job its promise, and write it down when it is another one."""
+        job, start = reservation.job, reservation.start
+        names = [session.cluster.nodes[name] for name in reservation.nodes if name in session.cluster.nodes]
+        silent = sum(1 for node in names for task in node.tasks.values() if book.end(task) == float("inf"))
+        for task in job.waiting.values():
+            session.refusals.refuse_task(task, words.waits(reservation, silent))
+        is_new = not reservation.said_nodes
+        moved = _has_moved(reservation, session.now)
+        if not (is_new or moved or reservation.nodes != reservation.said_nodes):
+            return
+        if job.has_group and (is_new or moved):
+            session.tell(_event(job, reservation, is_new=is_new))
+        reservation.said, reservation.said_nodes = start, reservation.nodes
+        said = condition_of(reservation.at, start, reservation.nodes)
+        session.refusals.set_conditions(job, with_condition(job.conditions, said))
+
+
+def _event(job: JobInfo, reservation: Reservation, *, is_new: bool) -> Any:
+    start = reservation.start
+    begins = "once these are free" if start is None else f"by {stamp(start)} (estimated)"
+    listed = ", ".join(reservation.nodes[: words.NAMED])
+    said = f"{'nodes are held for it' if is_new else 'its start has moved'}: it starts {begins} on {listed}"
+    return about_group(job, "Normal", RESERVED, f"{said} ({len(reservation.nodes)} nodes in all)")
+
+
+def _has_moved(reservation: Reservation, now: float) -> bool:
+    said, start = reservation.said, reservation.start
+    if said is None or start is None:
+        return said is not start
+    return abs(start - said) > WORTH_SAYING * max(said - now, 1.0)
+
+
+def _lost(session: Session, reservation: Reservation) -> str | None:
+    """Why a promise ends before its job starts; empty when there is nobody any more to tell."""
+    job, cluster = reservation.job, session.cluster
+    if cluster.jobs.get(job.key) is not job or job.group_uid != reservation.uid or not job.waiting or job.is_ready:
+        return ""
+    if reservation.signature is None:
+        reservation.signature = _signature(job)
+        reservation.priority = min(task.eviction_priority for task in job.waiting.values())
+    if _signature(job) != reservation.signature:
+        return "the job asks for something else now"
+    if not any(considered(session, [job])):
+        return "its queue takes it no longer"
+    return None
+
+
+def _signature(job: JobInfo) -> tuple[object, ...]:
+    """What a promise is made for."""
+    templates = frozenset(task.template.id for task in job.waiting.values())
+    return job.min_available, tuple(sorted(job.min_roles.items())), job.queue, templates
+
+
+def _importance(session: Session, job: JobInfo) -> tuple[Any, ...]:
+    """The most important first: by priority, by the order of queues and of jobs, by age."""
+    queue = session.cluster.queues[job.queue]
+    return -job.priority, session.rules.queue_key(queue), session.rules.job_key(job), job.created, job.uid
+
+
+def _nodes_needed(session: Session, job: JobInfo) -> int:
+    """Return how many nodes a job needs at least, from what its minimum asks for and the largest nodes offer."""
+    cluster, wanted = session.cluster, dict(job.min_resources or {})
+    for task in needed(session, job) if job.waiting else ():
+        wanted = _sum(wanted, task) if job.min_resources is None else wanted
+    most = 0
+    for name, amount in wanted.items():
+        largest = max((node.allocatable_of(name) for node in cluster.rows), default=0)
+        most = max(most, -(-amount // largest) if largest else 0)
+    return most
+
+
+def _sum(amounts: dict[str, int], task: TaskInfo) -> dict[str, int]:
+    for name, amount in task.template.request.items():
+        amounts[name] = amounts.get(name, 0) + amount
+    return amounts
+
+
+def _fullest(session: Session, plan: Plan) -> int:
+    return max((in_use(session, task, node) for task, node in plan.seats), default=0)
+
+
+def _by_queue(book: Book, number: Any) -> Numbers:
+    found: dict[tuple[str, ...], float] = {}
+    for reservation in book.kept.values():
+        key = (reservation.job.queue,)
+        found[key] = found.get(key, 0.0) + number(reservation)
+    return found
+
+
+def _late(reservation: Reservation) -> float:
+    if reservation.first is None or reservation.start is None:
+        return 0.0
+    return max(0.0, reservation.start - reservation.first)
+
+
+def _idle(book: Book) -> Numbers:
+    found: dict[tuple[str, ...], float] = {}
+    for resource, amount in book.idle():
+        found[resource,] = found.get((resource,), 0.0) + amount / 1000
+    return found

@@ -1,0 +1,86 @@
+"""Which jobs have waited so long that nodes may be held for them, followed as jobs change."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.observers import Observer
+from volsched.model.pods.task import TaskInfo
+from volsched.model.reservation import RESERVE_AFTER
+from volsched.model.status import TaskStatus
+from volsched.model.values.duration import seconds_of
+
+SLA_WAITING_TIME = "sla-waiting-time"
+"""The argument of the plugin sla, and the annotation: who has waited so long is due whatever ``reserve.after`` says."""
+
+
+class Due(Observer):
+    """Jobs by when they are due; those whose time has come are kept until they are looked at and are too small."""
+
+    def __init__(self, cluster: Cluster, after: float, agreed: float) -> None:
+        self._cluster = cluster
+        self._after = after
+        self._agreed = agreed
+        self._ahead: list[tuple[float, str]] = []
+        self._times: dict[str, float] = {}
+        self._come: dict[str, None] = {}
+        for job in cluster.jobs.values():
+            self.job_changed(job, gone=False)
+
+    def time_of(self, job: JobInfo) -> float:
+        """Return when a job is due, in seconds since the epoch."""
+        after = seconds_of(job.annotations.get(RESERVE_AFTER, ""))
+        agreed = seconds_of(job.annotations.get(SLA_WAITING_TIME, "")) or self._agreed
+        waits = self._after if after is None else after
+        return job.created + (min(waits, agreed) if agreed else waits)
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Remember when a job that waits is due."""
+        if gone or not self._waits(job.key):
+            self._times.pop(job.key, None)
+            self._come.pop(job.key, None)
+            return
+        time = self.time_of(job)
+        self._come.pop(job.key, None)
+        self._times[job.key] = time
+        heapq.heappush(self._ahead, (time, job.key))
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """A job that lost a pod waits again."""
+        job, waits = task.job, task.status is TaskStatus.PENDING
+        if waits and job is not None and node_before is not None and job.key not in self._times:
+            self.job_changed(job, gone=False)
+
+    def come(self, now: float) -> Iterator[JobInfo]:
+        """Yield the jobs whose time has come and that wait still."""
+        while self._ahead and self._ahead[0][0] <= now:
+            time, key = heapq.heappop(self._ahead)
+            if self._times.get(key) == time:
+                self._come[key] = None
+        for key in list(self._come):
+            if self._waits(key):
+                yield self._cluster.jobs[key]
+            else:
+                self.leave(key)
+
+    def leave(self, key: str) -> None:
+        """Look at a job no more until it changes."""
+        self._come.pop(key, None)
+        self._times.pop(key, None)
+
+    def next(self) -> float | None:
+        """Return when the next job is due, in seconds since the epoch."""
+        while self._ahead and not self._is_current(*self._ahead[0]):
+            heapq.heappop(self._ahead)
+        return self._ahead[0][0] if self._ahead else None
+
+    def _is_current(self, time: float, key: str) -> bool:
+        return self._times.get(key) == time and key not in self._come and self._waits(key)
+
+    def _waits(self, key: str) -> bool:
+        ledger = self._cluster.queue_ledger
+        return key in ledger.jobs and (key in ledger.unadmitted or key in ledger.waiting)

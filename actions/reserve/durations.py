@@ -1,0 +1,43 @@
+"""How long pods run, as far as anybody said, and when those that run are thought to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from volsched.model.pods.task import TaskInfo
+from volsched.model.reservation import EXPECTED_DURATION
+from volsched.model.values.duration import seconds_of
+
+LEAST_OVERRUN: Final = 300.0
+"""Seconds that a pod is thought to go on at least that has outlived what it declared."""
+
+
+def declared(task: TaskInfo, default: float) -> float | None:
+    """Return the seconds that a pod runs: what it or its PodGroup declares, at most its deadline, else the default.
+
+    None: nobody said. An annotation that cannot be read counts as absent.
+    """
+    bounds = [seconds for seconds in (_annotated(task), task.deadline) if seconds]
+    return min(bounds, default=default or None)
+
+
+def _annotated(task: TaskInfo) -> float | None:
+    said = task.annotations.get(EXPECTED_DURATION)
+    if said is None and task.job is not None:
+        said = task.job.annotations.get(EXPECTED_DURATION)
+    return seconds_of(said) if said is not None else None
+
+
+def end_of(start: float, duration: float, now: float) -> float:
+    """Return when a pod is thought to end that began at ``start``, in seconds.
+
+    Who has outlived an estimate is thought to run as long again: durations of jobs are heavy-tailed.
+    """
+    return next(start + length for length in _lengths(duration) if start + length > now)
+
+
+def _lengths(duration: float) -> Iterator[float]:
+    while True:
+        yield duration
+        duration = max(2 * duration, duration + LEAST_OVERRUN)

@@ -1,0 +1,171 @@
+"""Where a job can start, and when: the earliest time at which enough nodes can take the members that it needs.
+
+Amounts are reckoned here; what else pods hold on nodes (ports, cards, devices) is asked when the job is tried. So a
+start may be thought too early, and is never taken for room that is not there.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from volsched.framework.session import Session
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.status import TaskStatus
+
+EndFn: TypeAlias = Callable[[TaskInfo], float]
+"""When a pod that has a node is thought to end, in seconds since the epoch; infinite when nobody knows."""
+
+Seats: TypeAlias = tuple[tuple[TaskInfo, NodeInfo], ...]
+"""Members of a job with the nodes that they would have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The members that a job needs on nodes, and from when on; None: when these are free is not known."""
+
+    seats: Seats
+    start: float | None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the nodes, in order."""
+        return tuple(sorted({node.name for _, node in self.seats}))
+
+
+def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
+    """Return the waiting members that a job needs to start, and never more than its minimum."""
+    waiting = session.rules.in_order(task for task in job.schedulable() if not task.best_effort)
+    missing = job.min_available - job.ready_count - job.pending_best_effort
+    lacking = {role: least - job.ready_in_role(role) for role, least in job.min_roles.items()}
+    first: list[TaskInfo] = []
+    others: list[TaskInfo] = []
+    for task in waiting:
+        wanted = job.judges_roles and lacking.get(task.role, 0) > 0
+        if wanted:
+            lacking[task.role] -= 1
+        (first if wanted else others).append(task)
+    return (first + others)[: max(missing, len(first), 1)]
+
+
+class Planner:
+    """Plans one job on the nodes that may take its members and that no other reservation holds."""
+
+    def __init__(
+        self, session: Session, members: Sequence[TaskInfo], taken: Container[str], held: Container[str], end: EndFn
+    ) -> None:
+        self._session = session
+        self._members = members
+        self._held = held
+        self._end = end
+        self._allowed = _allowed(session, members)
+        names = dict.fromkeys(name for found in self._allowed.values() for name in found)
+        self._nodes = [session.cluster.nodes[name] for name in names if name not in taken]
+        self._ends = {node.name: self._ends_on(node) for node in self._nodes}
+
+    def plan(self, only: Container[str] | None = None) -> Plan | None:
+        """Return the earliest start, on nodes of these names alone if so asked; None when there never will be room."""
+        nodes = [node for node in self._nodes if only is None or node.name in only]
+        times = sorted({self._session.now, *(end for node in nodes for end, _ in self._ends[node.name])} - {math.inf})
+        last = bisect_left(times, True, key=lambda time: self._seats(nodes, time) is not None)
+        if last < len(times):
+            return Plan(self._seats(nodes, times[last]) or (), times[last])
+        seats = self._seats(nodes, math.inf)
+        return Plan(seats, None) if seats is not None else None
+
+    def _seats(self, nodes: Sequence[NodeInfo], time: float) -> Seats | None:
+        """Give members nodes as these are at a time; None when not all have one."""
+        left, found = list(self._members), []
+        for node in sorted(nodes, key=self._preference):
+            room = self._room(node, time)
+            for task in [task for task in left if _take(self._session, task, node, room, self._allowed)]:
+                left.remove(task)
+                found.append((task, node))
+            if not left:
+                return tuple(found)
+        return None
+
+    def _preference(self, node: NodeInfo) -> tuple[int, bool, float, str]:
+        """The emptiest first, among equals those that are held already, then those whose pods are the youngest.
+
+        Durations are heavy-tailed: who has run long will run long.
+        """
+        oldest = min((task.started or math.inf for task in node.tasks.values()), default=math.inf)
+        return in_use(self._session, self._members[0], node), node.name not in self._held, -oldest, node.name
+
+    def _room(self, node: NodeInfo, time: float) -> list[int]:
+        room = [a - u - p for a, u, p in zip(node.allocatable, node.used, node.pipelined, strict=True)]
+        for end, task in self._ends[node.name]:
+            if end <= time:
+                for column, amount in task.charge:
+                    room[column] += amount
+        return room
+
+    def _ends_on(self, node: NodeInfo) -> list[tuple[float, TaskInfo]]:
+        """When pods there end; those that stay for as long as the node does, as DaemonSets', are not among them."""
+        tasks = node.tasks.values()
+        holding = [t for t in tasks if t.status is not TaskStatus.PIPELINED and (t.ours or self._end(t) < math.inf)]
+        return [(self._end(t), t) for t in holding]
+
+
+def _allowed(session: Session, members: Sequence[TaskInfo]) -> Mapping[int, dict[str, None]]:
+    """Return the nodes that would take members if others left, by template."""
+    examples = {task.template.id: task for task in members}
+    return {number: dict.fromkeys(node.name for node in session.engine.ranked(t)) for number, t in examples.items()}
+
+
+def _take(
+    session: Session, task: TaskInfo, node: NodeInfo, room: list[int], allowed: Mapping[int, Container[str]]
+) -> bool:
+    """Take a member's request off the room of a node; whether there was enough."""
+    request = session.cluster.columns.request(task.template)
+    if node.name not in allowed[task.template.id]:
+        return False
+    if any(room[column] < amount and not node.leaves_to_devices(column) for column, amount in request):
+        return False
+    for column, amount in request:
+        room[column] -= amount
+    return True
+
+
+def in_use(session: Session, task: TaskInfo, node: NodeInfo) -> int:
+    """Return how much pods hold on a node of what a task asks for that the node has fewest of."""
+    request = [(column, amount) for column, amount in session.cluster.columns.request(task.template) if amount]
+    scarce = max(request, key=lambda each: each[1] / max(1, node.allocatable[each[0]]), default=None)
+    return node.used[scarce[0]] - node.releasing[scarce[0]] if scarce is not None else 0
+
+
+def quota_lets(session: Session, plan: Plan, queue: str, gone: Sequence[TaskInfo] = ()) -> bool:
+    """Say whether a queue may hold a job on these nodes, with some of its pods gone; tried and undone."""
+    trial, info = session.statement(), session.cluster.queues[queue]
+    for task in gone:
+        trial.evict(task, "")
+    try:
+        return all(
+            session.allocatable_refusal(info, task) is None and trial.pipeline(task, node) is None
+            for task, node in plan.seats
+        )
+    finally:
+        trial.discard()
+
+
+def quota_free_at(session: Session, plan: Plan, queue: str, end: EndFn) -> float | None:
+    """Return when the queue's own pods leave it room for a job; None: not as far as anybody knows."""
+    if quota_lets(session, plan, queue):
+        return session.now
+    jobs = [job for job in session.cluster.jobs.values() if job.queue == queue]
+    own = [task for job in jobs for task in job.tasks.values() if task.node is not None and task.ours]
+    running = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
+    ends = sorted((end(task), task.uid) for task in own if task.status in running and end(task) < math.inf)
+    tasks = session.cluster.tasks
+
+    def lets(count: int) -> bool:
+        return quota_lets(session, plan, queue, [tasks[uid] for _, uid in ends[:count]])
+
+    found = bisect_left(range(len(ends) + 1), True, key=lets)
+    return ends[found - 1][0] if 0 < found <= len(ends) else None

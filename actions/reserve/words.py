@@ -1,0 +1,53 @@
+"""What is said of reservations: to the jobs that have one, and to pods that could have gone where one is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from volsched.model.reservation import RESERVED, stamp
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
+
+if TYPE_CHECKING:
+    from actions.reserve.book import Reservation
+
+NAMED: Final = 8
+"""Nodes that a message names; the others are counted."""
+
+_ROUND: Final = (60, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 345600, 604800)
+"""Durations that pods are told, in seconds; others would be news in every session."""
+
+
+def waits(reservation: Reservation, silent: int) -> Verdict:
+    """Say to a job where it will start, and when; ``silent`` pods there do not say how long they run."""
+    count, start = len(reservation.nodes), reservation.start
+    where = f"{_listed(reservation.nodes)} ({count} node{'s' if count != 1 else ''} in all)"
+    key = reservation.job.key
+    if start is not None:
+        message = f"gang {key} will start by {stamp(start)} (estimated) on {where}: it waits for pods there to end"
+    else:
+        message = f"nodes {where} are kept free for gang {key}; when they will be is not known"
+        if silent:
+            message += f": {silent} pod(s) there declare no duration (volsched.io/expected-duration)"
+    return Verdict(Step.PREDICATE, "reserve", Scope.JOB, RESERVED, message, shown_as=ConditionReason.RESERVED)
+
+
+def kept_from(reservation: Reservation, now: float) -> Verdict:
+    """Say to a pod why it may not go on a node, and how short it would have to be."""
+    message = f"node(s) were reserved for {reservation.job.key}"
+    if reservation.start is not None and (most := _rounded(reservation.start - now)):
+        message += f" (a pod with an expected duration below {_written(most)} would fit)"
+    return Verdict(Step.PREDICATE, "reserve", Scope.NODE, RESERVED, message, resolvable=False)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+
+
+def _rounded(seconds: float) -> int:
+    fitting: Iterable[int] = (each for each in _ROUND if each <= seconds)
+    return max(fitting, default=0)
+
+
+def _written(seconds: int) -> str:
+    return f"{seconds // 3600}h" if seconds % 3600 == 0 else f"{seconds // 60}m"

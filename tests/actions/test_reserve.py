@@ -1,0 +1,250 @@
+"""reserve: nodes are held for gangs that starve else, the promise is kept, and others may fill the gaps.
+
+Jobs are played in virtual time by `replay`, so that what is promised can be held against what comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from actions.reserve.durations import end_of
+from tests.actions.rigs import conf, cycle, echo, events, rig
+from volsched.model import api
+from volsched.model.plan import WriteGroupStatus
+from volsched.model.reservation import RESERVED, condition_of, promise_in
+from volsched.registry import load_profile
+from volsched.replay.jobs import ReplayJob, Role
+from volsched.replay.records import Record
+from volsched.replay.runner import Replay, Settings
+from volsched.simulation.manifests import Inventory, decode
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_node, a_queue, put
+
+HOUR = 3600.0
+NOW = 1_767_225_600.0
+PLAIN = conf("enqueue, allocate, backfill", "priority gang", "predicates")
+RESERVING = conf("enqueue, reserve, allocate, backfill", "priority gang", "predicates")
+CARD = "nvidia.com/gpu"
+
+
+def with_arguments(base: str = RESERVING, **arguments: Any) -> str:
+    lines = [f"    reserve.{key}: {value}" for key, value in arguments.items()]
+    return "\n".join([base, "configurations:", "- name: reserve", "  arguments:", *lines])
+
+
+# -- in virtual time ------------------------------------------------------------------------------------------------
+
+
+def a_job(name: str, submit: float, duration: float, cards: int, pods: int = 1, **further: Any) -> ReplayJob:
+    container = api.Container(name="main", resources=api.ResourceRequirements(requests={CARD: str(cards)}))
+    template = api.PodTemplateSpec(spec=api.PodSpec(scheduler_name="volsched", containers=(container,)))
+    return ReplayJob(
+        name, "default", "default", submit * HOUR, duration * HOUR, (Role.of(template, pods),), pods, **further
+    )
+
+
+def played(configuration: str, jobs: Sequence[ReplayJob], nodes: int = 2) -> dict[str, Record]:
+    inventory = Inventory()
+    inventory.objects += [decode(a_node(f"n{number}", **{CARD: 8})) for number in range(nodes)]
+    inventory.objects.append(decode(a_queue("default")))
+    profile, _ = load_profile(configuration)
+    return {record.job.name: record for record in Replay(inventory, profile, jobs, Settings(("volsched",))).run()}
+
+
+def a_stream(declared: bool, hours: int = 60) -> list[ReplayJob]:
+    """One-card jobs of two hours, more than two nodes can take, and a gang that needs both nodes."""
+    spare = {"declared": 2 * HOUR} if declared else {}
+    small = [a_job(f"small-{n}", n / 9, 2, 1, **spare) for n in range(9 * hours)]
+    return [*small, a_job("gang", 2, 1, 8, pods=2, **({"declared": HOUR} if declared else {}))]
+
+
+def wait_of(record: Record) -> float:
+    assert record.start is not None
+    return (record.start - record.job.submit) / HOUR
+
+
+def test_without_the_action_a_gang_waits_until_the_stream_of_small_jobs_is_over() -> None:
+    assert wait_of(played(PLAIN, a_stream(declared=False))["gang"]) > 50
+
+
+def test_a_gang_starts_once_the_longest_job_is_over_though_nobody_says_how_long_jobs_run() -> None:
+    gang = played(RESERVING, a_stream(declared=False))["gang"]
+
+    assert wait_of(gang) <= 1 + 2.01
+    assert gang.promised[0][1] is None
+
+
+def test_a_gang_starts_when_promised_where_durations_are_declared() -> None:
+    gang = played(RESERVING, a_stream(declared=True))["gang"]
+
+    promised = gang.promised[0][1]
+    assert promised is not None
+    assert gang.start is not None
+    assert gang.start <= promised
+    assert wait_of(gang) <= 1 + 2.01
+
+
+def test_short_jobs_fill_held_nodes_and_long_ones_do_not() -> None:
+    busy = [a_job(f"busy-{n}", 0, 4, 8, declared=4 * HOUR) for n in range(2)]
+    first = [a_job("over-soon", 0, 1.5, 4, declared=1.5 * HOUR)]
+    gang = a_job("gang", 0.1, 1, 8, pods=3, declared=HOUR)
+    later = [a_job("short", 1.6, 1, 4, declared=HOUR), a_job("long", 1.6, 9, 4, declared=9 * HOUR)]
+    found = played(RESERVING, [*busy, *first, gang, *later], nodes=3)
+
+    assert wait_of(found["short"]) == 0
+    assert found["gang"].start == 4 * HOUR
+    assert found["long"].start == 5 * HOUR
+
+
+def test_jobs_of_one_node_are_promised_nothing_unless_asked_for() -> None:
+    stream = [job for job in a_stream(declared=False) if job.name != "gang"] + [a_job("whole", 2, 1, 8)]
+
+    assert wait_of(played(RESERVING, stream)["whole"]) > 50
+    assert wait_of(played(with_arguments(minNodes=0), stream)["whole"]) <= 1 + 2.01
+
+
+def test_a_gang_that_no_nodes_can_ever_take_holds_none() -> None:
+    jobs = [*a_stream(declared=False, hours=6), a_job("huge", 2, 1, 8, pods=3)]
+    found = played(RESERVING, [job for job in jobs if job.name != "gang"])
+
+    assert found["huge"].start is None
+    assert found["huge"].promised == ()
+
+
+def test_what_its_author_wants_reserved_at_once_does_not_wait_for_the_hour() -> None:
+    stream = a_stream(declared=True)
+    now = a_job("gang", 2, 1, 8, pods=2, annotations={"volsched.io/reserve-after": "0s"})
+    gang = played(RESERVING, [*stream[:-1], now])["gang"]
+
+    assert gang.promised[0][0] == 2 * HOUR
+
+
+WORLDS = st.lists(
+    st.tuples(st.integers(0, 12), st.integers(1, 6), st.integers(1, 8), st.integers(1, 3)), min_size=4, max_size=25
+)
+
+
+@settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(WORLDS, st.integers(1, 4))
+def test_no_job_starts_later_than_first_promised_where_durations_are_exact(
+    world: list[tuple[int, int, int, int]], most: int
+) -> None:
+    jobs = [
+        a_job(f"j{number:02}", submit / 2, hours, cards, pods=pods, declared=hours * HOUR)
+        for number, (submit, hours, cards, pods) in enumerate(world)
+    ]
+    found = played(with_arguments(jobs=most, after="30m"), jobs, nodes=3)
+
+    for record in found.values():
+        start = next((start for _, start in record.promised), None)
+        assert record.start is not None
+        assert start is None or record.start <= start
+
+
+# -- what is said, and remembered -----------------------------------------------------------------------------------
+
+
+def a_full_cluster(**group: Any) -> ClusterBuilder:
+    """Two nodes that a job of unknown length fills, and a gang that has waited for hours."""
+    made = a_cluster().node("n1", **{CARD: 8}).node("n2", **{CARD: 8}).queue("default")
+    made.group("old").pod("old-0", "old", on="n1", **{CARD: 1})
+    made.group("gang", minimum=2, created="2025-12-31T20:00:00Z", **group)
+    for number in range(2):
+        made.pod(f"gang-{number}", "gang", **{CARD: 8})
+    return made
+
+
+def held(on: Rig, name: str = "gang") -> tuple[str, ...]:
+    condition = next((c for c in on.cluster.jobs[f"default/{name}"].conditions if c.type == RESERVED), None)
+    promise = promise_in(condition.message) if condition is not None else None
+    return promise.nodes if promise is not None else ()
+
+
+def test_the_gang_is_told_its_nodes_and_others_who_has_them() -> None:
+    made = rig(a_full_cluster(), RESERVING)
+    first = cycle(made)
+    small = cycle(made, *[put(o) for o in a_cluster().job("small", 1, **{CARD: 1}).objects])
+
+    assert held(made) == ("n1", "n2")
+    assert "kept free for gang default/gang" in first.waiting["gang-0"]
+    assert "1 pod(s) there declare no duration" in first.waiting["gang-0"]
+    assert [reason for about, reason, _ in events(first) if about == "PodGroup/gang"].count(RESERVED) == 1
+    assert "2 node(s) were reserved for default/gang" in small.waiting["small-0"]
+    assert any(isinstance(step, WriteGroupStatus) and step.name == "gang" for step in first.steps)
+
+
+def test_a_new_leader_holds_the_same_nodes_in_the_same_order() -> None:
+    cluster = a_full_cluster().node("n3", **{CARD: 8}).pod("other-0", on="n3", **{CARD: 8})
+    before = rig(cluster, RESERVING)
+    after_write = echo(before, cluster, cycle(before))
+    again = rig(cluster, RESERVING)
+    again.mirror.apply(after_write)
+    second = cycle(again)
+
+    assert held(again) == held(before) == ("n1", "n2")
+    assert ("PodGroup/gang", RESERVED) not in [(about, reason) for about, reason, _ in events(second)]
+
+
+def test_what_somebody_annotates_promises_nothing() -> None:
+    notes = {"volsched.io/reserved-nodes": "n2", RESERVED: condition_of(NOW, None, ["n2"]).message}
+    cluster = a_cluster().node("n1", **{CARD: 8}).node("n2", **{CARD: 8}).queue("default")
+    cluster.group("liar", minimum=2, annotations=notes).pod("liar-0", "liar", **{CARD: 8})
+    made = rig(cluster, RESERVING)
+    decision = cycle(made, *[put(o) for o in a_cluster().job("whole", 2, **{CARD: 8}).objects])
+
+    assert set(decision.bindings.values()) == {"n1", "n2"}
+
+
+def test_a_gang_beyond_its_quota_holds_no_nodes() -> None:
+    tiers = ("priority gang", "predicates proportion")
+    cluster = a_full_cluster(queue="small").queue("small", capability={CARD: 4})
+    made = rig(cluster, conf("enqueue, reserve, allocate", *tiers))
+    cycle(made)
+
+    assert held(made) == ()
+
+
+def test_a_more_important_pod_goes_where_nodes_are_held() -> None:
+    made = rig(a_full_cluster(), RESERVING)
+    cycle(made)
+    important = a_cluster().job("urgent", 1, **{CARD: 1}, spec={"priority": 1000})
+    important.add(
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    )
+    for each in important.objects:
+        if each["kind"] == "PodGroup":
+            each["spec"]["priorityClassName"] = "high"
+    changes = sorted(
+        (put(each) for each in important.objects), key=lambda c: type(c.object).__name__ != "PriorityClass"
+    )
+    decision = cycle(made, *changes)
+
+    assert "urgent-0" in decision.bindings
+
+
+def test_a_gang_that_is_given_up_leaves_its_nodes() -> None:
+    made = rig(a_full_cluster(), RESERVING)
+    cycle(made)
+    changed = {**a_full_cluster().objects[5], "spec": {"queue": "default", "minMember": 5}}
+    decision = cycle(made, put(changed))
+
+    assert held(made) == ()
+    assert "ReservationLost" in [reason for _, reason, _ in events(decision)]
+
+
+@pytest.mark.parametrize(
+    ("duration", "now", "end"), [(60, 30, 60), (60, 60, 360), (3600, 3600, 7200), (3600, 8000, 14400)]
+)
+def test_who_outlives_an_estimate_is_thought_to_run_as_long_again(duration: float, now: float, end: float) -> None:
+    assert end_of(0, duration, now) == end
+
+
+def test_a_promise_is_read_as_it_was_written() -> None:
+    for start in (None, NOW + HOUR):
+        promise = promise_in(condition_of(NOW, start, ["n1", "n2"]).message)
+        assert promise == (NOW, start, ("n1", "n2"))
+    assert promise_in("promised at noon") is None

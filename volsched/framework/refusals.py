@@ -1,0 +1,75 @@
+"""What a session leaves with tasks and jobs that wait: why, and on PodGroups the conditions that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from volsched.framework.groups import with_condition
+from volsched.framework.reporter import about_group
+from volsched.model.cluster import Cluster
+from volsched.model.job import Condition, JobInfo
+from volsched.model.plan import Tell
+from volsched.model.pods.task import TaskInfo
+from volsched.model.verdict import Step, Verdict
+
+
+class Refusals:
+    """Those of one session.
+
+    ``refused`` has the tasks that were refused for another reason than before, by uid. ``unschedulable`` has the jobs
+    whose gang cannot start, by key, and whether an earlier session said so too.
+    """
+
+    def __init__(self, cluster: Cluster, tell: Callable[[Tell], None]) -> None:
+        self.refused: dict[str, TaskInfo] = {}
+        self.unschedulable: dict[str, bool] = {}
+        self._cluster = cluster
+        self._tell = tell
+        self._before: dict[TaskInfo, Verdict | None] = {}
+
+    def refuse_task(self, task: TaskInfo, verdict: Verdict) -> None:
+        """Leave with a task why it waits."""
+        if task.refusal != verdict:
+            self._before.setdefault(task, task.refusal)
+            task.refusal = verdict
+            self.refused[task.uid] = task
+            if task.job is not None:
+                self._cluster.queue_ledger.dirty_jobs[task.job.key] = task.job
+
+    def refuse_job(self, job: JobInfo, verdict: Verdict | None) -> None:
+        """Leave with a job why it waits, and no longer why each of its tasks did; None takes that back."""
+        if job.refusal == verdict:
+            return
+        job.refusal = verdict
+        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+        if verdict is not None:
+            for task in job.schedulable():
+                task.refusal = None
+
+    def refuse_all(self, job: JobInfo, verdict: Verdict) -> None:
+        """Leave with a job and with all of it that waits why that is."""
+        self.refuse_job(job, verdict)
+        for task in job.waiting.values():
+            self.refuse_task(task, verdict)
+
+    def before(self, task: TaskInfo) -> Verdict | None:
+        """Return why a task waited when the session began; for tasks that were refused since."""
+        return self._before[task]
+
+    def cannot_start(self, job: JobInfo, condition: Condition) -> None:
+        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too.
+
+        That is an Event as well, unless one tells already what keeps the job as a whole. Where a queue has its due both
+        are told, as Volcano's own tools look for this one there.
+        """
+        self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
+        is_told = job.refusal is not None and job.refusal.step is not Step.OVERUSED
+        if condition not in job.conditions and not is_told:
+            self._tell(about_group(job, "Warning", condition.type, condition.message))
+        self.set_conditions(job, with_condition(job.conditions, condition))
+
+    def set_conditions(self, job: JobInfo, conditions: tuple[Condition, ...]) -> None:
+        """Replace a PodGroup's conditions; they are written when they say something new."""
+        if conditions != job.conditions:
+            job.conditions = conditions
+            self._cluster.queue_ledger.dirty_jobs[job.key] = job

@@ -1,0 +1,69 @@
+"""What is said, and remembered, of a reservation: the condition ``Reserved`` of a PodGroup.
+
+A condition, as whoever may make PodGroups may annotate them, and would hold nodes for ever. Its message is for people,
+and whoever leads next reads from it who was promised what, and when.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from volsched.model.job import Condition, JobInfo
+
+EXPECTED_DURATION: Final = "volsched.io/expected-duration"
+"""Annotation of a PodGroup or pod: how long it runs, as Go writes durations."""
+
+RESERVE_AFTER: Final = "volsched.io/reserve-after"
+"""Annotation of a PodGroup: how long it waits before nodes are held for it."""
+
+RESERVED: Final = "Reserved"
+"""The type of the condition, its reason, and the reason of Events about it."""
+
+_STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
+_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+_MESSAGE: Final = re.compile(
+    rf"promised at ({_TIME}): starts (?:by ({_TIME})|when they are free) on nodes ([a-z0-9.-]+(?:, [a-z0-9.-]+)*)"
+)
+
+
+class Promise(NamedTuple):
+    """What a job was promised: when that was said, its start (None: not known), both in seconds, and its nodes."""
+
+    at: float
+    start: float | None
+    nodes: tuple[str, ...]
+
+
+def stamp(seconds: float) -> str:
+    """Return a time as RFC 3339, rounded up to whole seconds: a promise is not made for earlier than it is meant."""
+    return datetime.fromtimestamp(math.ceil(seconds), UTC).strftime(_STAMP)
+
+
+def condition_of(at: float, start: float | None, nodes: Sequence[str]) -> Condition:
+    """Return the condition that says a promise."""
+    begins = "when they are free" if start is None else f"by {stamp(start)}"
+    message = f"promised at {stamp(at)}: starts {begins} on nodes {', '.join(nodes)}"
+    return Condition(RESERVED, "True", RESERVED, message)
+
+
+def promise_in(text: str) -> Promise | None:
+    """Read a promise from the message of a condition; None when it says none."""
+    found = _MESSAGE.fullmatch(text)
+    if found is None:
+        return None
+    at, start, nodes = found.groups()
+    return Promise(_seconds(at), _seconds(start) if start else None, tuple(nodes.split(", ")))
+
+
+def promise_of(job: JobInfo) -> Promise | None:
+    """Return what a job's PodGroup says that it was promised."""
+    said = (c for c in job.conditions if c.type == RESERVED and c.status == "True")
+    return next((promise for c in said if (promise := promise_in(c.message)) is not None), None)
+
+
+def _seconds(text: str) -> float:
+    return datetime.strptime(text, _STAMP).replace(tzinfo=UTC).timestamp()
