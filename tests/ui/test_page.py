@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import shutil
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -27,7 +29,8 @@ from volsched.testing.playground import Playground
 
 pytestmark = pytest.mark.process
 
-PICTURES = ROOT / "docs/pictures"
+PICTURES = ROOT / "docs/pictures" if os.environ.get("VOLSCHED_PICTURES") else Path(tempfile.mkdtemp(prefix="pictures-"))
+"""Those of the pages are made anew by `make pictures` alone, so that a test run leaves the checkout as it is."""
 DIGITS = """
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: PodGroup
