@@ -33,7 +33,7 @@ LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find
 	--no-strip-extras --allow-unsafe
 
 .PHONY: help demo test coverage unit test-plugin known-plugin check lint types contracts cluster-up cluster-down conformance image archive sbom release real-node real-node-up \
-	real-node-shell real-node-down monitoring chart krew schemas lock clean
+	real-node-shell real-node-down monitoring chart krew vendor pictures schemas lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -134,6 +134,12 @@ chart: $(VENV)/dev.stamp ## write the README of the Helm chart, from its values
 
 krew: $(VENV)/dev.stamp ## kubectl's plugin for krew in dist/: the archive, and the manifest that names it
 	$(BIN)/python -m release.krew $(filter-out unknown,$(SOURCE))
+
+vendor: $(VENV)/dev.stamp ## fetch what the page has of others from npm, at fixed versions
+	$(BIN)/python -m release.vendor
+
+pictures: $(VENV)/dev.stamp ## make the pictures of docs/pictures anew, by the tests of the page
+	VOLSCHED_PICTURES=yes $(BIN)/python -m pytest tests/ui
 
 schemas: $(VENV)/dev.stamp ## write which fields objects have, as a real kube-apiserver says
 	$(BIN)/python -m volsched.testing.schemas

@@ -27,6 +27,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "service-monitor": ("serviceMonitor.enabled=true",),
     "alerts": ("alerts.enabled=true",),
     "dashboards": ("dashboards.enabled=true",),
+    "ui": ("ui.enabled=true",),
     "metrics-auth": ("metricsAuth.enabled=true",),
 }
 """The values that do what a component does."""

@@ -13,7 +13,8 @@ from volsched.testing.documents import yaml_documents
 
 PAGE = DOCS / "security.md"
 RIGHTS = ROOT / "manifests/rbac"
-PROCESSES = {name: name.lower() for name in ("Scheduler", "Controllers", "Webhooks", "SSH", "Queues", "Certificates")}
+NAMES = ("Scheduler", "Controllers", "Webhooks", "SSH", "Queues", "Certificates", "UI")
+PROCESSES = {name: name.lower() for name in NAMES}
 READERS = "Readers of queues"
 
 Right = tuple[str, str, str, str, str]

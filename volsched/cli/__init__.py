@@ -22,6 +22,7 @@ _VERBS: Final = {
     "snapshot": ("volsched.cli.snapshot", "Write everything that decides into one file, to replay and compare."),
     "diff": ("volsched.cli.diff", "Show what another configuration or other objects would change, pod by pod."),
     "validate": ("volsched.cli.validate", "Say what is wrong with a configuration or with objects."),
+    "ui": ("volsched.cli.ui", "Serve a page: queues, cards, who waits and why, and what if."),
     "completion": ("volsched.cli.completion", "Print what a shell completes volsched's commands with."),
     "man": ("volsched.cli.man", "Print the manual page."),
     "version": ("volsched.cli.version", "Print the version."),

@@ -1,0 +1,249 @@
+"""The page in a real Chromium, on a real control plane with the example cluster, scheduler and controllers."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.manifests.rendering import MANIFESTS, ROOT
+from volsched.testing import chromium
+from volsched.testing.controlplane.controlplane import free_port
+from volsched.testing.playground import Playground
+
+pytestmark = pytest.mark.process
+
+PICTURES = ROOT / "docs/pictures" if os.environ.get("VOLSCHED_PICTURES") else Path(tempfile.mkdtemp(prefix="pictures-"))
+"""Those of the pages are made anew by `make pictures` alone, so that a test run leaves the checkout as it is."""
+DIGITS = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: digits, namespace: vision}
+spec: {minMember: 1, queue: vision}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: digits-0, namespace: vision, annotations: {scheduling.k8s.io/group-name: digits}}
+spec:
+  schedulerName: volsched
+  tolerations: [{operator: Exists}]
+  containers: [{name: c, image: c, resources: {limits: {nvidia.com/gpu: "1"}}}]
+"""
+HOSTILE = ("<img src=x onerror=document.title='taken'>", "\u202egnp.exe")
+LONG = "a" * 63
+UNVERIFIED = ssl._create_unverified_context()
+WITHIN = 30_000
+"""Milliseconds: nothing here is a measurement."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples of the README's tour, with the quota that it sets."""
+    folder = tmp_path_factory.mktemp("examples")
+    for path in (MANIFESTS / "examples").glob("*.yaml"):
+        shutil.copy(path, folder)
+    configuration, teams = folder / "00-configuration.yaml", folder / "20-teams.yaml"
+    text = configuration.read_text()
+    configuration.write_text(text.replace("- name: predicates", "- name: proportion\n      - name: predicates"))
+    quota = 'spec: {weight: 1, capability: {nvidia.com/gpu: "8"}}'
+    teams.write_text(teams.read_text().replace("spec: {weight: 1}", quota, 1))
+    (folder / "60-digits.yaml").write_text(DIGITS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def playground(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    made = Playground(tmp_path_factory.mktemp("playground"))
+    made.up(folder)
+    yield made
+    made.down()
+
+
+@contextmanager
+def serving(playground: Playground, kubeconfig: str, *flags: str) -> Iterator[str]:
+    """`volsched ui` as a process; yields its host and port once it answers."""
+    address, log = f"127.0.0.1:{free_port()}", playground.folder / "ui.log"
+    command = [sys.executable, "-m", "volsched", "ui", "--kubeconfig", kubeconfig, "--listen-address", address, *flags]
+    scheme = "https" if "--auth" in flags else "http"
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(OSError):
+                urllib.request.urlopen(f"{scheme}://{address}/healthz", context=UNVERIFIED).close()
+                break
+            time.sleep(0.2)
+        assert process.poll() is None, log.read_text()
+        yield address
+        process.terminate()
+
+
+@pytest.fixture(scope="module")
+def address(playground: Playground) -> Iterator[str]:
+    """Where the page is, with the administrator's kubeconfig."""
+    kubeconfig = json.loads((playground.folder / "state.json").read_text())["kubeconfig"]
+    with serving(playground, kubeconfig) as address:
+        yield f"http://{address}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program, environment = chromium.find()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, env=environment, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page in which nothing may go wrong unseen: no error of a script, nothing that the policy had to stop."""
+    page = browser.new_page(base_url=address, viewport={"width": 1200, "height": 800})
+    said: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.set_default_timeout(WITHIN)
+    yield page
+    page.close()
+    assert said == []
+
+
+def status(address: str, token: str = "") -> int:
+    request = urllib.request.Request(f"https://{address}/queues")
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        return int(urllib.request.urlopen(request, context=UNVERIFIED).status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def quota(playground: Playground, cards: int) -> None:
+    patch = {"spec": {"capability": {"nvidia.com/gpu": str(cards)}}}
+    playground._kubectl("patch", "queue", "vision", "--type=merge", "-p", json.dumps(patch))
+
+
+def test_job_that_waits_is_explained_and_starts_when_its_quota_is_edited(playground: Playground, page: Page) -> None:
+    page.goto("/waiting?namespace=vision")
+    row = page.locator("tbody tr", has_text="vision/digits")
+    expect(row).to_contain_text("nvidia.com/gpu: requested 1, used 8, limit 8")
+    page.screenshot(path=PICTURES / "waiting.png")
+    row.locator("a").click()
+    expect(page.locator("#explanation")).to_contain_text("What would help", timeout=60_000)
+    expect(page.locator("#explanation pre").first).to_contain_text("kubectl")
+    page.screenshot(path=PICTURES / "job.png")
+
+    page.goto("/waiting?namespace=vision")
+    expect(row).to_have_count(1)
+    quota(playground, 16)
+    expect(row).to_have_count(0, timeout=WITHIN)
+
+
+def test_hostile_names_are_text(playground: Playground, page: Page) -> None:
+    page.goto("/queues")
+    queue: Any = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": f"{LONG}.{LONG}.{LONG}.{'b' * 61}"},
+        "spec": {"weight": 1, "capability": dict.fromkeys(HOSTILE, "1")},
+    }
+    playground._kubectl("apply", "-f", "-", stdin=json.dumps(queue))
+
+    expect(page.get_by_text(queue["metadata"]["name"])).to_be_attached()
+    for name in HOSTILE:
+        expect(page.get_by_text(name, exact=True).first).to_be_attached()
+    assert page.title() == "Queues - volsched"
+    assert page.locator("img").count() == 0
+    page.goto("/waiting?namespace=%22%3E%3Cscript%3Edocument.title=1%3C/script%3E")
+    assert page.title() == "Waiting - volsched"
+    playground._kubectl("delete", "queue", queue["metadata"]["name"])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/queues", "/cards", "/waiting", "/what-if"])
+def test_everybody_can_use_it(page: Page, path: str, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.goto(path)
+    if scheme == "light" and path != "/waiting":
+        page.screenshot(path=PICTURES / f"{path.strip('/')}.png")
+
+    found = Axe().run(page).response["violations"]
+
+    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+
+
+def test_terminal_has_its_picture(page: Page) -> None:
+    """What `volsched explain` says of a gang of the examples, as a terminal shows it."""
+    words = ["explain", "podgroup", "segmenter", "-n", "vision", "-f", "manifests/examples", "--help-seconds", "5"]
+    done = subprocess.run(
+        [sys.executable, "-m", "volsched", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3, done.stderr
+    style = "background:#12161b;color:#e6eaef;font:15px monospace;padding:1.2rem;margin:0;white-space:pre-wrap"
+    page.set_content(f'<pre style="{style}">$ volsched {" ".join(words[:-2])}\n{html.escape(done.stdout)}</pre>')
+    page.screenshot(path=PICTURES / "terminal.png", full_page=True)
+
+
+def test_page_fits_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    for path in ("/queues", "/cards", "/waiting", "/what-if"):
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_what_if_shows_differences(page: Page) -> None:
+    page.goto("/what-if")
+    page.get_by_label("Like").select_option("t4-1")
+    page.get_by_label("Number").fill("4")
+    page.get_by_role("button", name="Try").click()
+
+    expect(page.locator("#result h2")).to_contain_text("4 more like t4-1")
+
+
+def test_other_hosts_are_refused(address: str) -> None:
+    request = urllib.request.Request(f"{address}/queues", headers={"Host": "evil.example"})
+
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(request)
+
+    assert error.value.code == 403
+    answer = urllib.request.urlopen(f"{address}/queues")
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+
+
+def test_in_a_cluster_the_api_server_says_who_may_look(playground: Playground) -> None:
+    """With the rights of the component, so these are enough to read what the page shows."""
+    kubectl, system = playground._kubectl, "volsched-system"
+    kubectl("apply", "-f", str(MANIFESTS / "rbac/ui/rights.yaml"), "-f", str(MANIFESTS / "base/ui/reader.yaml"))
+    kubectl("create", "serviceaccount", "-n", system, "reader")
+    kubectl("create", "serviceaccount", "-n", system, "stranger")
+    kubectl(
+        "create",
+        "clusterrolebinding",
+        "reader",
+        "--clusterrole=volsched-ui-reader",
+        f"--serviceaccount={system}:reader",
+    )
+    tokens = {name: kubectl("create", "token", "-n", system, name).strip() for name in ("reader", "stranger")}
+    kubeconfig = playground.folder / "ui.kubeconfig"
+    kubeconfig.write_text(playground._kubeconfig_for("volsched-ui"))
+
+    with serving(playground, str(kubeconfig), "--auth") as address:
+        assert (status(address), status(address, tokens["stranger"])) == (401, 403)
+        assert status(address, tokens["reader"]) == 200
