@@ -13,6 +13,8 @@ NAMES = {
     "latency": "from a pod's creation to its binding, on a real control plane",
     "controllers": "from a pod's creation to its PodGroup, for a burst of pods on a real control plane",
     "dra": "pods with a ResourceClaim each, on a real control plane",
+    "time": "how long the jobs of a trace wait under several policies, replayed at a load",
+    "trace": "write a synthetic trace for the above, and for volsched replay",
     "race": "a backlog on a real control plane: a bare binder, kube-scheduler and volsched",
 }
 

@@ -36,10 +36,12 @@ HOLDINGS = Row(
                 Query(held("guarantee"), "guarantee"),
                 Query(held("deserved"), "deserved"),
                 Query(held("fair_share"), "fair share"),
+                Query(held("mean_use"), "over time"),
                 Query(held("capability"), "capability"),
                 Query(held("limit"), "limit"),
             ),
-            "Cores, bytes and whole devices. The fair share is there where the plugin proportion is configured, the "
+            "Cores, bytes and whole devices. The fair share is there where the plugin proportion is configured, "
+            "what was held over time where usage.halfLife is, the "
             "limit where it is capacity: what the queue may have beside others' guarantees, and within queues above.",
             kind="table",
             width=24,

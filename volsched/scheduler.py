@@ -19,7 +19,7 @@ from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
-from volsched.framework.rules import ShownHoldings
+from volsched.framework.rules import CountedOverTime, ShownHoldings
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.problems import Problem
@@ -176,6 +176,9 @@ class Scheduler:
             self._plugins_due = session.rules.wake_at()
         with self._bounded(session):
             session.close()
+        with self._bounded(session):
+            for past in session.rules.of[CountedOverTime]:
+                past.settle(now)
         outbox.submit(self._aftermath(session))
         series: tuple[tuple[Series, Numbers], ...] = ()
         with self._bounded(session):
@@ -323,7 +326,7 @@ class Scheduler:
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(self.mirror.take_rejections())
         steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
-        steps.extend(self._holdings.writes(session.rules.of[ShownHoldings]))
+        steps.extend(self._holdings.writes(session.rules.of[ShownHoldings], session.rules.of[CountedOverTime]))
         cluster.queue_ledger.dirty_jobs.clear()
         cluster.queue_ledger.dirty_jobs.update(
             (job.key, job) for job in jobs if session.refusals.unschedulable.get(job.key) is False

@@ -11,6 +11,8 @@ Of cpu and memory it deserves ``spec.deserved`` within what others' guarantees l
 guarantee. A queue that says nothing while others do deserves no cards: if it deserves nothing else either, it comes
 after all that hold less than they deserve. In a hierarchy those queues are compared that stand right below the one
 where the ways up meet; equal ones by age, so that the order has no circles.
+
+With ``usage.halfLife`` the share is another one: the cards of any model that the queue held over time, over its weight.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy as np
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.quotas.quota import Cards
 from plugins.capacity_card.requests.charges import Seat
+from volsched.framework.accounts.past_use import PastUse
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.cluster import Cluster
@@ -65,9 +68,10 @@ class CardScore:
 class QueueShares:
     """Orders queues by priority and share."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, past: PastUse | None = None) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._past = past
         self._shares: dict[str, tuple[tuple[int, ...], Place]] = {}
         self._deserved: dict[str, Account] = {}
         self._made_from: tuple[int, ...] = ()
@@ -85,6 +89,14 @@ class QueueShares:
         return (found.created if found is not None else 0.0), name
 
     def _place(self, name: str) -> Place:
+        """Return the share of a queue; over time it moves with the clock, so it is not kept."""
+        place = self._place_now(name)
+        if self._past is None:
+            return place
+        weight = self._cluster.queues[name].weight if name in self._cluster.queues else 1
+        return self._past.sum_key(name, self._ledger.account(name).cards, weight), place[1]
+
+    def _place_now(self, name: str) -> Place:
         deserved, account = self.deserved(), self._ledger.account(name)
         state = (account.version, *self._made_from)
         known = self._shares.get(name)

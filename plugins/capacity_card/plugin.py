@@ -17,9 +17,11 @@ from plugins.capacity_card.series import CardSeries, by_list
 from plugins.capacity_card.stakes import CpuStakes
 from plugins.capacity_card.usage import usage_of
 from volsched.framework.accounts.elastic import Elastic
+from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
 from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.callbacks import QueueAmounts
 from volsched.framework.config.arguments import Argument, ArgumentProblem
+from volsched.framework.over_time import order_over_time
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group, about_node, about_queue
 from volsched.framework.rules import Deserved, NodeOrder, QueueOrder, Rule, ShownAmounts, ShownHoldings, ShownUsage
@@ -48,10 +50,12 @@ class CapacityCardArguments:
     weight: float = DEFAULT_WEIGHT
     is_strict: bool = False
     checks_ancestors: bool = False
+    half_life: float = 0.0
 
 
 def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
     """Warn of a weight that Volcano's plugin passes over in silence, and of what has another name by now."""
+    yield from check_half_life(values)
     if values[WEIGHT] <= 0:
         yield ArgumentProblem(WEIGHT, f"{WEIGHT} must be above 0; it counts as {DEFAULT_WEIGHT:g}", "warning")
     if values[ANCESTORS]:
@@ -80,6 +84,7 @@ class CapacityCardPlugin:
         ),
         Argument(STRICT, "bool", False, "Refuse pods that ask for cards and do not name them."),
         Argument(ANCESTORS, "bool", False, "Another name for the switch `enableHierarchy`."),
+        ARGUMENT,
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -89,6 +94,7 @@ class CapacityCardPlugin:
             weight=weight if weight > 0 else DEFAULT_WEIGHT,
             is_strict=arguments[STRICT],
             checks_ancestors=arguments[ANCESTORS],
+            half_life=half_life_of(arguments),
         )
 
     def on_session_open(self, registrar: Registrar) -> None:
@@ -96,14 +102,29 @@ class CapacityCardPlugin:
         above = registrar.minds_ancestors or self._arguments.checks_ancestors
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
         ledger.wants.begin(registrar.cluster.clocks.era)
-        books = registrar.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments))
+        past = self._past_use(registrar, ledger)
+        books = registrar.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments, past))
         books.tell_faults(registrar.session)
+        if past is None:
+            registrar.register(QueueOrder(books.queues.key))
+        else:
+            order_over_time(registrar, past, books.queues.key)
         registrar.register(
-            QueueOrder(books.queues.key),
             *books.rules.registered(),
             *books.registered(),
             *books.series.registered(books.queues, books.rules),
         )
+
+    def _past_use(self, registrar: Registrar, ledger: Ledger) -> PastUse | None:
+        """Return an account of the cards that queues hold over time; None when that does not count."""
+        half_life = self._arguments.half_life
+        if not half_life:
+            return None
+
+        def cards(queue: QueueInfo) -> Mapping[str, int]:
+            return ledger.account(queue.name).cards
+
+        return registrar.account(f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.levels))
 
     def _ledger(self, cluster: Cluster, *, above: bool) -> Ledger:
         told = self._arguments
@@ -113,13 +134,15 @@ class CapacityCardPlugin:
 class _Books:
     """Everything that is kept beside the ledger."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, arguments: CapacityCardArguments) -> None:
+    def __init__(
+        self, cluster: Cluster, ledger: Ledger, arguments: CapacityCardArguments, past: PastUse | None
+    ) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = Demands(cluster, ledger, spares_cpu=arguments.spares_cpu)
         self.rules = Rules(cluster, ledger, self._demands)
         self.nodes = CardScore(ledger, arguments.weight)
-        self.queues = QueueShares(cluster, ledger)
+        self.queues = QueueShares(cluster, ledger, past)
         self.series = CardSeries(cluster, ledger, self._demands)
         self.allocated = AllocatedCards(ledger)
         self.cards = Elastic(self.series.stakes)

@@ -2,20 +2,26 @@
 
 A job's share is the largest part of any of the cluster's resources that it holds, pod slots among them (as in Volcano):
 a job whose only pod asks for nothing has a share, too. Shares are exact fractions.
+
+With ``usage.halfLife`` queues are ordered as well: by the dominant share that they had over time, over their weight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
+from volsched.framework.config.arguments import Argument
+from volsched.framework.over_time import order_over_time
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, JobOrder, Preemptable
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.values.resources import PODS
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.resources import PODS, accumulate
 
 DELTA = Fraction(1, 1_000_000)
 """Shares that differ by no more count as equal when victims are chosen (Volcano's shareDelta)."""
@@ -25,11 +31,27 @@ class DrfPlugin:
     """Registers the shares of one session."""
 
     name: ClassVar[str] = "drf"
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (ARGUMENT,)
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._half_life = half_life_of(arguments)
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register the order and the filter of victims."""
         shares = Shares(registrar.cluster)
         registrar.register(JobOrder(shares.order), Preemptable(shares.preemptable), EventHandler(shares, promises=True))
+        if self._half_life:
+            self._order_queues(registrar, shares)
+
+    def _order_queues(self, registrar: Registrar, shares: Shares) -> None:
+        def by_past(queue: QueueInfo) -> tuple[int, float]:
+            return -queue.priority, past.key(queue, shares.held_by(queue), shares.totals)
+
+        past = registrar.account("drf.past", lambda cluster: PastUse(cluster, self._half_life, lambda q: q.allocated))
+        order_over_time(registrar, past, by_past)
+
+
+check_arguments = check_half_life
 
 
 class Shares:
@@ -39,6 +61,7 @@ class Shares:
         names = cluster.columns.names
         self._total = {names[c]: amount for c, amount in enumerate(cluster.node_ledger.totals) if amount > 0}
         self._promised: dict[str, dict[str, int]] = {}
+        self._promised_to: dict[str, dict[str, int]] = {}
 
     def allocate(self, task: TaskInfo) -> None:
         """Count room that a task was promised."""
@@ -51,9 +74,18 @@ class Shares:
             self._promise(task.job, task, -1)
 
     def _promise(self, job: JobInfo, task: TaskInfo, by: int) -> None:
-        promised = self._promised.setdefault(job.key, {})
-        for name, amount in _asked(task).items():
-            promised[name] = promised.get(name, 0) + by * amount
+        for promised in (self._promised.setdefault(job.key, {}), self._promised_to.setdefault(job.queue, {})):
+            accumulate(promised, _asked(task), by)
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """What the cluster has."""
+        return self._total
+
+    def held_by(self, queue: QueueInfo) -> Mapping[str, int]:
+        """What a queue holds and was promised."""
+        promised = self._promised_to.get(queue.name)
+        return _plus(queue.allocated, promised, 1) if promised else queue.allocated
 
     def order(self, job: JobInfo) -> Fraction:
         """The job's dominant share: the smaller goes first."""

@@ -3,6 +3,9 @@
 Admission compares with what a queue may have, placing with what it deserves; a queue that holds its due on all
 resources gets nothing more, and one above its due may be reclaimed from. Pod slots are shared out like any resource:
 they count for the order of queues and for who is above its due, and refuse nobody (as in Volcano).
+
+With ``usage.halfLife`` queues are ordered by what they held over time, over their weight. What each deserves, and so
+who may take or reclaim, stays as it is.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import Claim, share_out
+from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
 from volsched.framework.accounts.queue_demand import ACCOUNT, Demand, QueueDemand
 from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
 from volsched.framework.accounts.quotas import capability_of, figures, guaranteed, limits, not_admitted, share, there
 from volsched.framework.callbacks import NO_LIMIT, PERMIT, Ballot, Headroom, Vote
 from volsched.framework.config.arguments import Argument
+from volsched.framework.over_time import order_over_time
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import (
     Allocatable,
@@ -58,16 +63,18 @@ class ProportionPlugin:
             "Whether `reclaim` takes no pod whose queue would then hold less than it deserves of what the pod holds; "
             "otherwise the last one taken may bring it below, as with Volcano.",
         ),
+        ARGUMENT,
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._leaves_due = bool(arguments[LEAVE_DUE])
+        self._half_life = half_life_of(arguments)
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Share the cluster out, and register."""
         books, last = self._books(registrar)
+        self._order_queues(registrar, books)
         registrar.register(
-            QueueOrder(books.order),
             Reclaimable(books.reclaimable),
             Overused(books.overused),
             Allocatable(headroom=books.headroom),
@@ -81,6 +88,23 @@ class ProportionPlugin:
     def _books(self, registrar: Registrar) -> tuple[Books, LastClaims]:
         last, demand = registrar.account("proportion.last", LastClaims), registrar.account(ACCOUNT, Demand)
         return Books(registrar.cluster, demand, last, leaves_due=self._leaves_due), last
+
+    def _order_queues(self, registrar: Registrar, books: Books) -> None:
+        """Order queues by what they hold of their due, or by what they held over time."""
+        if not self._half_life:
+            registrar.register(QueueOrder(books.order))
+            return
+
+        def by_past(queue: QueueInfo) -> tuple[int, float]:
+            return -queue.priority, past.key(queue, books.held(queue), books.totals)
+
+        past = registrar.account(
+            "proportion.past", lambda cluster: PastUse(cluster, self._half_life, lambda queue: queue.allocated)
+        )
+        order_over_time(registrar, past, by_past)
+
+
+check_arguments = check_half_life
 
 
 class LastClaims:
@@ -153,13 +177,13 @@ class Books:
         known = self._orders.get(queue.name)
         if known is not None and known[0] == queue.version and queue.name not in self._promised:
             return known[1]
-        order = -queue.priority, share(self._held(queue), self._deserved(queue))
+        order = -queue.priority, share(self.held(queue), self._deserved(queue))
         self._orders[queue.name] = queue.version, order
         return order
 
     def overused(self, queue: QueueInfo) -> Verdict | None:
         """Say that a queue holds its due on all resources."""
-        held, deserved = self._held(queue), _without_slots(self._deserved(queue))
+        held, deserved = self.held(queue), _without_slots(self._deserved(queue))
         if not all(due <= held.get(name, 0) for name, due in deserved.items()):
             return None
         said = _held_of_due(held, deserved) or self._why_nothing(queue)
@@ -192,7 +216,7 @@ class Books:
         """Whether the queue would stay within its due with these tasks; for those that ask for nothing, is below it."""
         request = Resources.sum_of(task.template.request for task in tasks)
         if not request:
-            held = self._held(queue)
+            held = self.held(queue)
             return queue.is_open and any(due > held.get(name, 0) for name, due in self._deserved(queue).items())
         return queue.is_open and not self._beyond_due(queue, request)
 
@@ -217,7 +241,7 @@ class Books:
             if victim.job is None or victim.job.queue not in self._cluster.queues:
                 continue
             queue = self._cluster.queues[victim.job.queue]
-            left = held.setdefault(queue.name, dict(self._held(queue)))
+            left = held.setdefault(queue.name, dict(self.held(queue)))
             request = task.template.request
             if request and all(left.get(name, 0) < amount for name, amount in request.items()):
                 continue
@@ -231,6 +255,19 @@ class Books:
             chosen.append(victim)
         return chosen
 
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """What the cluster has."""
+        return there(self._cluster)
+
+    def held(self, queue: QueueInfo) -> Mapping[str, int]:
+        """What a queue holds and was promised, pod slots too."""
+        held = {**queue.allocated, PODS: queue.placed}
+        promised = self._promised.get(queue.name)
+        if not promised:
+            return held
+        return {n: held.get(n, 0) + promised.get(n, 0) for n in {**held, **promised}}
+
     # -- figures -----------------------------------------------------------------------------------------------------
 
     def usage(self) -> Usage:
@@ -239,7 +276,7 @@ class Books:
 
     def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
         """Return what a queue may have, deserves, holds and has left, of what it or its jobs say anything about."""
-        sums, held = self._demand.queues().get(queue.name, QueueDemand()), self._held(queue)
+        sums, held = self._demand.queues().get(queue.name, QueueDemand()), self.held(queue)
         due = self._whole.get(queue.name, {})
         found: dict[str, Dimension] = {}
         for name in sorted({*capability_of(queue), *due, *held, *sums.reserved} - {PODS}):
@@ -252,7 +289,7 @@ class Books:
 
     def _taken(self, queue: QueueInfo, name: str) -> int:
         """Return what a queue holds or has reserved, beyond what its jobs could do without."""
-        sums, held = self._demand.queues().get(queue.name, QueueDemand()), self._held(queue)
+        sums, held = self._demand.queues().get(queue.name, QueueDemand()), self.held(queue)
         return max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0))
 
     def _most(self, queue: QueueInfo, name: str) -> int:
@@ -261,15 +298,8 @@ class Books:
             return queue.capability.get(name, MAX_AMOUNT)
         return self._limits(queue).get(name, 0)
 
-    def _held(self, queue: QueueInfo) -> Mapping[str, int]:
-        held = {**queue.allocated, PODS: queue.placed}
-        promised = self._promised.get(queue.name)
-        if not promised:
-            return held
-        return {n: held.get(n, 0) + promised.get(n, 0) for n in {**held, **promised}}
-
     def _held_and_ungated(self, queue: QueueInfo) -> Mapping[str, int]:
-        held, ungated = self._held(queue), self._cluster.queue_ledger.ungated.get(queue.name)
+        held, ungated = self.held(queue), self._cluster.queue_ledger.ungated.get(queue.name)
         if not ungated:
             return held
         return {name: held.get(name, 0) + ungated.get(name, 0) for name in {**held, **ungated}}

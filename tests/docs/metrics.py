@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.docs.pages import DOCS, codes, prose, rows
+from volsched.framework.accounts.past_use import HALF_LIFE
 from volsched.model.values.series import Numbers, Series
 from volsched.registry import PLUGINS
 from volsched.testing.builders import a_cluster, a_rig
@@ -32,6 +33,10 @@ def documented() -> dict[str, Row]:
 
 def series_of(plugin: str) -> list[tuple[Series, Numbers]]:
     """What a plugin shows of its own, in a session without anything; what has to be switched on is."""
-    switches = ", ".join(f"{argument.key}: true" for argument in PLUGINS.own_schema(plugin) if argument.expected)
+    schema = PLUGINS.own_schema(plugin)
+    told = {argument.key: "true" for argument in schema if argument.expected}
+    if plugin == "drf":
+        told[HALF_LIFE] = "1h"
+    switches = ", ".join(f"{key}: {value}" for key, value in told.items())
     configuration = f"actions: allocate\ntiers:\n- plugins:\n  - name: {plugin}\n    arguments: {{{switches}}}\n"
     return list(a_rig(a_cluster(), configuration).cycle().report.series)

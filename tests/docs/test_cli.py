@@ -16,7 +16,7 @@ from volsched.cli import volsched
 PAGE = DOCS / "cli.md"
 SHOWN = [(command, answer) for command, answer in pairwise(blocks(PAGE)) if "shown" in command.words]
 VERBS = (
-    *(("simulate",), ("cards",), ("queue", "list"), ("queue", "describe"), ("validate",)),
+    *(("simulate",), ("replay",), ("cards",), ("queue", "list"), ("queue", "describe"), ("validate",)),
     *(("explain",), ("snapshot",), ("diff",)),
 )
 

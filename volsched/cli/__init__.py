@@ -15,6 +15,7 @@ _VERBS: Final = {
     "controllers": ("volsched.cli.controllers", "Look after Queues, PodGroups and Volcano Jobs of a cluster."),
     "certificates": ("volsched.cli.certificates", "Make or renew the certificate of the webhooks."),
     "simulate": ("volsched.cli.simulate", "Schedule pods of manifests, without a cluster."),
+    "replay": ("volsched.cli.replay", "Schedule jobs of a trace in virtual time, and show how long each waits."),
     "cards": ("volsched.cli.cards", "Show which accelerator cards nodes offer, and their names."),
     "queue": ("volsched.cli.queue", "Show what queues may hold of which cards, and who holds them."),
     "explain": ("volsched.cli.explain", "Say why a pod, PodGroup, Job or queue waits, and what would help."),

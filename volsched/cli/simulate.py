@@ -8,19 +8,15 @@ from typing import Final
 
 import click
 
-from volsched import registry
 from volsched.asking.known import Known
+from volsched.cli.configuration import profile_of
 from volsched.cli.flags import files_flag, output_flag, strict_flag
 from volsched.cli.known import snapshot_in
-from volsched.cli.output import print_result, refuse, say, width
+from volsched.cli.output import print_result, width
 from volsched.cli.sources import read_manifests
-from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.model.errors import ConfigError
 from volsched.ports import CycleReport
-from volsched.scheduler import Profile
 from volsched.simulation import result as results
 from volsched.simulation import table
-from volsched.simulation.documents import InputError, read_text
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES, Settings
 from volsched.simulation.runner import simulate as run
@@ -98,7 +94,7 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     else:
         inventory = read_manifests(paths, strict=strict, at_max=at_max)
     progress.say(f"{len(inventory.objects)} objects read")
-    profile = _profile(config, inventory)
+    profile = profile_of(config, inventory)
     settings = Settings(
         cycles=cycles,
         scheduler_names=tuple(dict.fromkeys(scheduler_names)) or _names_of(replayed),
@@ -116,22 +112,6 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
 
 def _names_of(replayed: Known | None) -> tuple[str, ...]:
     return replayed.scheduler_names if replayed is not None else SCHEDULER_NAMES
-
-
-def _profile(config: str | None, inventory: Inventory) -> Profile:
-    """Return the configuration that counts, with its actions and plugins made."""
-    text, source = DEFAULT_CONFIGURATION, "the built-in configuration"
-    try:
-        if config is not None:
-            text, source = read_text(config), config
-        elif (chosen := inventory.chosen_configuration()) is not None:
-            text, source = chosen, inventory.configuration_source
-        profile, warnings = registry.load_profile(text)
-    except (InputError, ConfigError) as error:
-        refuse(error, source)
-    for warning in warnings:
-        say(f"{source}: {warning}", "warning")
-    return profile
 
 
 class _Progress:

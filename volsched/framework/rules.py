@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import msgspec
 
 from volsched.framework.accounts.elastic import ElasticQuota
+from volsched.framework.accounts.past_use import PastUse
 from volsched.framework.callbacks import (
     ABSTAIN,
     AllocatableFn,
@@ -440,6 +441,12 @@ class ShownHoldings(Rule, frozen=True):
     """Say in `status.allocated` of Queues what their pods hold in the plugin's own terms."""
 
     holdings: QueueHoldings
+
+
+class CountedOverTime(Rule, frozen=True):
+    """Have what queues hold over time kept in their status (`status.usage`), from one session to the next."""
+
+    past: PastUse
 
 
 class ShownUsage(Rule, frozen=True):

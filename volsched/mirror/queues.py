@@ -35,6 +35,8 @@ class Queues:
             self._problems.reporter("Queue", found, "nobody new may use the queue")(ALLOWED_FIELD, info.allowed.problem)
         if known is None or known.said != info.said:
             self._cluster.queue_ledger.put_queue(info)
+        else:
+            known.past = info.past
 
     def drop(self, gone: Gone) -> None:
         """Forget a Queue; one that exists without being declared stays, as if nobody had declared it."""

@@ -20,7 +20,7 @@ from volsched.model.node import NodeSpec
 from volsched.model.pods import workload
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED, ResourceClaimUse
 from volsched.model.queues.allowed_namespaces import allowed_in
-from volsched.model.queues.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo, QueuePast
 from volsched.model.status import TaskStatus
 from volsched.model.values.bounded import Weighed
 from volsched.model.values.quantity import QuantityText, amount_of
@@ -35,6 +35,9 @@ _QUOTA_NAMES: Final = ("count/", "requests.", "limits.")
 """How names begin that only a ResourceQuota knows: they repeat what ``cpu``, ``pods`` or a card's own name says."""
 
 _known_names: Final[Weighed[tuple[str, ...], tuple[str, ...]]] = Weighed(1 << 20, lambda names: sum(map(len, names)))
+
+_MOST_USED: Final = 1e30
+"""Amounts times seconds that no cluster comes to: a mebibyte of such clusters' memory for a million years."""
 
 Report = Callable[[str, str], None]
 """Takes a field's path and what is wrong with it."""
@@ -209,7 +212,24 @@ def queue_info(queue: api.Queue, report: Report) -> QueueInfo:
     info.deserved = amounts(spec.deserved, "spec.deserved", report)
     info.guarantee = amounts(spec.guarantee.resource, "spec.guarantee.resource", report)
     info.dra = spec.dra
+    info.past = past_of(queue.status.usage)
     return info
+
+
+def past_of(usage: api.QueueUsage | None) -> QueuePast | None:
+    """What a queue's status says of its use over time; None without a time, and no number that cannot be one."""
+    at = seconds(usage.time) if usage is not None else None
+    if usage is None or at is None:
+        return None
+    return QueuePast(at, {name: value for name, text in usage.resource_seconds.items() if (value := _amount(text)) > 0})
+
+
+def _amount(text: str | float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return 0.0
+    return value if 0 < value < _MOST_USED else 0.0
 
 
 def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:

@@ -382,6 +382,7 @@ class TerminatedState(Record, frozen=True):
 
     exit_code: int = 0
     reason: str = ""
+    finished_at: str | None = None
 
 
 class ContainerState(Record, frozen=True):
@@ -583,6 +584,13 @@ class QueueSpec(Record, frozen=True):
     dra: Any = None
 
 
+class QueueUsage(Record, frozen=True):
+    """What a queue used up to a time, in amounts times seconds; written by the scheduler."""
+
+    time: str = ""
+    resource_seconds: dict[str, str | int | float] = {}
+
+
 class QueueStatus(Record, frozen=True):
     """What a queue uses; an empty state means Open."""
 
@@ -593,6 +601,7 @@ class QueueStatus(Record, frozen=True):
     unknown: int = 0
     completed: int = 0
     allocated: ResourceList = {}
+    usage: QueueUsage | None = None
 
 
 class Queue(ApiObject, frozen=True):
@@ -723,6 +732,7 @@ class JobStatus(Record, frozen=True):
     unknown: int = 0
     version: int = 0
     retry_count: int = 0
+    running_duration: str | None = None
 
 
 class Job(ApiObject, frozen=True):
@@ -797,6 +807,8 @@ class BatchJobStatus(Record, frozen=True):
     """How a batch Job is doing."""
 
     conditions: tuple[Condition, ...] = ()
+    start_time: str | None = None
+    completion_time: str | None = None
 
 
 class BatchJob(ApiObject, frozen=True):

@@ -14,6 +14,7 @@ import msgspec
 from volsched.model.dra.api import Allocation, DeviceRequest
 from volsched.model.job import Condition
 from volsched.model.pods.owners import Owner
+from volsched.model.queues.queue import QueuePast
 
 
 class VolumeWrite(msgspec.Struct, frozen=True, gc=False):
@@ -129,11 +130,15 @@ class WriteGroupStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteQueueStatus(msgspec.Struct, frozen=True, gc=False):
-    """Write what the pods of a Queue and of those below it hold (``status.allocated``), as Kubernetes quantities."""
+    """Write what the pods of a Queue and of those below it hold (``status.allocated``), as Kubernetes quantities.
+
+    ``past``: what it used over time (``status.usage``), None when nobody counts that.
+    """
 
     uid: str
     name: str
     allocated: Mapping[str, str]
+    past: QueuePast | None = None
 
 
 class WritePodCondition(msgspec.Struct, frozen=True, gc=False):

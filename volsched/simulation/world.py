@@ -45,6 +45,9 @@ T = TypeVar("T", bound=api.ApiObject)
 _Deed: TypeAlias = Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | WritePodCondition | Tell
 """A step that changes something here."""
 
+STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
+"""How times are written, to the second as the API server does."""
+
 _TOLD_FIRST: Final = (
     api.PriorityClass,
     api.StorageClass,
@@ -98,6 +101,7 @@ class World:
         self._newest = _newest_stamp(inventory.objects)
         self._steps: list[_Deed] = []
         self._changes: list[Change] = []
+        self._leaving: dict[str, api.Pod] = {}
         self._versions = 0
 
     # -- the port of the scheduler ------------------------------------------------------------------------------------
@@ -129,7 +133,7 @@ class World:
     def move(self) -> tuple[list[Change], bool]:
         """Let everything happen that the last cycle wanted; the changes, and whether anything was done at all."""
         steps, self._steps = self._steps, []
-        leaving = [pod for pod in self.pods.values() if pod.metadata.deletion_timestamp is not None]
+        leaving = list(self._leaving.values())
         for step in steps:
             self._do(step, leaving)
         for pod in leaving:
@@ -176,7 +180,13 @@ class World:
         self.history.tell(self.cycle, told)
         spec = msgspec.structs.replace(pod.spec, node_name=step.node)
         scheduled = _with_condition(pod.status.conditions, api.Condition(type="PodScheduled", status="True"))
-        status = msgspec.structs.replace(pod.status, phase="Running", nominated_node_name="", conditions=scheduled)
+        status = msgspec.structs.replace(
+            pod.status,
+            phase="Running",
+            nominated_node_name="",
+            conditions=scheduled,
+            start_time=self.now.strftime(STAMP),
+        )
         pod = msgspec.structs.replace(pod, spec=spec, status=status)
         self.put_pod(workloads.annotated(pod, step.annotations) if step.annotations else pod)
         for write in step.volumes:
@@ -262,6 +272,8 @@ class World:
         """Write a pod."""
         pod = self._versioned(pod)
         self.pods[pod.key] = pod
+        if pod.metadata.deletion_timestamp is not None:
+            self._leaving[pod.key] = pod
         self._controllers.saw(pod)
         self._changes.append(Put(pod))
 
@@ -317,6 +329,7 @@ class World:
     def _remove(self, pod: api.Pod) -> None:
         """Delete a pod, and what belongs to it alone."""
         meta = pod.metadata
+        self._leaving.pop(pod.key, None)
         if self.pods.pop(pod.key, None) is None:
             return
         self._controllers.lost(pod)

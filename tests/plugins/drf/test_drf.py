@@ -31,7 +31,7 @@ class Desk:
     """One session with drf's shares."""
 
     def __init__(self, given: ClusterBuilder) -> None:
-        self.plugin = Told()
+        self.plugin = Told({})
         self.stage = Stage(given, self.plugin.on_session_open)
 
     @property

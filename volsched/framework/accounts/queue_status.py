@@ -15,12 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
+from volsched.framework.accounts.past_use import PastUse
 from volsched.framework.callbacks import QueueHoldings
 from volsched.framework.dra.accounts import DeviceAccounts
 from volsched.framework.dra.amounts import Amount
 from volsched.model.cluster import Cluster
 from volsched.model.plan import WriteQueueStatus
-from volsched.model.queues.queue import QueueInfo, levels
+from volsched.model.queues.queue import QueueInfo, QueuePast, levels
 from volsched.model.status import IS_ALLOCATED
 from volsched.model.values.quantity import format_amount
 
@@ -39,23 +40,36 @@ class Holdings:
         self._own: dict[str, Mapping[str, int]] = {}
         self._totals: dict[str, dict[str, int]] = {}
         self._said: dict[str, WriteQueueStatus] = {}
+        self._past: dict[str, QueuePast] = {}
 
-    def writes(self, beside: Sequence[QueueHoldings] = ()) -> Iterator[WriteQueueStatus]:
+    def writes(self, beside: Sequence[QueueHoldings] = (), past: Sequence[PastUse] = ()) -> Iterator[WriteQueueStatus]:
         """Yield what queues have to say that they did not say when this was last asked, by name.
 
-        A queue that nobody has made an object of says nothing. ``beside`` is what plugins count in their own terms.
+        A queue that nobody has made an object of says nothing. ``beside`` is what plugins count in their own terms,
+        ``past`` what they count over time.
         """
-        for name in sorted(self._changed(tuple(beside))):
+        for name in sorted({**self._changed(tuple(beside)), **self._used(past)}):
             queue = self._cluster.queues.get(name)
             if queue is None:
                 self._said.pop(name, None)
+                self._past.pop(name, None)
             elif queue.uid and (step := self._step(queue)) != self._said.get(name):
                 self._said[name] = step
                 yield step
 
     def _step(self, queue: QueueInfo) -> WriteQueueStatus:
         amounts = self._totals.get(queue.name, {})
-        return WriteQueueStatus(queue.uid, queue.name, as_quantities(amounts, self._devices.account(queue.name).used))
+        allocated = as_quantities(amounts, self._devices.account(queue.name).used)
+        return WriteQueueStatus(queue.uid, queue.name, allocated, self._past.get(queue.name))
+
+    def _used(self, past: Sequence[PastUse]) -> dict[str, None]:
+        """Take in the words about use over time that are due; return the names of their queues."""
+        due = dict.fromkeys(name for each in past for name in each.take_due())
+        for name in due:
+            words = [each.word(name) for each in past]
+            used = {resource: amount for word in words for resource, amount in word.used.items()}
+            self._past[name] = QueuePast(max(word.at for word in words), used)
+        return due
 
     def _changed(self, beside: tuple[QueueHoldings, ...]) -> dict[str, None]:
         """Take in what became of queues and claims; return the names of all queues that may have other figures now."""

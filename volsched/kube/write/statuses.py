@@ -33,6 +33,7 @@ from volsched.model.changes import Change, GroupWriteFailed
 from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
 from volsched.model.plan import WriteGroupStatus, WritePodCondition, WriteQueueStatus
+from volsched.model.queues.queue import QueuePast
 from volsched.model.values.bounded import Size
 from volsched.model.values.quantity import QuantityText, amount_of
 
@@ -396,10 +397,12 @@ class Statuses:
         if known is None:
             self._queues.pop(step.uid, None)
             return False
-        if _holds(known, step):
+        if _holds(known, step) and _says_past(known, step):
             return False
         path = f"/apis/{VOLCANO}/queues/{path_segment(step.name)}/status"
-        answer = await self._patch(path, "queues/status", queue_body(step, known.status.allocated), MERGE_PATCH)
+        answer = await self._patch(
+            path, "queues/status", queue_body(step, known.status.allocated, known.status.usage), MERGE_PATCH
+        )
         self._views.wrote(api.decode_text(api.Queue, answer))
         return True
 
@@ -465,10 +468,38 @@ def condition_body(step: WritePodCondition, known: Refusal) -> bytes:
     return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": status})
 
 
-def queue_body(step: WriteQueueStatus, known: Iterable[str]) -> bytes:
-    """Return the merge patch for a Queue: what it holds, and null for what it is `known` to hold and does not."""
+def queue_body(step: WriteQueueStatus, known: Iterable[str], before: api.QueueUsage | None = None) -> bytes:
+    """Return the merge patch for a Queue: what it holds, and null for what it is `known` to hold and does not.
+
+    ``before`` is what it is known to say of its use over time.
+    """
     allocated = {**dict.fromkeys(known), **step.allocated}
-    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": {"allocated": allocated}})
+    status: dict[str, Any] = {"allocated": allocated}
+    if step.past is not None:
+        status["usage"] = _usage(step.past, before)
+    return msgspec.json.encode({"metadata": {"uid": step.uid}, "status": status})
+
+
+def _usage(past: QueuePast, known: api.QueueUsage | None) -> dict[str, Any]:
+    """Return what a status says of use over time, and null for what it is `known` to say besides."""
+    used = {name: f"{amount:.6g}" for name, amount in past.used.items()}
+    gone = dict.fromkeys(known.resource_seconds if known is not None else ())
+    time = datetime.fromtimestamp(past.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"time": time, "resourceSeconds": {**gone, **used}}
+
+
+def _says_past(queue: api.Queue, step: WriteQueueStatus) -> bool:
+    """Whether a Queue says of its use over time what is to be written; times are written to the second."""
+    said = _past_time(queue.status.usage)
+    return step.past is None or (said is not None and said >= int(step.past.at))
+
+
+def _past_time(usage: api.QueueUsage | None) -> float | None:
+    """Return up to when a status says what its queue used."""
+    try:
+        return datetime.fromisoformat(usage.time).timestamp() if usage is not None and usage.time else None
+    except ValueError:
+        return None
 
 
 def _holds(queue: api.Queue, step: WriteQueueStatus) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from volsched.model.queues.allowed_namespaces import AllowedNamespaces
@@ -11,12 +12,21 @@ ROOT: Final = "root"
 """The queue that all others are below, whether they say so or not."""
 
 
+@dataclass(frozen=True, slots=True)
+class QueuePast:
+    """What a queue used up to a time (seconds since the epoch): amounts times seconds, the past weighted by its age."""
+
+    at: float
+    used: Mapping[str, float] = field(default_factory=dict)
+
+
 class QueueInfo:
     """A Queue object's spec as the scheduler reads it.
 
     ``capability``, ``deserved`` and ``guarantee`` are amounts per resource; a resource that is absent from
     ``capability`` is not limited by it. ``allowed`` says which namespaces may use it, None for all. ``allocated``
-    is what the queue's placed tasks hold and ``placed`` how many these are, kept by the cluster.
+    is what the queue's placed tasks hold and ``placed`` how many these are, kept by the cluster. ``past`` is what its
+    status says of its use over time, None when it says nothing.
     """
 
     __slots__ = (
@@ -30,6 +40,7 @@ class QueueInfo:
         "guarantee",
         "name",
         "parent",
+        "past",
         "placed",
         "priority",
         "reclaimable",
@@ -54,6 +65,7 @@ class QueueInfo:
         self.dra: object = None
         self.annotations: Mapping[str, str] = {}
         self.allowed: AllowedNamespaces | None = None
+        self.past: QueuePast | None = None
         self.allocated: dict[str, int] = {}
         self.placed = 0
         self.version = 0

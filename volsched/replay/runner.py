@@ -1,0 +1,242 @@
+"""Discrete events over the engine: jobs come, start when the scheduler decides, and end after their duration.
+
+The mirror, the scheduler, its actions and plugins are those of ``volsched run``. A session runs at each instant at
+which something happens, and at the times for which plugins ask to be woken; between these the clock jumps. So a replay
+costs what its events cost, whatever time lies between them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
+from volsched.model import api
+from volsched.model.changes import Put
+from volsched.model.plan import Bind, Evict
+from volsched.replay.jobs import ReplayJob
+from volsched.replay.records import Record
+from volsched.replay.summary import Cluster
+from volsched.replay.world import VirtualCluster
+from volsched.scheduler import Profile, Scheduler
+from volsched.simulation.manifests import Inventory
+
+MOST_SESSIONS: Final = 100
+"""Sessions at one instant: who evicts more often than this without the clock moving does so for ever."""
+
+MOST_IDLE_WAKES: Final = 1000
+"""Sessions that a plugin asks for after the last job that could end has ended, and in which nothing starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """For whose pods, and which queue those without one are in."""
+
+    scheduler_names: tuple[str, ...]
+    default_queue: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a replay is: its clock, and how many jobs came, run, wait and are over."""
+
+    seconds: float
+    submitted: int
+    running: int
+    over: int
+    jobs: int
+    sessions: int
+
+
+class _Clock:
+    """The virtual time for decisions, and the real one for durations, which decide nothing."""
+
+    def __init__(self, world: VirtualCluster) -> None:
+        self._world = world
+
+    def now(self) -> float:
+        return self._world.epoch + self._world.seconds
+
+    def elapsed(self) -> float:
+        return time.perf_counter()
+
+    def cpu(self) -> float:
+        """Return 0: a replay takes its time, so that it comes out the same on every machine."""
+        return 0.0
+
+
+class Replay:
+    """One replay of jobs on a cluster under one configuration."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        profile: Profile,
+        jobs: Sequence[ReplayJob],
+        settings: Settings,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.records = [Record(job) for job in jobs]
+        self.mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
+        self.world = VirtualCluster(inventory, settings.scheduler_names)
+        self.sessions = 0
+        self._scheduler = Scheduler(self.mirror, profile, self.world, _Clock(self.world))
+        self._on_progress = on_progress or (lambda _: None)
+        self._coming = sorted(self.records, key=lambda record: record.job.submit, reverse=True)
+        self._ends: list[tuple[float, int, int, Record]] = []
+        self._pushed = 0
+        self._running = 0
+        self._over = 0
+        self._by_group: dict[str, Record] = {}
+        self._group_of_pod: dict[str, str] = {}
+        self.mirror.apply(self.world.begin())
+        self._add_namespaces()
+        self._cluster = _cluster_of(self.mirror)
+
+    @property
+    def cluster(self) -> Cluster:
+        """What the summary must know of the cluster: what jobs can have, less what pods hold that stay."""
+        return self._cluster
+
+    def run(self) -> list[Record]:
+        """Play everything; what became of each job, in the order in which they were given."""
+        self._settle()
+        fruitless = 0
+        while fruitless < MOST_IDLE_WAKES and (due := self._next()) is not None:
+            self.world.seconds = due
+            is_event = self._end_due() | self._submit_due()
+            started = self._settle()
+            fruitless = 0 if is_event or started or self._coming or self._ends else fruitless + 1
+            self._on_progress(self._progress())
+        for record in self.records:
+            record.promised = self.world.promises.get(record.job.key, ())
+        return self.records
+
+    def _progress(self) -> Progress:
+        submitted = len(self.records) - len(self._coming)
+        return Progress(self.world.seconds, submitted, self._running, self._over, len(self.records), self.sessions)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def _next(self) -> float | None:
+        """Return when something happens next, in seconds of the replay; None when nothing does any more."""
+        while self._ends and not self._is_current(self._ends[0]):
+            heapq.heappop(self._ends)
+        times = [self._ends[0][0]] if self._ends else []
+        if self._coming:
+            times.append(self._coming[-1].job.submit)
+        wake = self._scheduler.wake_at()
+        if wake is not None:
+            times.append(max(wake - self.world.epoch, self.world.seconds + 1))
+        return max(min(times), self.world.seconds) if times else None
+
+    def _is_current(self, end: tuple[float, int, int, Record]) -> bool:
+        _, _, run, record = end
+        return record.run == run and record.start is not None
+
+    def _submit_due(self) -> bool:
+        found = False
+        while self._coming and self._coming[-1].job.submit <= self.world.seconds:
+            self._submit(self._coming.pop())
+            found = True
+        return found
+
+    def _submit(self, record: Record) -> None:
+        job = record.job
+        self._by_group[job.key] = record
+        for name, _ in job.members():
+            self._group_of_pod[f"{job.namespace}/{name}"] = job.key
+        self.world.submit(job)
+
+    def _end_due(self) -> bool:
+        found = False
+        while self._ends and self._ends[0][0] <= self.world.seconds:
+            end = heapq.heappop(self._ends)
+            if self._is_current(end):
+                self._finish(end[3])
+                found = True
+        return found
+
+    def _finish(self, record: Record) -> None:
+        job = record.job
+        record.finished(self.world.seconds)
+        self.world.finish(job)
+        del self._by_group[job.key]
+        for name, _ in job.members():
+            del self._group_of_pod[f"{job.namespace}/{name}"]
+        self._running -= 1
+        self._over += 1
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> bool:
+        """Run sessions until one makes nothing that the next would see anew; whether a pod was placed."""
+        placed = False
+        for _ in range(MOST_SESSIONS):
+            self.mirror.apply(self.world.take())
+            self._scheduler.cycle()
+            self.sessions += 1
+            self.mirror.apply(self.world.move()[0])
+            binds, evictions = self.world.deeds.take()
+            placed = placed or bool(binds)
+            for bind in binds:
+                self._bound(bind)
+            for eviction in evictions:
+                self._evicted(eviction)
+            if not evictions:
+                break
+        return placed
+
+    def _bound(self, bind: Bind) -> None:
+        record = self._record_of(bind)
+        if record is None:
+            return
+        now = self.world.seconds
+        if record.bound(bind.name, bind.node, now):
+            self._pushed += 1
+            self._running += 1
+            heapq.heappush(self._ends, (now + record.job.duration, self._pushed, record.run, record))
+
+    def _evicted(self, eviction: Evict) -> None:
+        """Have the pod made again; when its job lacks it, the whole job starts anew, and what it did is lost."""
+        record = self._record_of(eviction)
+        if record is None:
+            return
+        record.evicted += 1
+        record.left(eviction.name, self.world.seconds)
+        again = [eviction.name]
+        if record.start is not None and not record.is_complete():
+            again += record.running()
+            record.broke(self.world.seconds)
+            self._running -= 1
+        self.world.delete_pods(record.job, again)
+        self.world.create_again(record.job, again)
+
+    def _record_of(self, step: Bind | Evict) -> Record | None:
+        group = self._group_of_pod.get(f"{step.namespace}/{step.name}")
+        return self._by_group.get(group) if group is not None else None
+
+    def _add_namespaces(self) -> None:
+        """Have the namespaces of jobs, those that the input does not have."""
+        known = set(self.mirror.cluster.queue_ledger.namespaces)
+        named = dict.fromkeys(record.job.namespace for record in self.records)
+        self.mirror.apply(Put(_namespace(name)) for name in named if name not in known)
+
+
+def _cluster_of(mirror: Mirror) -> Cluster:
+    columns = mirror.cluster.columns.names
+    capacity = {
+        name: sum(max(0, node.allocatable_of(name) - node.used_of(name)) for node in mirror.cluster.rows)
+        for name in columns
+    }
+    weights = {name: queue.weight for name, queue in mirror.cluster.queues.items()}
+    return Cluster({name: amount for name, amount in capacity.items() if amount}, weights)
+
+
+def _namespace(name: str) -> api.Namespace:
+    labels = {"kubernetes.io/metadata.name": name}
+    return api.Namespace(metadata=api.ObjectMeta(name=name, uid=f"replay-{name}", labels=labels))
