@@ -33,7 +33,6 @@ from volsched.framework.rules import (
     PrePredicate,
     TaskOrder,
 )
-from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
@@ -237,7 +236,7 @@ def test_a_plugin_that_cannot_open_decides_nothing_and_says_so() -> None:
     class Broken:
         name = "broken"
 
-        def on_session_open(self, session: Session) -> None:
+        def on_session_open(self, registrar: Registrar) -> None:
             raise RuntimeError("no")
 
     rig = rig_of(a_world(), Broken())  # type: ignore[arg-type]

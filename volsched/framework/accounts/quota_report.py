@@ -1,7 +1,7 @@
 """What quotas there are and who holds what of them, as the plugins that keep them count: for people.
 
 A plugin says it in one of two ways, or in both. Who minds queues by resource or by card gives the ``Usage`` of all of
-them (``session.add_queue_usage_fn``). Quotas of anything else are a ``QuotaTable`` (``session.add_quota_table_fn``),
+them (the rule ``ShownUsage``). Quotas of anything else are a ``QuotaTable`` (``ShownTable``),
 whose columns the plugin names. Both are made from the plugin's own accounts when somebody asks: people are shown
 what the scheduler believes. Where no plugin minds queues, ``unlimited_usage`` says what they hold.
 
