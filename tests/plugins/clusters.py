@@ -158,9 +158,9 @@ class Lab:
     def check_twins(self, task: TaskInfo) -> None:
         """Fail when a vector twin and its scalar form differ, to the bit."""
         session = self.session
-        self.engine.columns.refresh()
-        self.engine.facts.refresh()
-        rows, every = self.engine.columns.all_rows, self.engine.all_nodes()
+        self.engine.nodes.columns.refresh()
+        self.engine.nodes.facts.refresh()
+        rows, every = self.engine.nodes.columns.all_rows, self.engine.nodes.all()
         nodes = self.cluster.rows
         for predicate in session.nodes.predicates:
             if predicate.vector is None or not predicate.speaks(task):
