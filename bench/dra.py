@@ -26,7 +26,7 @@ from bench import live, worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.engine.engine import FastEngine
-from volsched.mirror.mirror import MirrorSettings
+from volsched.mirror.settings import MirrorSettings
 from volsched.testing.builders import ClusterBuilder, a_rig
 from volsched.testing.controlplane import ControlPlane, a_pod
 

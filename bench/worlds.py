@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from volsched.mirror.mirror import MirrorSettings
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Gone, Put
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
 

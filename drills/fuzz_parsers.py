@@ -51,7 +51,8 @@ from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import Reader, Unread
 from volsched.kube.watch.resources import VOLCANO, Resource, watched
 from volsched.mirror import reading
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.model.dra import announced
@@ -66,7 +67,7 @@ from volsched.model.queues import allowed_namespaces
 from volsched.model.selectors import LabelSelector, NodeSelector
 from volsched.model.values import duration, json_text, quantity
 from volsched.operator.reading import job_view
-from volsched.operator.webhook_server import read_review
+from volsched.operator.webhooks.webhook_server import read_review
 from volsched.simulation import at_max
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import completed, take_stock

@@ -24,8 +24,7 @@ BUILDERS: Final[dict[str, PluginEntry]] = {
 }
 
 ALSO_UNDER: Final[dict[str, str]] = {"mgpu": "predicates", "capacity-dra": "capacity"}
-"""Plugins whose arguments may stand under another plugin, as in Volcano's configurations; see
-``config.nested_arguments``."""
+"""Plugins whose arguments may stand under another plugin, as in Volcano's configurations."""
 
 COMES_ALONG: Final = frozenset({"capacity-dra"})
 """Of these, the ones that run with the other plugin even where nothing is said to them, as a part of it in Volcano."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.cache.objects import Believer, node, pod
+from tests.mirror.objects import Believer, node, pod
 from volsched.run.loop import write_dump
 
 

@@ -19,7 +19,8 @@ from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.session import Accounts, Session
-from volsched.mirror.mirror import Mirror, Problem
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.problems import Problem
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra

@@ -8,7 +8,7 @@ from typing import Any
 
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.session import Session
-from volsched.mirror.mirror import MirrorSettings
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import Bind, Tell, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import TaskInfo

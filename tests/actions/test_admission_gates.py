@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actions.rigs import conf, cycle, quota, rig
-from tests.cache import objects
+from tests.mirror import objects
 from volsched.model.plan import Bind, LiftGate, Tell, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster
 

@@ -26,7 +26,7 @@ from tests.actions.rigs import (
     rig,
 )
 from volsched.framework.session import Session
-from volsched.mirror.mirror import MirrorSettings
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

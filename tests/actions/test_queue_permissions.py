@@ -14,7 +14,7 @@ from volsched.framework.callbacks import PERMIT
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.session import Session
-from volsched.mirror.mirror import MirrorSettings
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Bound, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition

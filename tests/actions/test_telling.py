@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actions.rigs import conf, cycle, echo, finished, rig
-from volsched.mirror.mirror import MirrorSettings
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import BindFailed, Gone
 from volsched.model.plan import Bind, Tell, WriteGroupStatus, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, a_cluster

@@ -13,11 +13,11 @@ from volsched.kube.client.credentials import Source
 from volsched.kube.lead.fence import Fence
 from volsched.kube.serve.metrics import Metrics
 from volsched.mirror.mirror import Mirror
-from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges as add_gauges_of_controllers
 from volsched.operator.options import Options
-from volsched.operator.webhook_server import Listening
+from volsched.operator.webhooks.admission import Admission, Neighbourhood
+from volsched.operator.webhooks.webhook_server import Listening
 from volsched.operator.writer import Writer
 from volsched.ports import CycleReport
 from volsched.registry import PLUGINS

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cache import objects
 from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
+from tests.mirror import objects
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.accounts import queue_status as holdings
 from volsched.framework.accounts.queue_status import Holdings, as_quantities

@@ -33,7 +33,7 @@ from tests.manifests.rendering import (
 from tests.manifests.test_applied import wait_until_available
 from tests.manifests.test_overlays import VERSION
 from volsched.cli import volsched
-from volsched.operator.webhook_server import PATH
+from volsched.operator.webhooks.webhook_server import PATH
 from volsched.testing.controlplane import ControlPlane
 
 WEBHOOKS = MANIFESTS / "components/webhooks"

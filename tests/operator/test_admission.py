@@ -12,9 +12,9 @@ from volsched.kube.client.credentials import Source
 from volsched.kube.serve.metrics import Metrics
 from volsched.model import api
 from volsched.model.changes import Gone, Put
-from volsched.operator import admission
-from volsched.operator.admission import Admission, Neighbourhood
-from volsched.operator.webhook_server import Listening
+from volsched.operator.webhooks import admission
+from volsched.operator.webhooks.admission import Admission, Neighbourhood
+from volsched.operator.webhooks.webhook_server import Listening
 from volsched.validation.admission import CREATE, DELETE, Judgement, Request, World, judge
 
 

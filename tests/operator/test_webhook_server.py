@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volsched.kube.serve.certificates import Pair
-from volsched.operator import webhook_server
-from volsched.operator.reviewers import WAITING_FOR_EACH
-from volsched.operator.webhook_server import (
+from volsched.operator.webhooks import webhook_server
+from volsched.operator.webhooks.reviewers import WAITING_FOR_EACH
+from volsched.operator.webhooks.webhook_server import (
     LARGEST_REVIEW_BYTES,
     PATH,
     UNDER_REVIEW,

@@ -15,7 +15,8 @@ from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Accounts, Session
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo

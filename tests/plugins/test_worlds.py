@@ -10,7 +10,8 @@ import pytest
 from tests.oracle.test_feasibility import changes_of
 from tests.oracle.worlds import a_world
 from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.plan import Bind
 from volsched.model.status import TaskStatus
 from volsched.registry import load_profile

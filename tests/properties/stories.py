@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import BindFailed, Change, Gone, Put
 from volsched.model.cluster import Cluster

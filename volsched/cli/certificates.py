@@ -62,7 +62,7 @@ def certificates(**flags: Any) -> None:
     from volsched.kube.client.credentials import Source, namespace_of_service_account  # noqa: PLC0415
     from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415
     from volsched.kube.serve.certificates import name_problem  # noqa: PLC0415
-    from volsched.operator.certificates import Wanted, ensure  # noqa: PLC0415
+    from volsched.operator.webhooks.certificates import Wanted, ensure  # noqa: PLC0415
 
     for host in flags["hosts"]:
         if name_problem(host):

@@ -159,7 +159,7 @@ def options_from(flags: dict[str, Any]) -> Any:
     from volsched.kube.client.credentials import Source, namespace_of_service_account  # noqa: PLC0415
     from volsched.operator.options import Options  # noqa: PLC0415
     from volsched.operator.volcano import Signs  # noqa: PLC0415
-    from volsched.operator.webhook_server import Listening  # noqa: PLC0415
+    from volsched.operator.webhooks.webhook_server import Listening  # noqa: PLC0415
 
     if flags["volcano_grace"] <= 0:
         raise click.UsageError("--volcano-grace must be positive")

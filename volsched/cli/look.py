@@ -19,7 +19,8 @@ from volsched.framework.accounts.quota_report import CardUse, QuotaTable, Usage,
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.plan import Step
@@ -123,6 +124,6 @@ def _objects(changes: Iterable[Change]) -> list[api.ApiObject]:
 
 
 def _say_problems(mirror: Mirror) -> None:
-    for problem in mirror.problems:
+    for problem in mirror.take_problems():
         where = "/".join(part for part in (problem.kind, problem.namespace, problem.name) if part)
         say(f"{where}: {problem.field}: {problem.message}", "warning")

@@ -32,13 +32,13 @@ from volsched.kube.write.events import Events
 from volsched.model import api
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import Tell
-from volsched.operator.admission import Admission, Neighbourhood
 from volsched.operator.engine import Engine
 from volsched.operator.gauges import add_gauges
 from volsched.operator.hearing import Hearing
 from volsched.operator.kopf_watch import KopfWatch
 from volsched.operator.options import Options
 from volsched.operator.volcano import VolcanoWatch
+from volsched.operator.webhooks.admission import Admission, Neighbourhood
 from volsched.operator.writer import Writer
 from volsched.run.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
 from volsched.run.process import FAILED, Process, run_process
@@ -133,7 +133,7 @@ class Program(Process):
         add_requests(self._metrics, lambda: self._apis(self._api))
         add_watches(self._metrics, self._informers)
         add_lease(self._metrics, self._fence)
-        add_quarantine(self._metrics, self._engine.quarantine)
+        add_quarantine(self._metrics, self._engine.intake.quarantine)
         add_gauges(self._metrics, self._engine, lambda: bool(self._sign))
         if self._admission is not None:
             self._admission.add_gauges(self._metrics)
@@ -144,9 +144,9 @@ class Program(Process):
 
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):
-            sink = self._observe_namespaces if resource.kind == "Namespace" else self._engine.observe
+            sink = self._observe_namespaces if resource.kind == "Namespace" else self._engine.intake.observe
             self._needed.append(self._follow(resource, partial(self._observe, sink)))
-        self._needed.append(self._follow(JOBS, partial(self._observe, self._engine.observe_jobs)))
+        self._needed.append(self._follow(JOBS, partial(self._observe, self._engine.intake.observe_jobs)))
         for resource in self._options.volcano.resources():
             self._needed.append(self._follow(resource, self._observe_volcano))
 
@@ -171,14 +171,14 @@ class Program(Process):
         take(changes)
 
     def _see(self, kind: Kind, is_there: bool, raw: dict[str, Any]) -> None:
-        self._engine.see(kind, is_there, raw)
+        self._engine.intake.see(kind, is_there, raw)
         if not is_there and kind is not COMMAND:  # a Command is deleted first, then why it is not carried out is told
             self._events.forget(str(raw["metadata"].get("uid")))
         if kind is QUEUE:
             self._neighbours.queue_changed(str(raw["metadata"]["name"]))
 
     def _observe_namespaces(self, changes: Sequence[Change]) -> None:
-        self._engine.observe(changes)
+        self._engine.intake.observe(changes)
         self._neighbours.observe(changes)
 
     def _observe_volcano(self, changes: Sequence[Change]) -> None:

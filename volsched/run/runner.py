@@ -45,7 +45,8 @@ from volsched.kube.watch.resources import watched
 from volsched.kube.watch.schemas import follow_queue_schema
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
 from volsched.model.plan import Tell

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec
 
 from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.mirror.mirror import Mirror, MirrorSettings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, Evict, Step

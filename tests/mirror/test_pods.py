@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cache.objects import Believer, gone, group, node, pod, queue
-from volsched.mirror.mirror import MirrorSettings
+from tests.mirror.objects import Believer, gone, group, node, pod, queue
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import BindFailed, Bound, EvictFailed, Gone
 from volsched.model.pods.task import ResourceClaimUse
 from volsched.model.status import TaskStatus

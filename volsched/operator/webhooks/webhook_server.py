@@ -30,7 +30,7 @@ from volsched.kube.errors import KubeSetupError
 from volsched.kube.serve.certificates import ends_of
 from volsched.kube.serve.listeners import parse_address
 from volsched.model.values import json_text
-from volsched.operator.reviewers import BusyError, Reviewers
+from volsched.operator.webhooks.reviewers import BusyError, Reviewers
 from volsched.validation.admission import Request
 
 PATH: Final = "/validate"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cache.objects import Believer, gone, group, node, pod, queue
-from volsched.mirror.mirror import MOST_PROBLEMS
+from tests.mirror.objects import Believer, gone, group, node, pod, queue
+from volsched.mirror.problems import MOST_PROBLEMS
 from volsched.mirror.quarantine import DECODING, MIRROR
 from volsched.model import api
 from volsched.model.changes import Change, Put, Unreadable
@@ -96,8 +96,7 @@ def break_reading_of(monkeypatch: pytest.MonkeyPatch, believer: Believer, name: 
 
     def failing(take: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def guarded(found: Any) -> Any:
-            thing = found.object if isinstance(found, Put) else found
-            if thing.metadata.name == name:
+            if found.metadata.name == name:
                 raise ZeroDivisionError("ours")
             return take(found)
 
@@ -105,8 +104,8 @@ def break_reading_of(monkeypatch: pytest.MonkeyPatch, believer: Believer, name: 
 
     for kind, take in mirror._put.items():
         monkeypatch.setitem(mirror._put, kind, failing(take))
-    monkeypatch.setattr(mirror, "_put_storage", failing(mirror._put_storage))
-    monkeypatch.setattr(mirror, "_read_node", failing(mirror._read_node))
+    monkeypatch.setattr(mirror, "_put_other", failing(mirror._put_other))
+    monkeypatch.setattr(mirror._nodes, "read", failing(mirror._nodes.read))
 
 
 @given(st.lists(st.sampled_from(["put", "unreadable", "gone", "node"]), max_size=12))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cache.objects import Believer, gone, node, pod
+from tests.mirror.objects import Believer, gone, node, pod
 from volsched.framework.callbacks import NodeCallbacks
 from volsched.framework.engine.plain import refusal_of
 from volsched.model.columns import OFFERED_NOWHERE

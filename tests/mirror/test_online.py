@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cache.objects import Believer, group, node, pod, queue
+from tests.mirror.objects import Believer, group, node, pod, queue
 from volsched.model.pods.workload import LABEL
 from volsched.testing.builders import a_cluster, a_rig, put
 

@@ -22,7 +22,7 @@ from volsched.kube.serve.metrics import Metrics
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.operator.kopf_thread import KopfThread
-from volsched.operator.webhook_server import UNDER_REVIEW, Listening, WebhookServer
+from volsched.operator.webhooks.webhook_server import UNDER_REVIEW, Listening, WebhookServer
 from volsched.validation.admission import DELETE, Judgement, Request, World, judge
 
 KINDS: Final = (

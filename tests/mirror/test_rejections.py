@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cache.objects import Believer, group, node, pod, queue
-from volsched.mirror.mirror import MOST_PROBLEMS
+from tests.mirror.objects import Believer, group, node, pod, queue
+from volsched.mirror.problems import MOST_PROBLEMS
 from volsched.model.changes import Put
 from volsched.model.plan import Tell
 

@@ -9,8 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.cache.objects import Believer, gone, group, node, pod, priority_class, queue
-from volsched.mirror.mirror import ASSUMED, Mirror, MirrorSettings
+from tests.mirror.objects import Believer, gone, group, node, pod, priority_class, queue
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.pods import ASSUMED
+from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone, GroupWriteFailed
 from volsched.model.cluster import Cluster
 from volsched.model.pods.workload import LABEL, ONLINE

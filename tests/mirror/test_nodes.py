@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cache.objects import Believer, gone, group, node, pod, queue
-from volsched.mirror.mirror import Problem
+from tests.mirror.objects import Believer, gone, group, node, pod, queue
+from volsched.mirror.problems import Problem
 from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec

@@ -1,0 +1,34 @@
+"""PodDisruptionBudgets as the mirror takes them in."""
+
+from __future__ import annotations
+
+from volsched.mirror.problems import Problems
+from volsched.model import api
+from volsched.model.budget import Budget
+from volsched.model.changes import Gone
+from volsched.model.cluster import Cluster
+from volsched.model.errors import FieldError
+from volsched.model.selectors import LabelSelector
+
+
+class Budgets:
+    """The disruption budgets of a cluster, by namespace and name."""
+
+    def __init__(self, cluster: Cluster, problems: Problems) -> None:
+        self._cluster = cluster
+        self._problems = problems
+
+    def put(self, found: api.PodDisruptionBudget) -> None:
+        """Take a PodDisruptionBudget in."""
+        meta = found.metadata
+        try:
+            selector = LabelSelector.parse(found.spec.selector, "spec.selector")
+        except FieldError as error:
+            self._problems.reporter("PodDisruptionBudget", found)(error.path, error.message)
+            selector = LabelSelector.of({})  # it protects more rather than fewer
+        budget = Budget(meta.namespace, meta.name, selector, found.status.disruptions_allowed)
+        self._cluster.budgets[budget.key] = budget
+
+    def drop(self, gone: Gone) -> None:
+        """Forget a PodDisruptionBudget."""
+        self._cluster.budgets.pop(f"{gone.namespace}/{gone.name}", None)

@@ -1,0 +1,135 @@
+"""PodGroups and jobs: which job a pod belongs to, and what its PodGroup says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from volsched.mirror import reading
+from volsched.mirror.priorities import Priorities
+from volsched.mirror.problems import Problems
+from volsched.mirror.settings import Arrival, MirrorSettings
+from volsched.model import api
+from volsched.model.changes import Gone, GroupWriteFailed
+from volsched.model.clocks import ClusterEvent
+from volsched.model.cluster import Cluster
+from volsched.model.job import GroupStatus, JobInfo
+from volsched.model.pods.task import TaskInfo
+
+
+class Groups:
+    """The jobs of a cluster, made by PodGroups and by the pods that name them."""
+
+    def __init__(
+        self, cluster: Cluster, settings: MirrorSettings, problems: Problems, priorities: Priorities, arrival: Arrival
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._problems = problems
+        self._priorities = priorities
+        self._arrival = arrival
+
+    # -- jobs of pods -------------------------------------------------------------------------------------------------
+
+    def job_of(self, task: TaskInfo, drop_task: Callable[[str], None]) -> JobInfo | None:
+        """Return the job that a task belongs to, made when it is the first to name it; ``drop_task`` takes a uid."""
+        group = group_of(task)
+        if group:
+            return self._cluster.jobs.get(f"{task.namespace}/{group}") or self._new(task.namespace, group)
+        if not task.ours:
+            return None
+        return self._lone(task, drop_task)
+
+    def _lone(self, task: TaskInfo, drop_task: Callable[[str], None]) -> JobInfo:
+        """The job of a pod that names no PodGroup: of one, or waiting for a PodGroup."""
+        job = JobInfo(task.namespace, f"pod/{task.name}")
+        earlier = self._cluster.jobs.get(job.key)
+        if earlier is not None:  # a pod of that name was made again: the old one is gone
+            for uid in list(earlier.tasks):
+                drop_task(uid)
+        job.uid = task.uid
+        job.queue = self._settings.default_queue
+        job.created = task.created
+        job.priority = task.pod_priority
+        job.implicit = self._settings.plain_pods
+        self._cluster.queue_ledger.put_job(job)
+        return job
+
+    def _new(self, namespace: str, name: str) -> JobInfo:
+        job = JobInfo(namespace, name)
+        job.created = self._arrival.as_time()
+        self._cluster.queue_ledger.put_job(job)
+        return job
+
+    def drop_if_empty(self, job: JobInfo | None) -> None:
+        """Forget a job that has neither pods nor a PodGroup."""
+        if job is not None and not job.tasks and not job.has_group and job.key in self._cluster.jobs:
+            self._cluster.queue_ledger.remove_job(job)
+
+    # -- PodGroups ----------------------------------------------------------------------------------------------------
+
+    def put(self, group: api.PodGroup) -> None:
+        """Take a PodGroup in."""
+        meta, spec = group.metadata, group.spec
+        job = self._cluster.jobs.get(f"{meta.namespace}/{meta.name}") or self._new(meta.namespace, meta.name)
+        before = _spec_of(job) if job.has_group and job.group_uid == meta.uid else None
+        if before is None:
+            job.created = reading.seconds(meta.creation_timestamp) or job.created
+            job.reported, job.confirmed, job.told = None, True, None
+        job.has_group = True
+        job.group_uid = meta.uid
+        job.labels, job.annotations = meta.labels, meta.annotations
+        job.min_available = spec.min_member
+        job.min_roles = spec.min_task_member
+        job.min_resources = reading.minimum_of(group, self._problems.reporter("PodGroup", group))
+        job.priority_class = spec.priority_class_name
+        job.priority = self._priorities.value(spec.priority_class_name)
+        job.topology = spec.network_topology.mode if spec.network_topology is not None else ""
+        job.resource_version = meta.resource_version
+        self._cluster.queue_ledger.set_job_queue(job, spec.queue or self._settings.default_queue)
+        self._take_status(job, group)
+        if _spec_of(job) != before:
+            job.refusal = None
+            self._cluster.queue_ledger.put_job(job)
+
+    def drop(self, gone: Gone) -> None:
+        """Forget a PodGroup; its pods stay."""
+        job = self._cluster.jobs.get(f"{gone.namespace}/{gone.name}")
+        if job is None or not job.has_group:
+            return
+        job.has_group = False
+        job.reported, job.confirmed = None, True
+        self._cluster.queue_ledger.set_phase(job, "")
+        self._cluster.wake(ClusterEvent.JOB_CHANGED)
+        self.drop_if_empty(job)
+
+    def write_failed(self, change: GroupWriteFailed) -> None:
+        """Have a status written again that was refused."""
+        job = self._cluster.jobs.get(f"{change.namespace}/{change.name}")
+        if job is not None:
+            job.reported, job.confirmed = None, True
+            self._cluster.queue_ledger.dirty_jobs[job.key] = job
+
+    def _take_status(self, job: JobInfo, group: api.PodGroup) -> None:
+        """Take a PodGroup's status in, unless it is older than one that we are still writing."""
+        status = group.status
+        shown = GroupStatus(status.phase, status.running, status.succeeded, status.failed, reading.conditions_of(group))
+        if shown == job.reported:
+            job.confirmed = True
+        elif job.confirmed:
+            job.reported = shown
+            job.conditions = shown.conditions
+            self._cluster.queue_ledger.dirty_jobs[job.key] = job
+        else:
+            return
+        self._cluster.queue_ledger.set_phase(job, status.phase)
+
+
+def group_of(task: TaskInfo) -> str:
+    """Return the name of the PodGroup that a pod says it is in; empty when it says none."""
+    return task.annotations.get(reading.GROUP_NAME, "")
+
+
+def _spec_of(job: JobInfo) -> tuple[object, ...]:
+    """What a PodGroup says that decides anything, its status aside."""
+    needs = (job.min_available, job.min_roles, job.min_resources)
+    return (*needs, job.queue, job.priority_class, job.topology, job.labels, job.annotations)

@@ -1,0 +1,52 @@
+"""Nodes as the mirror takes them in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from volsched.mirror import reading
+from volsched.mirror.closed_nodes import ClosedNodes
+from volsched.mirror.problems import Problems
+from volsched.mirror.unknown_nodes import UnknownNodes
+from volsched.model import api
+from volsched.model.changes import Gone
+from volsched.model.cluster import Cluster
+from volsched.model.node import NodeSpec
+from volsched.model.status import TaskStatus
+
+NodeReading = tuple[NodeSpec, Mapping[str, int]]
+"""What a node says of itself, and what it offers by resource in the units of ``model.values.quantity``."""
+
+
+class Nodes:
+    """The nodes of a cluster."""
+
+    def __init__(self, cluster: Cluster, problems: Problems, closed: ClosedNodes, unknown: UnknownNodes) -> None:
+        self._cluster = cluster
+        self._problems = problems
+        self._closed = closed
+        self._unknown = unknown
+
+    def read(self, found: api.Node) -> NodeReading:
+        """Return what a Node object says."""
+        spec, allocatable = reading.node_spec(found, self._problems.reporter("Node", found))
+        return self._closed.spec_of(spec), allocatable
+
+    def put(self, nodes: Sequence[NodeReading]) -> None:
+        """Take nodes in, together; pods that were there before their node are on it now."""
+        self._cluster.node_ledger.put(nodes)
+        for spec, _ in nodes:
+            self._unknown.arrived(spec.name)
+
+    def drop(self, gone: Gone) -> None:
+        """Forget a node: pods that are bound to it wait for it, pods that are being bound wait again."""
+        node = self._cluster.nodes.get(gone.name)
+        if node is None:
+            return
+        for task in list(node.tasks.values()):
+            if task.status is TaskStatus.BINDING:
+                self._cluster.move(task, TaskStatus.PENDING, None)
+            else:
+                self._cluster.move(task, task.status, None)
+                self._unknown.wait(task, gone.name)
+        self._cluster.node_ledger.remove(gone.name)

@@ -1,0 +1,37 @@
+"""What the mirror is told when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volsched.model.pods.limits import DEFAULT, PodLimits
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSettings:
+    """Whose pods are ours, and how they are grouped.
+
+    ``plain_pods``: a pod of ours that names no PodGroup is a job of one; otherwise it waits for a PodGroup.
+    ``pod_limits``: how much one pod may say.
+    """
+
+    scheduler_names: tuple[str, ...] = ("volsched", "volcano")
+    default_queue: str = "default"
+    plain_pods: bool = False
+    pod_limits: PodLimits = DEFAULT
+
+
+@dataclass(slots=True)
+class Arrival:
+    """Order of arrival, for objects that say no time of creation."""
+
+    count: int = 0
+
+    def next(self) -> int:
+        """Return the next number."""
+        self.count += 1
+        return self.count
+
+    def as_time(self) -> float:
+        """Return the next number as a time in seconds that is before any that an object says."""
+        return self.next() * 1e-6

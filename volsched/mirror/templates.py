@@ -1,0 +1,63 @@
+"""The templates of pods: which annotations are in them, and when those are forgotten that no pod has any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from volsched.model import api
+from volsched.model.cluster import Cluster
+from volsched.model.pods.limits import PodLimits
+from volsched.model.pods.template import PodTemplate, TemplateTable
+
+_SWEEP_EVERY: Final = 64
+
+
+class Templates:
+    """The table of templates of a cluster's pods."""
+
+    def __init__(self, cluster: Cluster, limits: PodLimits) -> None:
+        self._cluster = cluster
+        self._table = TemplateTable(limits=limits)
+        self._kept_annotations: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
+        self._since_sweep = 0
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @property
+    def remembered(self) -> int:
+        """How many texts of pods a template is found by."""
+        return self._table.remembered
+
+    def intern(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> PodTemplate:
+        """Return the template of a pod; ``placed_as`` is that of a pod that has a node already."""
+        return self._table.intern(pod, placed_as)
+
+    def sweep_sometimes(self) -> None:
+        """Forget templates that no task has any more, after as many pods came or went as cost little to look at."""
+        self._since_sweep += 1
+        if self._since_sweep < max(_SWEEP_EVERY, len(self._cluster.tasks) // 4):
+            return
+        self._since_sweep = 0
+        dead = self._table.sweep({task.template.id for task in self._cluster.tasks.values()})
+        self._cluster.forget(dead, left=len(self._table))
+
+    def keep_annotations(self, keys: Iterable[str], asking: Iterable[str] = ()) -> None:
+        """Let these annotations of pods decide placement, and no others: they are in the templates from now on.
+
+        A key that ends in ``*`` stands for all that begin like it. By one of ``asking`` a pod asks for something.
+        Plugins name theirs, so this is called whenever there are other plugins, between two sessions.
+        """
+        kept, asks = frozenset(keys), frozenset(asking)
+        if (kept, asks) == self._kept_annotations:
+            return
+        self._kept_annotations = kept, asks
+        exact = frozenset(key for key in kept if not key.endswith("*"))
+        families = tuple(sorted(key[:-1] for key in kept if key.endswith("*")))
+        self._table.keep(lambda key: key in exact or key.startswith(families), asks)
+        for task in self._cluster.tasks.values():
+            task.template = self._table.again(task.template, task.annotations)
+        for job in self._cluster.jobs.values():
+            job.unpark()
+            job.count_best_effort()

@@ -1,0 +1,1 @@
+"""Admission webhooks: what is said to whoever writes to the API server, and over which connection."""
