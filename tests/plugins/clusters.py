@@ -176,7 +176,7 @@ class Lab:
                 picked = [nodes[row] for row in chosen]
                 answers = list(batch.fn(task, picked))
                 if batch.vector is not None and picked:
-                    assert batch.vector(task, self.engine.table(chosen)).tolist() == answers, batch.fn
+                    assert batch.vector(task, self.engine.nodes.table(chosen)).tolist() == answers, batch.fn
                 uniform = batch.uniform(task) if batch.uniform is not None else None
                 if uniform is not None:
                     assert answers == [uniform] * len(answers), batch.fn
