@@ -111,8 +111,8 @@ def decide(nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dic
         "decided": len(placed) + refused,
         "cpu": cpu,
         "wall": wall,
-        "callbacks": getattr(used, "callbacks_asked", 0),
-        "rows": getattr(used, "rows_scored", 0),
+        "callbacks": used.nodes.callbacks_asked if isinstance(used, FastEngine) else 0,
+        "rows": used.nodes.rows_scored if isinstance(used, FastEngine) else 0,
         "templates": len({task.template.id for task in scheduler.mirror.cluster.tasks.values()}),
     }
 

@@ -97,7 +97,7 @@ def decide(nodes: int, count: int, *, from_template: bool) -> dict[str, Any]:
         "pods": placed,
         "cpu_s": cpu,
         "pods_per_cpu_s": placed / cpu,
-        "rows_per_pod": engine.rows_scored / placed if isinstance(engine, FastEngine) else 0.0,
+        "rows_per_pod": engine.nodes.rows_scored / placed if isinstance(engine, FastEngine) else 0.0,
     }
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from bench import worlds
 from bench.common import Report, Stopwatch, parser
+from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Bound, Change, Gone
 from volsched.model.plan import Bind, Evict
 from volsched.registry import load_profile
@@ -127,7 +128,8 @@ def _came_of(recorder: Recorder) -> list[Change]:
 
 
 def _asked(scheduler: Scheduler) -> int:
-    return int(getattr(scheduler.engine, "callbacks_asked", 0))
+    engine = scheduler.engine
+    return engine.nodes.callbacks_asked if isinstance(engine, FastEngine) else 0
 
 
 def main() -> None:

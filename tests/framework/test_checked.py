@@ -14,6 +14,7 @@ from tests.framework.typed import by_amounts, by_facts, by_node, by_task
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.entry import Entry
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
 from volsched.framework.session import Session
@@ -299,7 +300,7 @@ def test_an_engine_that_forgets_to_ask_is_found(broken: str, monkeypatch: pytest
     elif broken == "_score_changed":
         for number in range(5, 60):
             stage.cluster.move(stage.task(f"j-{number}"), stage.task("j-0").status, stage.cluster.rows[number])
-    monkeypatch.setattr(FastEngine, broken, lambda *_: None)
+    monkeypatch.setattr(Entry, broken, lambda *_: None)
 
     with pytest.raises(Stale):
         stage.best("k-1")

@@ -87,19 +87,19 @@ def test_a_placement_asks_about_the_node_that_changed_however_many_there_are(siz
     stage = Stage(nodes(size).job("j", tasks=9, cpu="1"), least_used)
 
     stage.place("j-0")
-    first, stage.engine.callbacks_asked, stage.engine.rows_scored = stage.engine.callbacks_asked, 0, 0
+    first, stage.engine.nodes.callbacks_asked, stage.engine.nodes.rows_scored = stage.engine.nodes.callbacks_asked, 0, 0
     for number in range(1, 9):
         stage.place(f"j-{number}")
 
     assert first == 2 * size, "every node is asked once, by each callback"
-    assert (stage.engine.callbacks_asked, stage.engine.rows_scored) == (8 * 2, 8)
+    assert (stage.engine.nodes.callbacks_asked, stage.engine.nodes.rows_scored) == (8 * 2, 8)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_session_with_nothing_changed_asks_nothing(size: int) -> None:
     stage = Stage(nodes(size, cpu="1").job("j", tasks=2, cpu="2"), least_used)
     assert stage.best("j-0") is None
-    stage.engine.callbacks_asked = stage.engine.rows_scored = 0
+    stage.engine.nodes.callbacks_asked = stage.engine.nodes.rows_scored = 0
 
     stage.reopen()
 
@@ -107,7 +107,7 @@ def test_a_session_with_nothing_changed_asks_nothing(size: int) -> None:
     assert stage.best("j-1") is None
     stage.engine.refusals(stage.task("j-0"))
     stage.engine.refusals(stage.task("j-1"))
-    assert (stage.engine.callbacks_asked, stage.engine.rows_scored) == (0, 0)
+    assert (stage.engine.nodes.callbacks_asked, stage.engine.nodes.rows_scored) == (0, 0)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -117,14 +117,14 @@ def test_a_later_session_asks_about_nodes_that_changed_in_between(size: int, cha
     for number in range(9):
         stage.place(f"j-{number}")
     stage.best("j-9")
-    stage.engine.callbacks_asked = stage.engine.rows_scored = 0
+    stage.engine.nodes.callbacks_asked = stage.engine.nodes.rows_scored = 0
 
     for number in range(changed):
         stage.apply(finished(stage, f"j-{number}"))
     stage.reopen()
     stage.best("j-9")
 
-    assert (stage.engine.callbacks_asked, stage.engine.rows_scored) == (2 * changed, changed)
+    assert (stage.engine.nodes.callbacks_asked, stage.engine.nodes.rows_scored) == (2 * changed, changed)
 
 
 def most_used(registrar: Registrar) -> None:
@@ -138,13 +138,13 @@ def test_who_reads_amounts_alone_is_asked_once_for_nodes_that_are_filled_alike(s
     stage = Stage(world, most_used)
     stage.best("j-0")
     stage.best("k-0")
-    stage.engine.callbacks_asked = 0
+    stage.engine.nodes.callbacks_asked = 0
 
     placed = [stage.place(f"j-{number}") for number in range(size)]
     stage.best("k-0")
 
     assert len(set(placed)) == size / 2, "node after node is filled"
-    assert stage.engine.callbacks_asked <= 2 * 2 * 2, "a predicate and a score, two pods, nodes half full and empty"
+    assert stage.engine.nodes.callbacks_asked <= 2 * 2 * 2, "two callbacks, two pods, nodes half full and empty"
 
 
 @pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
@@ -250,13 +250,13 @@ def test_templates_of_equal_requests_share_what_is_asked_about_kinds_of_nodes() 
     asked = []
     for name in ("j-0", "k-0", "l-0"):
         stage.best(name)
-        asked.append(stage.engine.callbacks_asked)
+        asked.append(stage.engine.nodes.callbacks_asked)
     assert asked == [1, 1, 2], "one kind of node, two sizes of pods"
 
     assert stage.place("j-0") == "n0000"
     assert stage.best("j-1") == "n0000"
     assert stage.best("k-0") == "n0000"
-    assert stage.engine.callbacks_asked == 3, "the kind of the node that has a pod now is new to both"
+    assert stage.engine.nodes.callbacks_asked == 3, "the kind of the node that has a pod now is new to both"
 
 
 def test_one_who_reads_more_than_requests_is_asked_for_each_template_and_so_are_those_beside_it() -> None:
@@ -285,16 +285,16 @@ def test_templates_that_differ_in_amounts_alone_share_what_static_callbacks_say(
     asked = []
     for name in ("j-0", "k-0", "l-0"):
         assert stage.best(name) == "n0000"
-        asked.append(stage.engine.callbacks_asked)
+        asked.append(stage.engine.nodes.callbacks_asked)
     assert asked[0] == asked[1] < asked[2]
     stage.engine.refusals(stage.task("k-0"))
-    before = stage.engine.callbacks_asked
+    before = stage.engine.nodes.callbacks_asked
 
     stage.apply(*a_cluster().node("n0000", labels={"zone": "b"}).node("n0002", labels={"zone": "a"}).changes())
     assert stage.best("k-0") == "n0002"
     stage.apply(*a_cluster().node("n0003", labels={"zone": "a", "disk": "ssd"}).changes())
     assert stage.best("j-0") == "n0003"
-    assert stage.engine.callbacks_asked > before, "nodes say something else of themselves"
+    assert stage.engine.nodes.callbacks_asked > before, "nodes say something else of themselves"
 
 
 @pytest.mark.parametrize("order", list(permutations(["least", "static", "most", "domain"])))
@@ -323,12 +323,12 @@ def test_a_device_class_that_changes_nothing_for_resources_has_nothing_asked_aga
     stage.cluster.let_devices_serve(True)
     stage.apply(put(device_class("cards", extendedResourceName="example.com/card")))
     stage.best("j-0")
-    asked = stage.engine.callbacks_asked
+    asked = stage.engine.nodes.callbacks_asked
 
     stage.apply(put(device_class("others", extendedResourceName="example.com/other")))
     stage.best("j-1")
 
-    assert stage.engine.callbacks_asked == asked
+    assert stage.engine.nodes.callbacks_asked == asked
 
 
 @pytest.mark.parametrize("engine", [FastEngine, NaiveEngine])
@@ -352,7 +352,7 @@ def test_equal_pods_share_their_answers_and_others_have_their_own() -> None:
     asked = []
     for name in ("j-0", "j-1", "k-2", "l-0"):
         stage.best(name)
-        asked.append(stage.engine.callbacks_asked)
+        asked.append(stage.engine.nodes.callbacks_asked)
 
     assert asked == [20, 20, 20, 40]
 
@@ -633,12 +633,12 @@ def test_nodes_that_come_and_go_are_seen() -> None:
 def test_entries_that_had_to_make_room_are_made_again() -> None:
     stage = Stage(nodes(3).job("a", cpu="1").job("b", cpu="2").job("c", cpu="3"), least_used)
     stage.best("a-0")
-    stage.engine._capacity = 2
+    stage.engine.entries.capacity = 2
 
     chosen = [stage.best(name) for name in ("b-0", "c-0", "a-0", "b-0")]
 
     assert chosen == ["n0000"] * 4
-    assert len(stage.engine._entries) == 2
+    assert len(stage.engine.entries) == 2
 
 
 @pytest.mark.parametrize("size", [255, 256, 257, 700])

@@ -85,7 +85,7 @@ class Judge:
         """The same as the engine finds it, by vectors."""
         if self.session.rules.pre_refusal(self.task) is not None:
             return []
-        totals = self.engine._entry(self.task).total
+        totals = self.engine.entries.of(self.task).scores.total
         return [node.name for node in self.cluster.rows if totals[node.row] > -float("inf")]
 
 

@@ -158,9 +158,9 @@ class Lab:
     def check_twins(self, task: TaskInfo) -> None:
         """Fail when a vector twin and its scalar form differ, to the bit."""
         session = self.session
-        self.engine.columns.refresh()
-        self.engine.facts.refresh()
-        rows, every = self.engine.columns.all_rows, self.engine.all_nodes()
+        self.engine.nodes.columns.refresh()
+        self.engine.nodes.facts.refresh()
+        rows, every = self.engine.nodes.columns.all_rows, self.engine.nodes.all()
         nodes = self.cluster.rows
         for predicate in session.rules.nodes.predicates:
             if predicate.vector is None or not predicate.speaks(task):
@@ -176,7 +176,7 @@ class Lab:
                 picked = [nodes[row] for row in chosen]
                 answers = list(batch.fn(task, picked))
                 if batch.vector is not None and picked:
-                    assert batch.vector(task, self.engine.table(chosen)).tolist() == answers, batch.fn
+                    assert batch.vector(task, self.engine.nodes.table(chosen)).tolist() == answers, batch.fn
                 uniform = batch.uniform(task) if batch.uniform is not None else None
                 if uniform is not None:
                     assert answers == [uniform] * len(answers), batch.fn

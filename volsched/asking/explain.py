@@ -328,8 +328,8 @@ def node_lines(simulation: Simulation, found: Found) -> tuple[NodeLine, ...]:
 
 
 def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[tuple[str, str]]:
-    engine.facts.refresh()
-    engine.columns.refresh()
+    engine.nodes.facts.refresh()
+    engine.nodes.columns.refresh()
     predicates = [predicate for predicate in engine.callbacks.predicates if predicate.speaks(task)]
     lacking = _lacking(engine, task)
     for row, node in enumerate(engine.cluster.rows):
@@ -341,8 +341,8 @@ def _lacking(engine: FastEngine, task: TaskInfo) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     rows = np.arange(len(engine.cluster.rows))
     for column, amount in engine.cluster.columns.request(task.template):
-        short = engine.columns.future_idle(column, rows) < amount
-        for row in np.flatnonzero(short & ~engine.columns.left_to_devices(column, rows)):
+        short = engine.nodes.columns.future_idle(column, rows) < amount
+        for row in np.flatnonzero(short & ~engine.nodes.columns.left_to_devices(column, rows)):
             names = engine.cluster.columns.names_of(task.template, column)
             found.setdefault(int(row), []).extend(f"Insufficient {name}" for name in names)
     return found

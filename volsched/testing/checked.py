@@ -19,6 +19,7 @@ from volsched.framework.columns.arrays import Rows
 from volsched.framework.columns.views import ConstraintReader, NodeFacts, RequestReader, shown
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.engine.entry import Entry
+from volsched.framework.engine.questions import version_of
 from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.errors import VolschedError
@@ -71,7 +72,7 @@ class CheckedEngine(FastEngine):
     def open(self, callbacks: NodeCallbacks) -> None:
         """Use these callbacks from now on."""
         super().open(callbacks)
-        kept = {id(entry) for entry in self._entries.values()}
+        kept = {id(entry) for entry in self.entries}
         self._witnesses = {key: witness for key, witness in self._witnesses.items() if key in kept}
 
     def run(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
@@ -114,7 +115,7 @@ class CheckedEngine(FastEngine):
             cluster.node_ledger.usage_log.end,
             cluster.node_ledger.facts_log.end,
             [callback.speaks(task) for callback in callbacks],
-            [self._scope_version(c, task) if c.scope == "domain" else None for c in callbacks],
+            [version_of(c, task, self.cluster) if c.scope == "domain" else None for c in callbacks],
             answers,
         )
 
@@ -140,19 +141,19 @@ class CheckedEngine(FastEngine):
         """The vector twin gives the plain function's answers, for all rows and for some."""
         if callback.vector is None or not callback.speaks(task):
             return
-        self.columns.refresh()
-        self.facts.refresh()
+        self.nodes.columns.refresh()
+        self.nodes.facts.refresh()
         every = np.arange(len(self.cluster.rows))
         for rows in (every, every[::2], every[1::3]):
-            found = callback.vector(callback.pod(task), self.table(rows)).tolist()
+            found = callback.vector(callback.pod(task), self.nodes.table(rows)).tolist()
             expected = [answers[row] for row in rows]
             if found != expected:
                 raise self._twin_fault(_named(callback), rows, found, expected)
 
     def _check_batches(self, task: TaskInfo) -> None:
         """A batch order's twin and its uniform score agree with its plain function."""
-        self.columns.refresh()
-        self.facts.refresh()
+        self.nodes.columns.refresh()
+        self.nodes.facts.refresh()
         rows = np.arange(len(self.cluster.rows))
         for batch in self.callbacks.batch_orders:
             for chosen in (rows, rows[::2]):
@@ -160,7 +161,7 @@ class CheckedEngine(FastEngine):
                 answers = [float(score) for score in batch.fn(task, nodes)]
                 name = (batch.plugin, _name(batch.fn))
                 if batch.vector is not None:
-                    found = batch.vector(task, self.table(chosen)).tolist()
+                    found = batch.vector(task, self.nodes.table(chosen)).tolist()
                     if found != answers:
                         raise self._twin_fault(name, chosen, found, answers)
                 uniform = batch.uniform(task) if batch.uniform is not None else None
@@ -186,11 +187,11 @@ class CheckedEngine(FastEngine):
             return
         view = NodeFacts()
         seen: dict[Hashable, tuple[str, Answer]] = {}
-        self.facts.refresh()
+        self.nodes.facts.refresh()
         for node, answer in zip(self.cluster.rows, answers, strict=True):
             _answered(callback, callback.fn(callback.pod(task), view.show(node)))
             reads = tuple(sorted(view.reads))
-            said = (reads, tuple(int(self.facts.ids(path)[node.row]) for path in reads))
+            said = (reads, tuple(int(self.nodes.facts.ids(path)[node.row]) for path in reads))
             other, other_answer = seen.setdefault(said, (node.name, answer))
             if other_answer != answer:
                 raise _fault(callback, f"tells {node.name} from {other}, which says the same in all that was read")
@@ -286,7 +287,7 @@ class CheckedEngine(FastEngine):
                 total = 0.0
                 for place in lasting:
                     total += float(witness.answers[place][row]) if place >= predicates else 0.0
-            kept = float(entry.total[row])
+            kept = float(entry.scores.total[row])
             if (kept != total) if scores_last else ((kept == -np.inf) != (total == -np.inf)):
                 raise Stale(f"{witness.task.key} on {node.name}: kept a score of {kept}, is {total}")
 

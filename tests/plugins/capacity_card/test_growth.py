@@ -26,7 +26,7 @@ def cost(nodes: int, configuration: str) -> tuple[float, float]:
     placed = sum(isinstance(step, Bind) for step in recorder.steps)
     assert placed > 400
     assert isinstance(scheduler.engine, FastEngine)
-    return scheduler.engine.callbacks_asked / placed, scheduler.engine.rows_scored / placed
+    return scheduler.engine.nodes.callbacks_asked / placed, scheduler.engine.nodes.rows_scored / placed
 
 
 def test_a_placement_asks_few_callbacks_whatever_the_size_of_the_cluster() -> None:
@@ -47,10 +47,10 @@ def test_a_queue_that_runs_dry_makes_no_other_queue_ask_again() -> None:
     assert isinstance(engine, FastEngine)
 
     def asked_for(name: str, queue: str) -> tuple[int, int]:
-        sweeps, rows = engine.sweeps, engine.rows_scored
+        sweeps, rows = engine.nodes.sweeps, engine.nodes.rows_scored
         pod = cards().gang(name, card=f"{A}|{H}", queue=queue).objects
         assert scheduling.cycle(*puts(*pod)).bindings
-        return engine.sweeps - sweeps, engine.rows_scored - rows
+        return engine.nodes.sweeps - sweeps, engine.nodes.rows_scored - rows
 
     first = asked_for("one", "rich")
     second = asked_for("two", "dry")

@@ -235,9 +235,9 @@ def asked(nodes: int) -> tuple[int, int]:
     engine = found.scheduler.engine
     assert isinstance(engine, FastEngine)
     found.cycle(*put_job("one", tasks=40, cpu=2))
-    callbacks, rows = engine.callbacks_asked, engine.rows_scored
+    callbacks, rows = engine.nodes.callbacks_asked, engine.nodes.rows_scored
     assert len(found.cycle(*put_job("two", tasks=40, cpu=2)).bindings) == 40
-    return engine.callbacks_asked - callbacks, engine.rows_scored - rows
+    return engine.nodes.callbacks_asked - callbacks, engine.nodes.rows_scored - rows
 
 
 def test_a_placement_asks_no_more_on_a_larger_cluster() -> None:

@@ -717,10 +717,10 @@ def callbacks_asked(nodes: int) -> int:
         *[node(f"n{i:03}") for i in range(nodes)], *[m for i in range(10) for m in solo(pod(f"a{i}", "30/1024"))]
     )
     rig.cycle()
-    before = rig.scheduler.engine.callbacks_asked  # type: ignore[attr-defined]
+    before = rig.scheduler.engine.nodes.callbacks_asked  # type: ignore[attr-defined]
     decision = rig.cycle(*puts(*[m for i in range(20) for m in solo(pod(f"b{i}", "30/1024"))]))
     assert len(decision.bindings) == 20
-    return int(rig.scheduler.engine.callbacks_asked - before)  # type: ignore[attr-defined]
+    return int(rig.scheduler.engine.nodes.callbacks_asked - before)  # type: ignore[attr-defined]
 
 
 def test_what_a_placement_asks_does_not_grow_with_the_cluster() -> None:

@@ -316,7 +316,7 @@ def test_pods_whose_claims_ask_for_the_same_share_what_is_known_of_nodes() -> No
     engine = rig.scheduler.engine
     assert isinstance(engine, FastEngine)
     assert len(rig.mirror.templates) == 1
-    assert engine.rows_scored <= 200 + 50 * 2
+    assert engine.nodes.rows_scored <= 200 + 50 * 2
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -310,13 +310,13 @@ def test_a_placement_on_one_host_asks_about_that_host_only() -> None:
         node = world.engine.best(task)
         assert node is not None
         assert statement.allocate(task, node) is None
-    asked = world.engine.rows_scored
+    asked = world.engine.nodes.rows_scored
     for task in tasks[2:]:
         node = world.engine.best(task)
         assert node is not None
         assert statement.allocate(task, node) is None
 
-    assert world.engine.rows_scored - asked <= 2 * 48
+    assert world.engine.nodes.rows_scored - asked <= 2 * 48
     assert len({task.node for task in tasks}) == 50
 
 

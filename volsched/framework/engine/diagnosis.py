@@ -6,61 +6,59 @@ nodes, and one that numbers its words (``wordings``) once for each of these.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from volsched.framework.callbacks import WordingsFn
 from volsched.framework.columns.arrays import Mask, Rows
-from volsched.framework.rules import Predicate
+from volsched.framework.engine.nodes import AskedNodes
+from volsched.framework.engine.static import StaticAnswers
+from volsched.framework.rules import NodeCallbacks, Predicate
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import DETAILED, NodeRefusals
 
-if TYPE_CHECKING:
-    from volsched.framework.engine.engine import FastEngine
-
 
 class Diagnosis:
-    """Counts refusals for an engine, with what that has in columns."""
+    """Counts refusals, with what an engine has of nodes in columns and what it knows of their facts."""
 
-    def __init__(self, engine: FastEngine) -> None:
-        self._engine = engine
+    def __init__(self, nodes: AskedNodes, static: StaticAnswers) -> None:
+        self._nodes = nodes
+        self._static = static
 
-    def count(self, task: TaskInfo) -> NodeRefusals:
+    def count(self, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
         """A node counts once for each of its reasons."""
-        self._engine.facts.refresh()
-        self._engine.columns.refresh()
+        self._nodes.facts.refresh()
+        self._nodes.columns.refresh()
         found = NodeRefusals()
-        undecided = np.ones(len(self._engine.cluster.rows), dtype=np.bool_)
-        self._engine.static.refresh()
+        undecided = np.ones(len(self._nodes.cluster.rows), dtype=np.bool_)
+        self._static.refresh()
         constraints = task.template.constraints
-        for place, predicate in enumerate(self._engine.callbacks.predicates):
+        for place, predicate in enumerate(callbacks.predicates):
             if not predicate.speaks(task):
                 continue
             if predicate.scope != "static":
                 self._count_by_row(task, predicate, undecided, found)
                 continue
-            refused = undecided & ~self._engine.static.mask(task, place, predicate, constraints)
+            refused = undecided & ~self._static.mask(task, place, predicate, constraints)
             if refused.any():
                 self._count_by_class(task, predicate, refused, found)
                 undecided &= ~refused
         rows = np.flatnonzero(undecided)
-        for column, amount in self._engine.cluster.columns.request(task.template):
-            lacks = self._engine.columns.future_idle(column, rows) < amount
-            short = int(np.count_nonzero(lacks & ~self._engine.columns.left_to_devices(column, rows)))
+        for column, amount in self._nodes.cluster.columns.request(task.template):
+            lacks = self._nodes.columns.future_idle(column, rows) < amount
+            short = int(np.count_nonzero(lacks & ~self._nodes.columns.left_to_devices(column, rows)))
             if short:
-                for name in self._engine.cluster.columns.names_of(task.template, column):
+                for name in self._nodes.cluster.columns.names_of(task.template, column):
                     found.add(f"Insufficient {name}", short)
         return found
 
     def _count_by_class(self, task: TaskInfo, predicate: Predicate, refused: Mask, found: NodeRefusals) -> None:
         """Count a static predicate's refusals: one message for each class, or for all when it answers by vector."""
         if predicate.vector is not None:
-            verdict = predicate.ask(task, self._engine.cluster.rows[int(refused.argmax())])
+            verdict = predicate.ask(task, self._nodes.cluster.rows[int(refused.argmax())])
             said, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
             found.add(said, int(np.count_nonzero(refused)), plugin)
             return
-        answers, classes = self._engine.static.by_class(predicate, task.template)
+        answers, classes = self._static.by_class(predicate, task.template)
         for answer, count in zip(answers, np.bincount(classes[refused], minlength=len(answers)), strict=True):
             if answer is not None and count:
                 found.add(answer.message, int(count), answer.plugin)
@@ -68,10 +66,10 @@ class Diagnosis:
     def _count_by_row(self, task: TaskInfo, predicate: Predicate, undecided: Mask, found: NodeRefusals) -> None:
         rows = np.flatnonzero(undecided)
         if predicate.vector is not None:
-            rows = rows[~predicate.vector(predicate.pod(task), self._engine.table(rows))]
+            rows = rows[~predicate.vector(predicate.pod(task), self._nodes.table(rows))]
         if predicate.vector is not None and predicate.wordings is not None and len(rows):
             rows = self._count_by_wording(task, predicate, predicate.wordings, rows, undecided, found)
-        nodes = self._engine.cluster.rows
+        nodes = self._nodes.cluster.rows
         for row in rows:
             verdict = predicate.ask(task, nodes[row])
             if verdict is not None:
@@ -88,10 +86,10 @@ class Diagnosis:
         found: NodeRefusals,
     ) -> Rows:
         """Count refusals that many of the rows share; the other rows, each of which is worth its own words."""
-        numbers = wordings(predicate.pod(task), self._engine.table(rows))
+        numbers = wordings(predicate.pod(task), self._nodes.table(rows))
         _, first, of_row, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
         for place, count in zip(first, counts, strict=True):
-            verdict = predicate.ask(task, self._engine.cluster.rows[rows[place]])
+            verdict = predicate.ask(task, self._nodes.cluster.rows[rows[place]])
             if count > DETAILED and verdict is not None:
                 found.add(verdict.message, int(count), verdict.plugin)
         told = counts[of_row] > DETAILED

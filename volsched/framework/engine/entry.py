@@ -1,193 +1,401 @@
-"""What is known about the nodes for one template of tasks; see ``engine``.
+"""What is known about the nodes for one template of tasks, and how that is kept right.
 
-The scores of thousands of nodes with the highest of each block of them, so that the best node is found, and one node's
-score changed, by looking at one block.
+An entry remembers its place in the cluster's log of changed rows and catches up with them when it is next asked: a few
+rows by the plain functions, many by their vector twins. Sums are made in the order of registration, row by row, so that
+the naive engine gets the same floats to the bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from itertools import takewhile
-from typing import Any, Final, NamedTuple
+import math
+from collections.abc import Hashable, Sequence
+from typing import Final
 
 import numpy as np
 
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import RequestReader
-from volsched.framework.engine.node_shapes import KindScores
-from volsched.framework.rules import NodeOrder, Predicate
+from volsched.framework.engine.node_shapes import ShapeScores
+from volsched.framework.engine.questions import Questions
+from volsched.framework.engine.scores import NEVER, UNKNOWN, NodeScores
+from volsched.framework.engine.shared import SharedAnswers
+from volsched.framework.rules import Predicate
+from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import NodeRefusals
 
-NEVER: Final = -np.inf
-"""The score of a node where the task cannot go."""
-BLOCK: Final = 256
-"""Rows of one block."""
-UNKNOWN: Final = -2
-"""Instead of the best row: look it up."""
-
-
-@dataclass(slots=True)
-class Part:
-    """One node order's share of an entry: a vector that holds for the entry, or a function to ask.
-
-    ``place`` is where the order stands among those of the session, here and in other sessions.
-    """
-
-    place: int
-    order: NodeOrder
-    fixed: Floats | None
-
-
-@dataclass(slots=True)
-class Scoped:
-    """A ``domain`` or ``queue`` callback of an entry, and the version at which its answers were taken."""
-
-    place: int
-    callback: Predicate | NodeOrder
-    version: Hashable
-
-
-class Question(NamedTuple):
-    """A callback to ask about single nodes, and what it is given: the template or the task, amounts or the node."""
-
-    fn: Callable[[Any, Any], Any]
-    of_template: bool
-    of_amounts: bool
-
-    @classmethod
-    def of(cls, callback: Predicate | NodeOrder) -> Question:
-        """Return how a registered callback is asked."""
-        return cls(callback.fn, callback.of_template, callback.signature.node == "amounts")
+_FEW: Final = 24
+"""Up to so many changed rows the plain functions are quicker than NumPy."""
+_REPEATS: Final = 8
+"""A list of changed rows longer than the nodes through this names most of them many times."""
 
 
 class Entry:
-    """The answers about one template (see the module).
+    """The answers about one template, and one key for each callback that has keys (see the module).
 
-    ``total`` has the scores, ``blocks`` the highest of each block of rows, ``best`` the row that is to be chosen (-1:
-    none, ``UNKNOWN``: look it up) and ``top`` its score. ``ok`` marks the nodes that have room now,
-    or some day soon, and where the predicates let the task in. ``static_ok`` is what the ``static`` predicates say,
-    ``facts_ok`` what all say that read facts only. ``checks`` and ``adds`` are what to ask about single
-    nodes, of the session of that number: predicates, and node orders or the vectors that stand for them.
-    ``kinds`` has the scores of nodes of each kind when they are made of amounts and facts alone, with a ``reader``
-    where templates share them as long as nothing but requests is read; the sum of the first
-    ``leading`` of its lines comes first in the score of a node, then ``others``, in order: the number of another line,
-    or a vector.
+    ``scores`` are the totals by row. ``ok`` marks the nodes that have room now, or some day soon, and where the
+    predicates let the task in; ``static_ok`` is what the ``static`` predicates say, ``facts_ok`` what all say that read
+    facts only. ``shape_scores`` has the scores of nodes of each shape when they are made of amounts and facts alone,
+    with a ``reader`` where templates share them as long as nothing but requests is read. ``explained`` are the refusals
+    that were counted last, by queue, and what they were counted from.
     """
 
     __slots__ = (
-        "adds",
-        "best",
-        "blocks",
+        "_cluster",
+        "_nodes",
+        "_reader",
+        "_session",
+        "_shared",
         "charge",
-        "checks",
         "explained",
         "facts_ok",
         "facts_position",
-        "facts_predicates",
-        "kinds",
-        "leading",
         "ok",
-        "others",
-        "parts",
         "position",
-        "reader",
-        "row_predicates",
-        "scoped",
-        "session",
+        "questions",
+        "scores",
+        "shape_scores",
         "static_ok",
         "task",
-        "top",
-        "total",
     )
 
-    def __init__(self, task: TaskInfo, charge: tuple[tuple[int, int], ...]) -> None:
+    def __init__(self, task: TaskInfo, shared: SharedAnswers) -> None:
         self.task = task
-        self.charge = charge[::-1]  # cards come after cpu and memory, and are what nodes run out of
+        self._shared = shared
+        self._nodes = shared.nodes
+        self._cluster = cluster = shared.nodes.cluster
+        self._session = shared.session
+        self._reader: RequestReader | None = None
+        self.charge = cluster.columns.request(task.template)[::-1]  # nodes run out of cards, which come last, first
+        self.scores = NodeScores()
+        self.questions = Questions(shared.callbacks, task, cluster)
+        self.shape_scores: ShapeScores | None = None
+        self.explained: tuple[Hashable, dict[str, NodeRefusals]] | None = None
         self.position = 0
         self.facts_position = 0
         self.static_ok: Mask
         self.facts_ok: Mask
         self.ok: Mask
-        self.total: Floats
-        self.blocks: Floats
-        self.best = UNKNOWN
-        self.top = NEVER
-        self.session = 0
-        self.facts_predicates: list[tuple[int, Predicate]] = []
-        self.row_predicates: list[tuple[int, Predicate]] = []
-        self.parts: list[Part] = []
-        self.kinds: KindScores | None = None
-        self.reader: RequestReader | None = None
-        self.leading = 0
-        self.others: list[int | Floats] = []
-        self.checks: list[Question] = []
-        self.adds: list[tuple[Question, Floats | None]] = []
-        self.scoped: list[Scoped] = []
-        self.explained: tuple[tuple[int, int, list[Hashable]], dict[str, NodeRefusals]] | None = None
+        self._take_facts()
+        self._score_all()
 
-    @property
-    def template(self) -> PodTemplate:
-        """What callbacks about kinds of nodes are given: where scores are shared it is noted what they read."""
-        return self.task.template if self.reader is None else self.reader.shown
+    # -- keeping it right ---------------------------------------------------------------------------------------------
 
-    @property
-    def has_read_more(self) -> bool:
-        """Whether more was read of the template than those agree in that share scores by kind."""
-        return self.reader is not None and self.reader.read_more
-
-    def first_best(self) -> int:
-        """The row of the highest total, the first of equal ones; -1 when every node refuses."""
-        if self.best == UNKNOWN:
-            self.best, self.top = -1, NEVER
-            if len(self.blocks):
-                block = int(self.blocks.argmax())
-                self.top = float(self.blocks[block])
-                if self.top > NEVER:
-                    start = block * BLOCK
-                    self.best = start + int(self.total[start : start + BLOCK].argmax())
-        return self.best
-
-    def put(self, row: int, total: float) -> None:
-        """Note a node's score, and keep the blocks and the best row right."""
-        before = self.total.item(row)
-        if before == total:
+    def catch_up(self, task: TaskInfo) -> None:
+        """Be right for a task of the template, in the session that the engine is open for."""
+        self.task = task
+        if self._session != self._shared.session:
+            self._session = self._shared.session
+            self.questions.renew(self._shared.callbacks)
+            self._lay_out()
+        cluster = self._cluster
+        if self.facts_position != cluster.node_ledger.facts_log.end:
+            self._take_facts()
+            self._score_all()
             return
-        self.total[row] = total
-        block = row // BLOCK
-        highest = self.blocks.item(block)
-        if total >= highest:
-            self.blocks[block] = total
-        elif before == highest:
-            start = block * BLOCK
-            rest = self.total[start : start + BLOCK]
-            place = int(rest.argmax())
-            self.blocks[block] = highest = rest.item(place)
-            if self.best == row and highest == before:  # the next of several that are as good
-                self.best = start + place
-                return
-        if self.best == row:
-            self.best, self.top = (row, total) if total > before else (UNKNOWN, NEVER)
-        elif self.best != UNKNOWN and (total > self.top or (total == self.top and row < self.best)):
-            self.best, self.top = row, total
+        if self.questions.scoped and self.questions.is_outdated(task, cluster):
+            self._ask_again(self.questions.are_shown())
+            return
+        log = cluster.node_ledger.usage_log
+        end = log.end
+        if self.position == end:
+            return
+        behind, self.position = end - self.position, end
+        if behind > len(log.rows):
+            self._score_all()
+        elif behind == 1:
+            self._score_row(log.rows[-1])
+        elif behind <= _FEW:
+            for row in dict.fromkeys(log.rows[-behind:]):
+                self._score_row(row)
+        else:
+            self._score_changed(np.frombuffer(log.rows[-behind:], dtype=np.int64))
 
-    def renew_blocks(self, starts: Rows) -> None:
-        """Find the highest score of each block of rows anew; the blocks start at these."""
-        self.blocks = np.maximum.reduceat(self.total, starts) if len(starts) else self.total
-        self.best = UNKNOWN
+    def _ask_again(self, shown: set[str]) -> None:
+        """Ask everything again that callbacks say which are shown this of nodes, as they have another version."""
+        if self.shape_scores is not None and "amounts" in shown:
+            self.shape_scores.forget()
+        if "facts" in shown:
+            self._take_facts()
+        self._score_all()
 
-    def asked(self) -> list[tuple[int, Predicate | NodeOrder]]:
-        """What is asked about single nodes, each with its place among those of its sort."""
-        orders = [(part.place, part.order) for part in self.parts if part.fixed is None]
-        return [*self.row_predicates, *orders]
+    def _lay_out(self) -> None:
+        """Lay out what is to be asked about single nodes, and where answers about shapes are kept."""
+        questions = self.questions
+        questions.gather()
+        if any(callback.signature.node == "node" for _, callback in questions.asked()):
+            self.shape_scores = None
+            return
+        if self.shape_scores is None or len(self.shape_scores.lines) != max(1, questions.scored):
+            self.shape_scores = self._scores_by_shape()
+        questions.arrange()
 
-    def arrange(self) -> None:
-        """Lay out the sum of the scores by kind and the vectors; without a score that is asked, of zeros."""
-        lines = iter(range(len(self.adds)))
-        summed: list[int | Floats] = [next(lines) if fixed is None else fixed for _, fixed in self.adds]
-        if not any(isinstance(other, int) for other in summed):
-            summed.insert(0, 0)
-        self.leading = sum(1 for _ in takewhile(lambda other: isinstance(other, int), summed))
-        self.others = summed[self.leading :]
+    def _scores_by_shape(self) -> ShapeScores:
+        """The scores by shape; templates of equal requests share them, as long as no more is read."""
+        asked, template = self.questions.asked(), self.task.template
+        self._reader = None
+        if any(callback.scope != "node" for _, callback in asked):
+            return ShapeScores(self.questions.scored)
+        self._reader = RequestReader(template)
+        return self._shared.shape_scores(template, asked)
+
+    def _take_facts(self) -> None:
+        """Ask everything that only depends on what nodes say of themselves."""
+        nodes, static, questions, task = self._nodes, self._shared.static, self.questions, self.task
+        nodes.facts.refresh()
+        nodes.columns.refresh_offers()
+        self.facts_position = self._cluster.node_ledger.facts_log.end
+        every = np.ones(len(self._cluster.rows), dtype=np.bool_)
+        static.refresh()
+        constraints, rows = task.template.constraints, nodes.columns.all_rows
+        ok = every
+        for place, predicate in questions.static_predicates:
+            ok = ok & static.mask(task, place, predicate, constraints)
+        self.static_ok = ok
+        for _, predicate in questions.facts_predicates:
+            ok = ok & nodes.passed(predicate.pod(task), predicate, rows, every)
+        self.facts_ok = ok
+        for part in questions.parts:
+            if part.order.scope == "static":
+                part.fixed = static.scores(task, part.place, part.order, constraints)
+            elif part.order.signature.node == "facts" and part.order.scope != "pod":
+                part.fixed = nodes.scores(part.order.pod(task), part.order, rows)
+        self._lay_out()
+
+    # -- one node -----------------------------------------------------------------------------------------------------
+
+    def _score_row(self, row: int) -> None:
+        """Ask the plain functions about one node."""
+        self.scores.put(row, self.total_of(row) if self.facts_ok[row] else NEVER)
+
+    def total_of(self, row: int) -> float:
+        """The score of one node that says the right things of itself; minus infinity when it will not do now."""
+        node = self._cluster.rows[row]
+        kept = self.shape_scores
+        if kept is None or node.terminating_pods:
+            return self._ask_total(row, node)
+        shapes, questions = self._shared.shapes, self.questions
+        shape = shapes.follow(node)
+        if shape >= kept.size or kept.epoch != shapes.epoch:
+            kept.make_room(shapes)
+        if math.isnan(kept.sums.item(0, shape)):
+            kept = self._ask_shape(kept, shape, node)
+        total = kept.sums.item(questions.leading - 1, shape) if questions.leading else 0.0
+        for other in questions.others:
+            total += kept.lines.item(other, shape) if isinstance(other, int) else other.item(row)
+        self.ok[row] = total > NEVER
+        return total
+
+    def _ask_total(self, row: int, node: NodeInfo) -> float:
+        charge, nodes = self.charge, self._nodes
+        fits = node.fits_idle(charge)
+        if not (fits or node.terminating_pods):
+            self.ok[row] = False
+            return NEVER
+        nodes.rows_scored += 1
+        task, template, amounts = self.task, self.task.template, node.amounts
+        for check, of_template, of_amounts in self.questions.checks:
+            nodes.callbacks_asked += 1
+            if check(template if of_template else task, amounts if of_amounts else node) is not None:
+                self.ok[row] = False
+                return NEVER
+        self.ok[row] = True
+        if not fits or (node.terminating_pods and not node.fits_future(charge)):
+            return NEVER
+        total = 0.0
+        for (score, of_template, of_amounts), fixed in self.questions.adds:
+            if fixed is None:
+                nodes.callbacks_asked += 1
+                total += score(template if of_template else task, amounts if of_amounts else node)
+            else:
+                total += fixed.item(row)
+        return total
+
+    # -- shapes of nodes ----------------------------------------------------------------------------------------------
+
+    @property
+    def _shown(self) -> PodTemplate:
+        """What callbacks about shapes are given: where scores are shared it is noted what they read."""
+        return self.task.template if self._reader is None else self._reader.shown
+
+    def _own_if_more_was_read(self, kept: ShapeScores) -> ShapeScores:
+        """Scores of this entry alone, if more was read than what the templates agree in that share scores."""
+        if self._reader is None or not self._reader.read_more:
+            return kept
+        self._reader = None
+        self.shape_scores = kept.copy()
+        return self.shape_scores
+
+    def _ask_shape(self, kept: ShapeScores, shape: int, node: NodeInfo) -> ShapeScores:
+        """Ask about one node for all of its shape; return the scores in which the answer is."""
+        nodes, checks, adds = self._nodes, self.questions.checks, self.questions.adds
+        nodes.rows_scored += 1
+        nodes.callbacks_asked += len(checks)
+        task, template, amounts = self.task, self._shown, node.amounts
+        will_do = node.fits_idle(self.charge) and all(
+            check(template if of_template else task, amounts) is None for check, of_template, _ in checks
+        )
+        scores = [
+            score(template if of_template else task, amounts)
+            for (score, of_template, _), fixed in (adds if will_do else ())
+            if fixed is None
+        ]
+        nodes.callbacks_asked += len(scores)
+        kept = self._own_if_more_was_read(kept)
+        if will_do:
+            kept.put(shape, scores)
+        else:
+            kept.close(shape)
+        return kept
+
+    def _ask_shapes(self, kept: ShapeScores, shapes: Rows, rows: Rows) -> ShapeScores:
+        """Ask about many shapes at once, each by the row of one of its nodes; return the scores with the answers."""
+        if len(shapes) <= _FEW:
+            for shape, row in zip(shapes.tolist(), rows.tolist(), strict=True):
+                kept = self._ask_shape(kept, shape, self._cluster.rows[row])
+            return kept
+        nodes, task, template = self._nodes, self.task, self._shown
+        nodes.columns.refresh()
+        ok = nodes.columns.fits_idle(self.charge, rows)
+        for _, predicate in self.questions.row_predicates:
+            ok = ok & nodes.passed(template if predicate.of_template else task, predicate, rows, ok)
+        rows = rows[ok]
+        nodes.rows_scored += len(rows)
+        orders = [part.order for part in self.questions.parts if part.fixed is None]
+        scores = [nodes.scores(template if order.of_template else task, order, rows) for order in orders]
+        kept = self._own_if_more_was_read(kept)
+        kept.close(shapes)
+        kept.put_all(shapes[ok], scores)
+        return kept
+
+    def _score_by_shape(self, kept: ShapeScores, rows: Rows) -> Rows:
+        """Score nodes by their shapes; return those where room is being freed, of which that does not tell all."""
+        shapes, questions = self._shared.shapes, self.questions
+        shapes.refresh()
+        left = rows[:0]
+        if freed := self._nodes.being_freed():
+            are_left = np.isin(rows, freed)
+            rows, left = rows[~are_left], rows[are_left]
+        kept.make_room(shapes)
+        numbers = shapes.numbers[rows]
+        unknown = np.isnan(kept.sums[0].take(numbers)).nonzero()[0]
+        if len(unknown):
+            examples = np.full(kept.size, UNKNOWN)
+            examples[numbers[unknown]] = rows[unknown]
+            asked = (examples != UNKNOWN).nonzero()[0]
+            kept = self._ask_shapes(kept, asked, examples[asked])
+        totals = kept.sums[questions.leading - 1].take(numbers) if questions.leading else np.zeros(len(rows))
+        for other in questions.others:
+            totals += kept.lines[other].take(numbers) if isinstance(other, int) else other.take(rows)
+        self.scores.total[rows] = totals
+        self.ok[rows] = totals > NEVER
+        return left
+
+    # -- many nodes ---------------------------------------------------------------------------------------------------
+
+    def _score_all(self) -> None:
+        self._nodes.sweeps += 1
+        count = len(self._cluster.rows)
+        self.scores.close_all(count)
+        self.ok = np.zeros(count, dtype=np.bool_)
+        rows = np.flatnonzero(self.facts_ok)
+        if self.shape_scores is not None:
+            rows = self._score_by_shape(self.shape_scores, rows)
+        if len(rows):
+            self._score_rows(rows)
+        self.scores.renew_blocks()
+        self.position = self._cluster.node_ledger.usage_log.end
+
+    def _score_changed(self, rows: Rows) -> None:
+        """Ask about many changed nodes, of which some may be named twice."""
+        rows = _possible(rows, self.facts_ok)
+        if self.shape_scores is not None:
+            rows = self._score_by_shape(self.shape_scores, rows)
+        total = self.scores.total
+        total[rows] = NEVER
+        self.ok[rows] = False
+        worth = list(dict.fromkeys(self._worth_asking(rows).tolist())) if len(rows) else []
+        if len(worth) > _FEW:
+            self._score_rows(np.array(worth, dtype=np.intp))
+        else:
+            for row in worth:
+                total[row] = self.total_of(row)
+        self.scores.renew_blocks()
+
+    def _worth_asking(self, rows: Rows) -> Rows:
+        """Most changed nodes are of no use to it, or full with nobody leaving: the scarcest amount tells."""
+        if not self.charge:
+            return rows
+        columns = self._nodes.columns
+        columns.refresh()
+        column, least = self.charge[0]
+        idle = columns.allocatable[column][rows] - columns.used[column][rows]
+        worth = (idle >= least) | columns.left_to_devices(column, rows)
+        if freed := self._nodes.being_freed():
+            worth |= np.isin(rows, freed)
+        kept: Rows = rows[worth]
+        return kept
+
+    def _score_rows(self, rows: Rows) -> None:
+        """Ask about many nodes at once, by vector twins where callbacks have them; before, they were no good."""
+        nodes = self._nodes
+        nodes.columns.refresh()
+        fits = nodes.columns.fits_idle(self.charge, rows)
+        if not self._cluster.node_ledger.with_terminating_pods:
+            rows, fits = rows[fits], fits[fits]
+        nodes.rows_scored += len(rows)
+        ok = np.ones(len(rows), dtype=np.bool_)
+        for _, predicate in self.questions.row_predicates:
+            ok = ok & nodes.passed(predicate.pod(self.task), predicate, rows, ok)
+        self.ok[rows] = ok
+        rows = rows[ok & fits]
+        if len(rows):
+            self.scores.total[rows] = self.sums(rows)
+
+    def sums(self, rows: Rows) -> Floats:
+        """The sums of what all node orders give these rows, whether the task can go there or not."""
+        totals = np.zeros(len(rows))
+        self._nodes.columns.refresh()
+        for part in self.questions.parts:
+            order, fixed = part.order, part.fixed
+            scores = fixed[rows] if fixed is not None else self._nodes.scores(order.pod(self.task), order, rows)
+            totals = totals + scores
+        return totals
+
+    # -- nodes without room now ---------------------------------------------------------------------------------------
+
+    def future_rows(self) -> Rows:
+        """Rows without room now that will have it: only nodes where something is being released can."""
+        freed = self._cluster.node_ledger.with_terminating_pods.values()
+        found = [node.row for node in freed if self.ok[node.row] and node.fits_future(self.charge)]
+        return np.array(sorted(found), dtype=np.intp)
+
+    def rows_if_others_left(self, asked_of_each: Sequence[Predicate]) -> Rows:
+        """Rows where the task could go if others left: what refuses it there eviction can change."""
+        columns = self._nodes.columns
+        columns.refresh()
+        large_enough = self.static_ok.copy()
+        for column, amount in self.charge:
+            enough = columns.allocatable[column] >= amount
+            large_enough &= enough | columns.left_to_devices(column, columns.all_rows)
+        nodes, questions = self._cluster.rows, self.questions
+        asked = [p for _, p in (*questions.facts_predicates, *questions.row_predicates)] + [*asked_of_each]
+        refusing = np.flatnonzero(large_enough & ~self.ok)
+        large_enough[[row for row in refusing if not _could_go(self.task, nodes[row], asked)]] = False
+        return np.flatnonzero(large_enough)
+
+
+def _could_go(task: TaskInfo, node: NodeInfo, asked: Sequence[Predicate]) -> bool:
+    verdicts = (predicate.ask(task, node) for predicate in asked)
+    return all(verdict is None or verdict.resolvable for verdict in verdicts)
+
+
+def _possible(rows: Rows, ok: Mask) -> Rows:
+    """Those of some rows that are ok; of long lists, in which most are named many times, each once."""
+    if len(rows) * _REPEATS < len(ok):
+        return rows[ok[rows]]
+    named = np.zeros(len(ok), dtype=np.bool_)
+    named[rows] = True
+    named &= ok
+    return named.nonzero()[0]

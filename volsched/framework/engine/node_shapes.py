@@ -1,6 +1,6 @@
-"""Nodes of one kind: those that offer the same and of which the same is used.
+"""The shapes of nodes: nodes of one shape offer the same, and the same of it is used.
 
-Whoever scores nodes by amounts alone asks once for each kind. There are few of them: a cluster has some models of
+Whoever scores nodes by amounts alone asks once for each shape. There are few of them: a cluster has some models of
 machine, and pods of few templates fill these in few ways.
 """
 
@@ -17,13 +17,13 @@ from volsched.model.node import NodeInfo
 
 _PER_NODE: Final = 2
 _FEWEST: Final = 1 << 12
-"""So many kinds are numbered before the numbers are given anew: two for each node, and this many on a small cluster."""
+"""So many shapes are numbered before the numbers are given anew: two a node, and this many on a small cluster."""
 _SPARE: Final = 24
-"""Places that are made at once for kinds to come."""
+"""Places that are made at once for shapes to come."""
 
 
-class NodeKinds:
-    """Numbers of kinds, by row of the cluster. ``epoch`` changes when the numbers mean something else."""
+class NodeShapes:
+    """Numbers of shapes, by row of the cluster. ``epoch`` changes when the numbers mean something else."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.epoch = 0
@@ -38,7 +38,7 @@ class NodeKinds:
         return len(self._known)
 
     def of(self, node: NodeInfo) -> int:
-        """Number the kind that a node is of now, ahead of ``refresh``."""
+        """Number the shape that a node is of now, ahead of ``refresh``."""
         key = (node.offer, *node.used)
         found = self._known.get(key)
         if found is None:
@@ -46,7 +46,7 @@ class NodeKinds:
         return found
 
     def follow(self, node: NodeInfo) -> int:
-        """Number a node's kind; when nothing else has changed since ``refresh``, that is caught up with, too."""
+        """Number a node's shape; when nothing else has changed since ``refresh``, that is caught up with, too."""
         number, log = self.of(node), self._cluster.node_ledger.usage_log
         if self._position + 1 == log.end and log.rows[-1] == node.row and self._layout == self._cluster.clocks.layout:
             self.numbers[node.row] = number
@@ -74,12 +74,12 @@ class NodeKinds:
         self._layout, self._width = cluster.clocks.layout, len(cluster.columns)
 
 
-class KindScores:
-    """What nodes of each kind are worth to all templates that ask the same of the same callbacks.
+class ShapeScores:
+    """What nodes of each shape are worth to all templates that ask the same of the same callbacks.
 
     ``lines`` has a line for each node order that is asked, ``sums`` the same with the lines above added up; without any
-    there is one line of zeros. Minus infinity: nodes of the kind will not do; not a number: that was not asked yet.
-    ``size`` is how many kinds there is a place for, whose numbers are those of the kinds' ``epoch``.
+    there is one line of zeros. Minus infinity: nodes of the shape will not do; not a number: that was not asked yet.
+    ``size`` is how many shapes there is a place for, whose numbers are those of the shapes' ``epoch``.
     """
 
     __slots__ = ("__weakref__", "epoch", "lines", "size", "sums")
@@ -90,9 +90,9 @@ class KindScores:
         self.lines: Floats = np.empty((max(1, orders), 0))
         self.sums: Floats = self.lines
 
-    def copy(self) -> KindScores:
+    def copy(self) -> ShapeScores:
         """Return scores that are the same now and go their own way."""
-        found = KindScores(0)
+        found = ShapeScores(0)
         found.epoch, found.size = self.epoch, self.size
         found.lines, found.sums = self.lines.copy(), self.sums.copy()
         return found
@@ -101,33 +101,33 @@ class KindScores:
         """Ask everything again."""
         self.epoch = -1
 
-    def make_room(self, kinds: NodeKinds) -> None:
-        """Have a place for every kind that there is now; numbers that mean something else are not known."""
-        if self.epoch != kinds.epoch:
-            self.epoch, self.size = kinds.epoch, 0
+    def make_room(self, shapes: NodeShapes) -> None:
+        """Have a place for every shape that there is now; numbers that mean something else are not known."""
+        if self.epoch != shapes.epoch:
+            self.epoch, self.size = shapes.epoch, 0
             self.lines = self.sums = self.lines[:, :0]
-        missing = len(kinds) - self.size
+        missing = len(shapes) - self.size
         if missing > 0:
             more = np.full((len(self.lines), missing + self.size + _SPARE), np.nan)
             self.lines = np.concatenate((self.lines, more), axis=1)
             self.sums = np.concatenate((self.sums, more), axis=1)
             self.size = self.lines.shape[1]
 
-    def put(self, kind: int, scores: Sequence[float]) -> None:
-        """Note what one kind is worth."""
+    def put(self, shape: int, scores: Sequence[float]) -> None:
+        """Note what one shape is worth."""
         total = 0.0
         for line, score in enumerate(scores or (0.0,)):
             total += score
-            self.lines[line, kind] = score
-            self.sums[line, kind] = total
+            self.lines[line, shape] = score
+            self.sums[line, shape] = total
 
-    def put_all(self, kinds: Rows, scores: Sequence[Floats]) -> None:
-        """Note what some kinds are worth: for each order, the scores of these kinds."""
-        self.lines[:, kinds] = 0.0
+    def put_all(self, shapes: Rows, scores: Sequence[Floats]) -> None:
+        """Note what some shapes are worth: for each order, the scores of these shapes."""
+        self.lines[:, shapes] = 0.0
         for line, found in enumerate(scores):
-            self.lines[line, kinds] = found
-        self.sums[:, kinds] = np.add.accumulate(self.lines[:, kinds])
+            self.lines[line, shapes] = found
+        self.sums[:, shapes] = np.add.accumulate(self.lines[:, shapes])
 
-    def close(self, kinds: int | Rows) -> None:
-        """Note that nodes of some kinds will not do."""
-        self.lines[:, kinds] = self.sums[:, kinds] = -np.inf
+    def close(self, shapes: int | Rows) -> None:
+        """Note that nodes of some shapes will not do."""
+        self.lines[:, shapes] = self.sums[:, shapes] = -np.inf

@@ -7,19 +7,17 @@ jobs ask for the same models and zones in many sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.columns import Path
 from volsched.framework.columns.views import ConstraintReader, NodeFacts
+from volsched.framework.engine.nodes import AskedNodes
 from volsched.framework.rules import NodeOrder, Predicate
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
-
-if TYPE_CHECKING:
-    from volsched.framework.engine.engine import FastEngine
 
 Answers = TypeVar("Answers", Mask, Floats)
 
@@ -31,10 +29,10 @@ _MOST: Final = 4_096
 
 
 class StaticAnswers:
-    """The answers of an engine's static callbacks, by node. What is returned is shared: nobody may write into it."""
+    """The answers of static callbacks, by node. What is returned is shared: nobody may write into it."""
 
-    def __init__(self, engine: FastEngine) -> None:
-        self._engine = engine
+    def __init__(self, nodes: AskedNodes) -> None:
+        self._nodes = nodes
         self._view = NodeFacts()
         self._reads: dict[int, tuple[Path, ...]] = {}
         self._masks: dict[Hashable, Mask] = {}
@@ -52,14 +50,14 @@ class StaticAnswers:
 
     def refresh(self) -> None:
         """Forget what was said before nodes said something else of themselves."""
-        end = self._engine.cluster.node_ledger.facts_log.end
+        end = self._nodes.cluster.node_ledger.facts_log.end
         if self._position != end or self._is_full():
             self._position = end
             self.forget()
 
     def _is_full(self) -> bool:
         kept, vectors = len(self._masks) + 8 * len(self._scores), len(self._masks) + len(self._scores)
-        return vectors > _MOST or (kept * len(self._engine.cluster.rows) > _BYTES and vectors > _FEWEST)
+        return vectors > _MOST or (kept * len(self._nodes.cluster.rows) > _BYTES and vectors > _FEWEST)
 
     def mask(self, task: TaskInfo, place: int, predicate: Predicate, constraints: Hashable) -> Mask:
         """Which nodes the predicate in this place lets pass."""
@@ -67,7 +65,7 @@ class StaticAnswers:
 
     def _ask_mask(self, template: PodTemplate, predicate: Predicate) -> Mask:
         if predicate.vector is not None:
-            mask: Mask = predicate.vector(template, self._engine.all_nodes())
+            mask: Mask = predicate.vector(template, self._nodes.all())
             return mask
         answers, classes = self.by_class(predicate, template)
         found: Mask = np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
@@ -79,7 +77,7 @@ class StaticAnswers:
 
     def _ask_scores(self, template: PodTemplate, order: NodeOrder) -> Floats:
         if order.vector is not None:
-            scores: Floats = order.vector(template, self._engine.all_nodes())
+            scores: Floats = order.vector(template, self._nodes.all())
             return scores
         answers, classes = self.by_class(order, template)
         found: Floats = np.array(answers, dtype=np.float64)[classes]
@@ -90,16 +88,16 @@ class StaticAnswers:
 
         The answer for each class, and each row's class.
         """
-        rows = self._engine.cluster.rows
+        rows = self._nodes.cluster.rows
         reads = self._reads.get(id(callback), ())
         while True:
-            classes, firsts = self._engine.facts.classes(reads)
+            classes, firsts = self._nodes.facts.classes(reads)
             answers: list[Any] = []
             known = set(reads)
             for row in firsts:
                 view = self._view.show(rows[row])
                 answers.append(callback.fn(template, view))
-                self._engine.callbacks_asked += 1
+                self._nodes.callbacks_asked += 1
                 if not view.reads <= known:
                     known |= view.reads
                     break

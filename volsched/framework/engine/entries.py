@@ -1,0 +1,90 @@
+"""Makes the engine's entries and keeps them: one for each template, and for what callbacks key their answers by."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Final
+
+from volsched.framework.callbacks import KeyFn
+from volsched.framework.engine.entry import Entry
+from volsched.framework.engine.shared import SharedAnswers
+from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
+from volsched.model.cluster import Cluster
+from volsched.model.pods.task import TaskInfo
+
+_ENTRY_BYTES: Final = 192 << 20
+_FEWEST: Final = 64
+_MOST: Final = 8_192
+
+
+class Entries:
+    """The entries of one engine. At most ``capacity`` are kept, those made last."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.shared = SharedAnswers(cluster)
+        self.capacity = _FEWEST
+        self._cluster = cluster
+        self._kept: dict[Hashable, Entry] = {}
+        self._keys: list[tuple[Predicate | NodeOrder, KeyFn]] = []
+        self._keys_of: dict[Hashable, list[KeyFn]] = {}
+        self._made_for: tuple[tuple[object, ...], int] = ((), 0)
+        self._layout = -1
+        self._left_to_devices: frozenset[int] = frozenset()
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._kept.values())
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def open(self, callbacks: NodeCallbacks) -> None:
+        """Use these callbacks; answers of the last session stay when the callbacks are the same in kind."""
+        made_for = (callbacks.shape(), self._cluster.clocks.era)
+        if made_for != self._made_for:
+            self._forget()
+            self._made_for = made_for
+        every: list[Predicate | NodeOrder] = [*callbacks.predicates, *callbacks.node_orders]
+        self._keys = [(callback, callback.key) for callback in every if callback.key is not None]
+        self._keys_of.clear()
+        self.shared.open(callbacks)
+
+    def _forget(self) -> None:
+        """Start with nothing."""
+        self._kept.clear()
+        self.shared.forget()
+
+    def of(self, task: TaskInfo) -> Entry:
+        """The answers for a task as things are now."""
+        cluster = self._cluster
+        if self._layout != cluster.clocks.layout or self._left_to_devices is not cluster.columns.left_to_devices:
+            self._begin_anew()
+        key = self.key_of(task)
+        entry = self._kept.get(key)
+        if entry is not None:
+            entry.catch_up(task)
+            return entry
+        entry = Entry(task, self.shared)
+        if len(self._kept) >= self.capacity:
+            del self._kept[next(iter(self._kept))]
+        self._kept[key] = entry
+        return entry
+
+    def _begin_anew(self) -> None:
+        """Rows or amounts mean something else now."""
+        self._forget()
+        self._layout = self._cluster.clocks.layout
+        self._left_to_devices = self._cluster.columns.left_to_devices
+        bytes_each = 20 * max(1, len(self._cluster.rows))
+        self.capacity = max(_FEWEST, min(_MOST, _ENTRY_BYTES // bytes_each))
+
+    def is_of(self, entry: Entry, task: TaskInfo) -> bool:
+        """Whether this entry is the one for a task."""
+        return self._kept.get(self.key_of(task)) is entry
+
+    def key_of(self, task: TaskInfo) -> Hashable:
+        """By what the entry for a task is kept: its template, and what callbacks key their answers about it by."""
+        key = task.template.id
+        keys = self._keys_of.get(key)
+        if keys is None:
+            keys = self._keys_of[key] = [of for callback, of in self._keys if callback.applies(task)]
+        return (key, *[of(task) for of in keys]) if keys else key

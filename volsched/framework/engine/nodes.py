@@ -1,0 +1,90 @@
+"""The nodes of a cluster as callbacks are asked about them: one after the other, or many at once by vector twins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from volsched.framework.columns.arrays import Floats, Mask, Rows
+from volsched.framework.columns.columns import FactColumns, NodeColumns
+from volsched.framework.columns.views import NodeTable, shown
+from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
+from volsched.model.cluster import Cluster
+from volsched.model.pods.task import TaskInfo
+
+
+class AskedNodes:
+    """Nodes in columns, and how much was asked about them.
+
+    ``callbacks_asked`` counts calls of plain functions, ``rows_scored`` nodes, or shapes of them, about which callbacks
+    were asked, ``sweeps`` how often all nodes were looked through for an entry.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.columns = NodeColumns(cluster)
+        self.facts = FactColumns(cluster)
+        self.callbacks_asked = 0
+        self.rows_scored = 0
+        self.sweeps = 0
+
+    def table(self, rows: Rows) -> NodeTable:
+        """Some nodes, for vector twins."""
+        return NodeTable(self.columns, self.facts, rows)
+
+    def all(self) -> NodeTable:
+        """All nodes, for vector twins."""
+        return self.table(self.columns.all_rows)
+
+    def passed(self, pod: Any, predicate: Predicate, rows: Rows, undecided: Mask) -> Mask:
+        """Which of some rows a predicate lets pass; the plain function is asked about the undecided ones alone."""
+        if predicate.vector is not None:
+            found: Mask = predicate.vector(pod, self.table(rows))
+            return found
+        nodes, fn, view = self.cluster.rows, predicate.fn, predicate.signature.node
+        asked = rows[undecided].tolist()
+        self.callbacks_asked += len(asked)
+        passed = undecided.copy()
+        passed[undecided] = [fn(pod, shown(view, nodes[row])) is None for row in asked]
+        return passed
+
+    def scores(self, pod: Any, order: NodeOrder, rows: Rows) -> Floats:
+        """What a node order gives some rows."""
+        if order.vector is not None:
+            found: Floats = order.vector(pod, self.table(rows))
+            return found
+        nodes, fn, view = self.cluster.rows, order.fn, order.signature.node
+        self.callbacks_asked += len(rows)
+        return np.array([fn(pod, shown(view, nodes[row])) for row in rows.tolist()], dtype=np.float64)
+
+    def batch_scores(self, task: TaskInfo, batch: BatchNodeOrder, rows: Rows) -> Floats:
+        """What a batch order gives some rows."""
+        if batch.vector is not None:
+            return batch.vector(task, self.table(rows))
+        nodes = self.cluster.rows
+        return np.array(batch.fn(task, [nodes[row] for row in rows]), dtype=np.float64)
+
+    def with_scores(self, totals: Floats, task: TaskInfo, batches: Sequence[BatchNodeOrder], rows: Rows) -> Floats:
+        """Totals with what some batch orders give these rows added, in order."""
+        for batch in batches:
+            totals = totals + self.batch_scores(task, batch, rows)
+        return totals
+
+    def being_freed(self) -> list[int]:
+        """The rows where pods are terminating, or were promised the room: other than amounts now decide there."""
+        return [node.row for node in self.cluster.node_ledger.with_terminating_pods.values()]
+
+    def asked_of_each(self, task: TaskInfo, predicates: Sequence[Predicate], rows: Rows) -> Rows:
+        """The rows that predicates let pass which have to be asked for this very task."""
+        for predicate in predicates:
+            if not predicate.applies(task):
+                continue
+            if predicate.vector is not None:
+                self.columns.refresh()
+                rows = rows[predicate.vector(predicate.pod(task), self.table(rows))]
+            else:
+                nodes = self.cluster.rows
+                rows = rows[[predicate.ask(task, nodes[row]) is None for row in rows]]
+        return rows

@@ -1,0 +1,47 @@
+"""What the entries of an engine share: the callbacks of the session, and answers that hold for several templates."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from weakref import WeakValueDictionary
+
+from volsched.framework.engine.node_shapes import NodeShapes, ShapeScores
+from volsched.framework.engine.nodes import AskedNodes
+from volsched.framework.engine.static import StaticAnswers
+from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
+from volsched.model.cluster import Cluster
+from volsched.model.pods.template import PodTemplate
+
+
+class SharedAnswers:
+    """The answers of one engine that are no single entry's. ``session`` numbers the sessions that it was opened for."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.nodes = AskedNodes(cluster)
+        self.shapes = NodeShapes(cluster)
+        self.static = StaticAnswers(self.nodes)
+        self.callbacks = NodeCallbacks()
+        self.session = 0
+        self._shape_scores: WeakValueDictionary[Hashable, ShapeScores] = WeakValueDictionary()
+
+    def open(self, callbacks: NodeCallbacks) -> None:
+        """Ask these callbacks from now on."""
+        self.callbacks = callbacks
+        self.session += 1
+        self.static.open()
+        self.nodes.columns.refresh_offers()
+        self.shapes.refresh()
+
+    def forget(self) -> None:
+        """Start with nothing."""
+        self._shape_scores = WeakValueDictionary()
+        self.static.forget()
+
+    def shape_scores(self, template: PodTemplate, asked: list[tuple[int, Predicate | NodeOrder]]) -> ShapeScores:
+        """The scores by shape that templates of equal requests share which ask the same, as long as no more is read."""
+        charge = self.nodes.cluster.columns.charge(template)
+        key = (charge, *[(place, isinstance(callback, NodeOrder)) for place, callback in asked])
+        found = self._shape_scores.get(key)
+        if found is None:
+            found = self._shape_scores[key] = ShapeScores(sum(isinstance(callback, NodeOrder) for _, callback in asked))
+        return found
