@@ -52,6 +52,7 @@ from volsched.model.changes import Bound, Change
 from volsched.model.plan import Tell
 from volsched.model.pods.limits import DEFAULT, PodLimits
 from volsched.ports import CycleReport
+from volsched.run.explanations import Explanations
 from volsched.run.gauges import add_gauges, add_loop, tables_of
 from volsched.run.loop import SchedulingThread, Settings
 from volsched.run.plugin_errors import PluginErrors
@@ -197,7 +198,12 @@ class Program(Process):
             lambda: (self._verdicts.text_in_force, state.source),
         )
         pages = Pages(
-            self._live_problem, self._ready_problem, self._metrics.render, self._configz, self._snapshots.take
+            self._live_problem,
+            self._ready_problem,
+            self._metrics.render,
+            self._configz,
+            self._snapshots.take,
+            Explanations(self._snapshots.take).of,
         )
         server = Server(pages, self._listeners, ReaderAccess(self._api) if self._options.metrics_auth else None)
         self._cleanup.push_async_callback(server.stop)

@@ -20,7 +20,7 @@ from aiohttp import web
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.metrics import CONTENT_TYPE
-from volsched.kube.serve.reader_access import ReaderAccess
+from volsched.kube.serve.reader_access import ReaderAccess, Refusal
 from volsched.kube.serve.serving_tls import self_signed_context
 
 Check: TypeAlias = Callable[[], str]
@@ -29,6 +29,14 @@ Check: TypeAlias = Callable[[], str]
 _SHUTDOWN_SECONDS: Final = 1.0
 _HEADERS: Final = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}
 """Of refusals, by status."""
+
+EXPLAINED: Final = {
+    "pod": ("", "pods"),
+    "podgroup": ("scheduling.volcano.sh", "podgroups"),
+    "job": ("batch.volcano.sh", "jobs"),
+    "queue": ("scheduling.volcano.sh", "queues"),
+}
+"""Kinds of which `/explain` speaks, each with the API group and resource that its reader must be let get."""
 
 _log = structlog.get_logger(__name__)
 
@@ -45,6 +53,8 @@ class Pages:
     metrics: Callable[[], bytes]
     configuration: Callable[[], Any]
     snapshot: Callable[[], Awaitable[bytes]] | None = None
+    explain: Callable[[str, str, str], Awaitable[tuple[int, bytes]]] | None = None
+    """Gives a status and JSON for a kind, namespace and name; served only where there is an `access`."""
 
 
 class Server:
@@ -100,6 +110,8 @@ class Server:
         ]
         if self._access is not None and self._pages.snapshot is not None:
             routes.append(web.get("/debug/snapshot", self._guarded(partial(self._snapshot, self._pages.snapshot))))
+        if self._access is not None and self._pages.explain is not None:
+            routes.append(web.get("/explain", partial(self._explain, self._access, self._pages.explain)))
         return routes
 
     def _guarded(self, page: Callable[[], Awaitable[web.Response]]) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -107,9 +119,7 @@ class Server:
             if self._access is not None:
                 refusal = await self._access.refusal(request.headers.get("Authorization", ""), request.path)
                 if refusal is not None:
-                    return web.Response(
-                        text=refusal.message + "\n", status=refusal.status, headers=_HEADERS.get(refusal.status)
-                    )
+                    return _refused(refusal)
             return await page()
 
         return answer
@@ -121,12 +131,35 @@ class Server:
         text = json.dumps(self._pages.configuration(), indent=2, default=str)
         return web.Response(text=text + "\n", content_type="application/json")
 
+    async def _explain(
+        self,
+        access: ReaderAccess,
+        explain: Callable[[str, str, str], Awaitable[tuple[int, bytes]]],
+        request: web.Request,
+    ) -> web.Response:
+        kind, namespace, name = (request.query.get(key, "") for key in ("kind", "namespace", "name"))
+        if kind not in EXPLAINED or not name or bool(namespace) == (kind == "queue"):
+            return _refused(Refusal(400, f"ask with kind ({', '.join(EXPLAINED)}), name, and but for queues namespace"))
+        authorization = request.headers.get("Authorization", "")
+        refusal = await access.refusal_of(authorization, *EXPLAINED[kind], namespace, name)
+        if refusal is not None:
+            return _refused(refusal)
+        try:
+            status, body = await explain(kind, namespace, name)
+        except ApiError as error:
+            return _refused(Refusal(503, f"the cluster cannot be read: {error.message}"))
+        return web.Response(body=body, status=status, content_type="application/json" if status == 200 else "text/plain")  # fmt: skip
+
     async def _snapshot(self, snapshot: Callable[[], Awaitable[bytes]]) -> web.Response:
         try:
             body = await snapshot()
         except ApiError as error:
             return web.Response(text=f"the cluster cannot be read: {error.message}\n", status=503)
         return web.Response(body=body, content_type="application/gzip")
+
+
+def _refused(refusal: Refusal) -> web.Response:
+    return web.Response(text=refusal.message + "\n", status=refusal.status, headers=_HEADERS.get(refusal.status))
 
 
 def _checking(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:

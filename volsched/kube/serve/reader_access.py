@@ -1,4 +1,4 @@
-"""Who may read `/metrics` and `/configz`: the API server is asked who a token belongs to, and what that user may read.
+"""Who may read `/metrics`, `/configz` and explanations: the API server is asked who a token belongs to, and what that user may read.
 
 Answers are kept for a minute, and only so many are asked for in a second: whoever reaches the port may send any number
 of tokens, and each question is a request to the API server.
@@ -39,8 +39,32 @@ class Refusal:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a reader wants to get: a SubjectAccessReview's ``field`` with its ``attributes``, and words for both."""
+
+    text: str
+    takes: str
+    field: str
+    attributes: dict[str, str]
+
+    @classmethod
+    def path(cls, path: str) -> Wanted:
+        """Return what stands for a path of this server."""
+        attributes = {"path": path, "verb": "get"}
+        return cls(path, "a ClusterRole with this nonResourceURL", "nonResourceAttributes", attributes)
+
+    @classmethod
+    def object(cls, group: str, resource: str, namespace: str, name: str) -> Wanted:
+        """Return what stands for one object; without a namespace one of the cluster."""
+        attributes = {"verb": "get", "group": group, "resource": resource, "namespace": namespace, "name": name}
+        place = f" in namespace {namespace}" if namespace else ""
+        called = f"{resource}.{group}" if group else resource
+        return cls(f"{called} {name}{place}", f"the verb get on {called}{place}", "resourceAttributes", attributes)
+
+
 class ReaderAccess:
-    """Asks the API server about readers, with TokenReviews and SubjectAccessReviews for the verb `get` on a path."""
+    """Asks the API server about readers, with TokenReviews and SubjectAccessReviews for the verb `get`."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -49,25 +73,34 @@ class ReaderAccess:
 
     async def refusal(self, authorization: str, path: str) -> Refusal | None:
         """Say why whoever sends this header may not read a path; None when they may."""
+        return await self._refusal(authorization, Wanted.path(path))
+
+    async def refusal_of(
+        self, authorization: str, group: str, resource: str, namespace: str, name: str
+    ) -> Refusal | None:
+        """Say why whoever sends this header may not get an object; None when they may."""
+        return await self._refusal(authorization, Wanted.object(group, resource, namespace, name))
+
+    async def _refusal(self, authorization: str, wanted: Wanted) -> Refusal | None:
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             return Refusal(401, "send the token of a ServiceAccount or user: Authorization: Bearer TOKEN")
-        key = (hashlib.sha256(token.encode()).digest(), path)
+        key = (hashlib.sha256(token.encode()).digest(), wanted.text)
         known = self._known.recall(key)
         if known is not None and time.monotonic() < known[0]:
             return known[1]
         if not self._bucket.take():
             return Refusal(429, "too many readers are being asked about; try again in a second")
         try:
-            found = await self._asked(token, path)
+            found = await self._asked(token, wanted)
         except ApiError as error:
-            _log.warning("it cannot be found out who may read", path=path, error=str(error))
+            _log.warning("it cannot be found out who may read", path=wanted.text, error=str(error))
             return Refusal(503, _CANNOT_ASK if error.status == 403 else "the API server cannot be asked who may read")
         self._known[key] = (time.monotonic() + KEPT_SECONDS, found)
         return found
 
-    async def _asked(self, token: str, path: str) -> Refusal | None:
+    async def _asked(self, token: str, wanted: Wanted) -> Refusal | None:
         review = await self._review(REVIEWS_OF_TOKENS, "TokenReview", "authentication.k8s.io/v1", {"token": token})
         user = review.get("user") or {}
         if not review.get("authenticated"):
@@ -77,14 +110,12 @@ class ReaderAccess:
             "uid": user.get("uid", ""),
             "groups": user.get("groups") or [],
             "extra": user.get("extra") or {},
-            "nonResourceAttributes": {"path": path, "verb": "get"},
+            wanted.field: wanted.attributes,
         }
         review = await self._review(REVIEWS_OF_ACCESS, "SubjectAccessReview", "authorization.k8s.io/v1", spec)
         if review.get("allowed"):
             return None
-        return Refusal(
-            403, f'user "{spec["user"]}" may not get {path}: that takes a ClusterRole with this nonResourceURL'
-        )
+        return Refusal(403, f'user "{spec["user"]}" may not get {wanted.text}: that takes {wanted.takes}')
 
     async def _review(self, path: str, kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
         """Have one review made, and return its status; raises ApiError."""

@@ -1,0 +1,75 @@
+"""Explanations that a running scheduler gives to people who may not list the cluster.
+
+Each is worked out by ``volsched explain`` in a process of its own, on a snapshot: sessions there hold up none here,
+and what would help is tried in copies of a process, which needs one without other threads. One at a time is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+
+from volsched.asking.discreet import discreet
+from volsched.asking.records import Explanation, document
+
+HELP_SECONDS: Final = 5.0
+MOST_SECONDS: Final = 60.0
+_ANSWERED: Final = (0, 3)
+_NOT_FOUND: Final = 4
+
+_log = structlog.get_logger(__name__)
+
+
+class Explanations:
+    """Gives explanations. ``snapshot`` takes a snapshot of the cluster, or raises ApiError."""
+
+    def __init__(self, snapshot: Callable[[], Awaitable[bytes]]) -> None:
+        self._snapshot = snapshot
+        self._turn = asyncio.Lock()
+
+    async def of(self, kind: str, namespace: str, name: str) -> tuple[int, bytes]:
+        """Return an HTTP status, and the JSON of the explanation or words; raises ApiError."""
+        if self._turn.locked():
+            return 429, b"another explanation is being worked out; try again in some seconds\n"
+        async with self._turn:
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder, "asked.snapshot")
+                file.write_bytes(await self._snapshot())
+                return await _explained(file, kind, namespace, name)
+
+
+async def _explained(file: Path, kind: str, namespace: str, name: str) -> tuple[int, bytes]:
+    flags = ["-f", str(file), "-o", "json", f"--help-seconds={HELP_SECONDS}", f"--namespace={namespace or 'default'}"]
+    command = [sys.executable, "-m", "volsched", "explain", *flags, "--", kind, name]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, start_new_session=True)
+    try:
+        out, said = await asyncio.wait_for(process.communicate(), MOST_SECONDS)
+    except TimeoutError:
+        return 504, f"it could not be worked out in {MOST_SECONDS:.0f} s\n".encode()
+    finally:
+        await _end(process)
+    if process.returncode == _NOT_FOUND:
+        return 404, f"the scheduler does not know {kind} {name}\n".encode()
+    if process.returncode not in _ANSWERED:
+        _log.error("an explanation failed", status=process.returncode, said=said.decode(errors="replace")[-2000:])
+        return 500, b"it could not be worked out; the scheduler's log says why\n"
+    answer = discreet(msgspec.json.decode(out, type=Explanation))
+    return 200, msgspec.json.encode(document("Explanation", answer))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process that runs on, with its trials: who asked has gone, or it took too long."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+        await process.wait()
