@@ -1,4 +1,4 @@
-"""An explanation for somebody who may get one object, not everybody's: what others' objects are called becomes counts."""
+"""An explanation for somebody who may get one object alone: names of other teams' objects become counts."""
 
 from __future__ import annotations
 

@@ -12,14 +12,16 @@ import msgspec
 from volsched.asking.advice import advise
 from volsched.asking.explain import KINDS, NotFoundError, find
 from volsched.asking.explain import explain as explained
+from volsched.asking.known import Known
 from volsched.asking.records import Explanation, Subject, document
+from volsched.cli.asked import EXIT_NOT_FOUND, asked_of
 from volsched.cli.explain_view import page
 from volsched.cli.flags import output_flag
 from volsched.cli.known import Progress, known, known_flags
 from volsched.cli.output import print_result, say, width
+from volsched.cli.sources import RefusedError
 
 EXIT_WAITS: Final = 3
-EXIT_NOT_FOUND: Final = 4
 
 
 @click.command()
@@ -35,6 +37,14 @@ EXIT_NOT_FOUND: Final = 4
     show_default=True,
     help="How long to search for what would help; 0: do not.",
 )
+@click.option(
+    "--ask",
+    "scheduler",
+    metavar="URL",
+    default="",
+    envvar="VOLSCHED_SCHEDULER",
+    help="Where the scheduler serves /explain (https://...): it is asked when you may not list the cluster.",
+)
 @output_flag("text", "A page for people, or the whole answer for programs.")
 def explain(
     *,
@@ -44,6 +54,7 @@ def explain(
     paths: tuple[str, ...],
     nodes: bool,
     help_seconds: float,
+    scheduler: str,
     output: str,
     **flags: Any,
 ) -> None:
@@ -59,28 +70,37 @@ def explain(
       volsched explain podgroup train -n vision --nodes
       volsched explain queue vision -o json
       volsched explain job train -n vision -f cluster.snapshot
+      volsched explain pod train-0 -n vision --ask https://localhost:8080
       volsched explain pod segmenter-1 -n vision -f manifests/examples
 
     \b
     Exit status: 0 it is scheduled, or nothing waits; 1 the API server did not answer or refused; 2 a flag, the input
     or the configuration is invalid; 3 it waits; 4 there is no such object.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
-    progress = Progress()
-    stage = known(paths, flags, progress).stage()
-    simulation = stage.run(progress.cycle)
     subject = Subject(kind, name, "" if kind == "queue" else namespace)
+    try:
+        answer = _worked_out(subject, known(paths, flags, progress := Progress()), progress, nodes, help_seconds)
+    except RefusedError as refusal:
+        answer = asked_of(scheduler, subject, refusal, flags)
+    _show(answer, output)
+    sys.exit(EXIT_WAITS if answer.state == "waits" else 0)
+
+
+def _worked_out(subject: Subject, of: Known, progress: Progress, nodes: bool, help_seconds: float) -> Explanation:
+    """Explain by sessions that are run here; ends when there is no such object."""
+    stage = of.stage()
+    simulation = stage.run(progress.cycle)
     try:
         answer = explained(simulation, subject, nodes=nodes)
     except NotFoundError as error:
         say(str(error))
         sys.exit(EXIT_NOT_FOUND)
-    if answer.state == "waits" and kind != "queue" and help_seconds:
+    if answer.state == "waits" and subject.kind != "queue" and help_seconds:
         progress.say("searching for what would help")
         until = time.monotonic() + help_seconds
         advice = advise(stage, find(simulation, subject), lambda: time.monotonic() < until)
         answer = msgspec.structs.replace(answer, advice=advice)
-    _show(answer, output)
-    sys.exit(EXIT_WAITS if answer.state == "waits" else 0)
+    return answer
 
 
 def _show(answer: Explanation, output: str) -> None:

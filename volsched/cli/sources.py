@@ -21,10 +21,23 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 EXIT_CLUSTER: Final = 1
 """The API server did not answer, or refused."""
 
+FORBIDDEN: Final = 403
+
 _NUMBER: Final = re.compile(r"\[[0-9]+\]")
 """A place in a list, inside a field."""
 
 _CONNECTION: Final = {"kubeconfig": "--kubeconfig", "kube_context": "--context", "master": "--master"}
+
+
+class RefusedError(click.ClickException):
+    """The API server does not let whoever asks list what is needed; ends the command with its words."""
+
+    exit_code = EXIT_CLUSTER
+
+    def show(self, file: Any = None) -> None:
+        """Say it as everything else is said."""
+        del file
+        say(self.message)
 
 
 def source_flags(command: Command) -> Command:
@@ -81,6 +94,8 @@ def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]
     try:
         found = ask(flags, [resources[kind] for kind in kinds])
     except ApiError as error:
+        if error.status == FORBIDDEN:
+            raise RefusedError(error.message) from error
         _give_up(error.message)
     for unreadable in found.unreadable:
         say(f"{unreadable}; it is left out", "warning")

@@ -43,7 +43,7 @@ class Explanations:
         async with self._turn:
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder, "asked.snapshot")
-                file.write_bytes(await self._snapshot())
+                await asyncio.to_thread(file.write_bytes, await self._snapshot())
                 return await _explained(file, kind, namespace, name)
 
 

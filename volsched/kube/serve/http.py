@@ -148,7 +148,8 @@ class Server:
             status, body = await explain(kind, namespace, name)
         except ApiError as error:
             return _refused(Refusal(503, f"the cluster cannot be read: {error.message}"))
-        return web.Response(body=body, status=status, content_type="application/json" if status == 200 else "text/plain")  # fmt: skip
+        kind_of_text = "application/json" if status == web.HTTPOk.status_code else "text/plain"
+        return web.Response(body=body, status=status, content_type=kind_of_text)
 
     async def _snapshot(self, snapshot: Callable[[], Awaitable[bytes]]) -> web.Response:
         try:
