@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import ssl
 import time
 import uuid
@@ -11,8 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cluster.conftest import MakeNodes
 from tests.cluster.controlling import Controlled
-from tests.cluster.scheduling import MANIFESTS, SYSTEM, LoggedProcess, eventually
+from tests.cluster.scheduling import MANIFESTS, SYSTEM, LoggedProcess, eventually, wait_allowed
+from tests.cluster.test_showing import volsched
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import FaultProxy
 from volsched.testing.patience import PATIENCE
@@ -101,6 +104,38 @@ def test_who_may_read_is_the_api_servers_to_say(asked: Controlled, which: str) -
     assert read(process, "/metrics", "forged")[0] == 401
     assert read(process, "/metrics")[0] == 401
     assert read(process, "/metrics", tokens["prometheus"])[0] == 200
+
+
+def test_a_tenant_is_told_why_their_own_pod_waits_and_no_name_of_others(
+    asked: Controlled, namespace: str, make_nodes: MakeNodes
+) -> None:
+    plane, card = asked.control_plane, f"example.com/{uuid.uuid4().hex[:6]}"
+    [node] = make_nodes(1, **{card: 2})
+    asked.make_pods("default", [asked.pod("hidden", spec={"nodeName": node}, **{card: 2})])
+    asked.make_gang(namespace, "train", 1, cpu="1", **{card: 2})
+    plane.kubectl("create", "role", "own", "-n", namespace, "--verb=get", "--resource=pods")
+    plane.kubectl("create", "rolebinding", "own", "-n", namespace, "--role=own", f"--serviceaccount={SYSTEM}:tenant")
+    user = f"system:serviceaccount:{SYSTEM}:tenant"
+    wait_allowed(plane, user, verb="get", resource="pods", namespace=namespace)
+    process = started(asked, "run")
+    process.wait_for("everything is listed")
+    kubeconfig = plane.kubeconfig_for("tenant", SYSTEM)
+    given = ("-n", namespace, "--kubeconfig", kubeconfig)
+    ask = ("--ask", f"https://{process.wait_for('serving')['addresses'][0]}")
+
+    done = volsched("explain", "pod", "train-0", *given, *ask, "-o", "json")
+    assert done.returncode == 3, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["state"], said["subject"]["name"]) == ("waits", "train-0")
+    assert [(held["name"], held["pods"]) for held in said["holders"] if held["resource"] == card] == [("1 others", 1)]
+    assert "hidden" not in done.stdout
+
+    alone = volsched("explain", "pod", "train-0", *given)
+    assert (alone.returncode, "--ask https://" in alone.stderr) == (1, True)
+    other = volsched("explain", "pod", "hidden", "-n", "default", "--kubeconfig", kubeconfig, *ask)
+    assert (other.returncode, "may not get pods hidden in namespace default" in other.stderr) == (1, True)
+    assert volsched("explain", "pod", "nobody", *given, *ask).returncode == 4
+    plane.kubectl("delete", "pod", "hidden", "-n", "default", "--force", "--grace-period=0")
 
 
 def test_probes_are_open_and_their_address_has_nothing_else(asked: Controlled) -> None:

@@ -15,7 +15,7 @@ PAGE = DOCS / "security.md"
 RIGHTS = ROOT / "manifests/rbac"
 NAMES = ("Scheduler", "Controllers", "Webhooks", "SSH", "Queues", "Certificates", "UI")
 PROCESSES = {name: name.lower() for name in NAMES}
-READERS = "Readers of queues"
+READERS = {"Readers of queues": "volsched-queue-reader", "Readers of explanations": "volsched-explain-reader"}
 
 Right = tuple[str, str, str, str, str]
 """Where, API group, resource, the only name that it is for (or empty), verb."""
@@ -48,13 +48,14 @@ def test_rights_of_a_process_are_those_of_the_page(heading: str) -> None:
     assert Counter(documented(heading)) == Counter(granted(PROCESSES[heading]))
 
 
-def test_rights_of_readers_are_those_of_the_page() -> None:
-    assert Counter(documented(READERS)) == Counter(granted("users", "volsched-queue-reader"))
+@pytest.mark.parametrize("heading", READERS)
+def test_rights_of_readers_are_those_of_the_page(heading: str) -> None:
+    assert Counter(documented(heading)) == Counter(granted("users", READERS[heading]))
 
 
 def test_every_process_with_rights_has_its_section() -> None:
     folders = {path.parent.name for path in RIGHTS.glob("*/rights.yaml")}
-    others = {READERS, "Readers of metrics"}
+    others = {*READERS, "Readers of metrics"}
     sections = {text.lower() for level, text in headings(PAGE) if level == 3 and text not in others}
 
     assert folders - {"users"} == sections

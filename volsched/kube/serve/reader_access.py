@@ -1,4 +1,4 @@
-"""Who may read `/metrics`, `/configz` and explanations: the API server is asked whose a token is, and what they may get.
+"""Who may read `/metrics`, `/configz` and explanations: the API server is asked whose a token is and what they may get.
 
 Answers are kept for a minute, and only so many are asked for in a second: whoever reaches the port may send any number
 of tokens, and each question is a request to the API server.
