@@ -58,6 +58,16 @@ def test_a_taint_that_keeps_it_out_is_named() -> None:
     ]
 
 
+def test_a_label_that_no_node_has_is_named() -> None:
+    choosy = cluster(quota=100).replace(
+        '  schedulerName: volsched\n  nodeName: ""',
+        '  schedulerName: volsched\n  nodeSelector: {zone: nowhere}\n  nodeName: ""',
+    )
+    found = [found for found in advice_on(choosy).helps if found.sort == "selector"]
+    assert [found.command for found in found] == ["kubectl label node NODE zone=nowhere"]
+    assert found[0].sentence.startswith("Leave zone: nowhere out of the node selector of its pods")
+
+
 def test_what_there_was_no_time_for_is_said() -> None:
     advice = advice_on(cluster(), seconds=False)
     assert advice.helps == ()

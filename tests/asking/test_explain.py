@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from volsched.asking.diff import diff
+from volsched.asking.discreet import discreet
 from volsched.asking.explain import NotFoundError, explain
 from volsched.asking.known import Known
 from volsched.asking.lists import queue_tree, waiting_jobs
-from volsched.asking.records import Subject
+from volsched.asking.records import Advice, Help, Subject
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import take_stock
 
@@ -96,6 +98,31 @@ def test_what_runs_is_scheduled_and_what_is_not_there_is_not_found() -> None:
     assert explain(run, Subject("pod", "runs-0", "default")).placed == {"default/runs-0": "n1"}
     with pytest.raises(NotFoundError, match=r"did you mean default/waits-0\?"):
         explain(run, Subject("pod", "wait-0", "default"))
+
+
+def test_a_job_is_explained_by_its_group_or_by_its_pods() -> None:
+    owned = (
+        "metadata: {ownerReferences: [{apiVersion: batch/v1, kind: Job, name: %s, uid: u, controller: true}], name: "
+    )
+    of_group = cluster().replace("metadata: {name: waits}", f"{owned % 'grouped'}waits}}")
+    of_pod = of_group.replace("metadata: {name: runs-0,", f"{owned % 'plain'}runs-0,")
+    run = known(of_pod).stage().run()
+    assert explain(run, Subject("job", "grouped", "default")).state == "waits"
+    assert explain(run, Subject("job", "plain", "default")).placed["default/runs-0"] == "n1"
+    with pytest.raises(NotFoundError):
+        explain(run, Subject("job", "waits", "default"))
+
+
+def test_who_may_get_one_object_reads_no_name_of_others() -> None:
+    elsewhere = cluster().replace("{name: runs", "{namespace: other, name: runs")
+    stage = known(elsewhere).stage()
+    run, subject = stage.run(), Subject("podgroup", "waits", "default")
+    answer = msgspec.structs.replace(explain(run, subject, nodes=True), advice=Advice((Help("pods", "other/runs"),)))
+    said = discreet(answer)
+    assert [(holder.name, holder.pods) for holder in said.holders] == [("1 others", 2)]
+    assert b"runs" in msgspec.json.encode(answer)
+    assert b"runs" not in msgspec.json.encode(said)
+    assert discreet(explain(run, Subject("queue", "team"))).jobs == ()
 
 
 def test_nodes_without_room_are_named_with_their_refusal() -> None:

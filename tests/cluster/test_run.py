@@ -21,6 +21,7 @@ from tests.cluster.scheduling import (
     moment,
     still,
 )
+from volsched.asking import snapshot
 from volsched.run.process import END_SECONDS
 from volsched.testing.controlplane import a_node
 
@@ -215,6 +216,8 @@ def test_sigterm_gives_the_lease_back_and_sigusr2_dumps_the_mirror(
     scheduler.process.send_signal(signal.SIGUSR2)
     dumped = json.loads(Path(scheduler.wait_for("dumped the mirror")["path"]).read_text())
     assert f"{namespace}/one" in dumped["nodes"][node]["pods"]
+    file = scheduler.wait_for("wrote a snapshot")["path"]
+    assert f"{namespace}/one" in {found.key for found in snapshot.read(Path(file).read_bytes(), file).objects}
 
     assert scheduler.terminate() == 0
     [stopped], [released] = scheduler.said("stopped by SIGTERM"), scheduler.said("released the lease")
