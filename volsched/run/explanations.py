@@ -10,9 +10,7 @@ import asyncio
 import contextlib
 import os
 import sys
-import tempfile
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -41,17 +39,32 @@ class Explanations:
         if self._turn.locked():
             return 429, b"another explanation is being worked out; try again in some seconds\n"
         async with self._turn:
-            with tempfile.TemporaryDirectory() as folder:
-                file = Path(folder, "asked.snapshot")
-                await asyncio.to_thread(file.write_bytes, await self._snapshot())
+            with _in_memory(await self._snapshot()) as file:
                 return await _explained(file, kind, namespace, name)
 
 
-async def _explained(file: Path, kind: str, namespace: str, name: str) -> tuple[int, bytes]:
-    flags = ["-f", str(file), "-o", "json", f"--help-seconds={HELP_SECONDS}", f"--namespace={namespace or 'default'}"]
+@contextlib.contextmanager
+def _in_memory(data: bytes) -> Iterator[int]:
+    """Give a file that is on no disk: there may be none to write to, and it holds the pods of all namespaces."""
+    with open(os.memfd_create("asked.snapshot"), "wb", buffering=0) as file:
+        file.write(data)
+        yield file.fileno()
+
+
+async def _explained(file: int, kind: str, namespace: str, name: str) -> tuple[int, bytes]:
+    flags = [
+        "-f",
+        f"/proc/self/fd/{file}",
+        "-o",
+        "json",
+        f"--help-seconds={HELP_SECONDS}",
+        f"--namespace={namespace or 'default'}",
+    ]
     command = [sys.executable, "-m", "volsched", "explain", *flags, "--", kind, name]
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, start_new_session=True)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=pipe, stderr=pipe, pass_fds=[file], start_new_session=True
+    )
     try:
         out, said = await asyncio.wait_for(process.communicate(), MOST_SECONDS)
     except TimeoutError:
