@@ -9,6 +9,7 @@ import ssl
 import time
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -110,9 +111,10 @@ def test_a_tenant_is_told_why_their_own_pod_waits_and_no_name_of_others(
     asked: Controlled, namespace: str, make_nodes: MakeNodes
 ) -> None:
     plane, card = asked.control_plane, f"example.com/{uuid.uuid4().hex[:6]}"
-    [node] = make_nodes(1, **{card: 2})
-    asked.make_pods("default", [asked.pod("hidden", spec={"nodeName": node}, **{card: 2})])
-    asked.make_gang(namespace, "train", 1, cpu="1", **{card: 2})
+    cards: dict[str, Any] = {card: 2}
+    [node] = make_nodes(1, **cards)
+    asked.make_pods("default", [asked.pod("hidden", spec={"nodeName": node}, **cards)])
+    asked.make_gang(namespace, "train", 1, cpu="1", **cards)
     plane.kubectl("create", "role", "own", "-n", namespace, "--verb=get", "--resource=pods")
     plane.kubectl("create", "rolebinding", "own", "-n", namespace, "--role=own", f"--serviceaccount={SYSTEM}:tenant")
     user = f"system:serviceaccount:{SYSTEM}:tenant"

@@ -1,0 +1,65 @@
+"""How long `volsched explain` takes on a real control plane, with and without the search for what would help.
+
+Nodes have eight cards, and pods are gangs of eight with a card each: those for which there is room are bound, the
+others wait. The last gang is asked about. The time is that of the whole command, its start and the reading of the
+cluster included.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from bench import live
+from bench.common import Report, Stopwatch, parser
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
+from volsched.testing.controlplane import ControlPlane
+
+GANG: Final = 8
+NAMESPACE: Final = "asked"
+_GROUPS: Final = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{NAMESPACE}/podgroups"
+
+
+def main() -> None:
+    """Run the bench."""
+    flags = parser(__doc__)
+    flags.add_argument("--nodes", type=int, default=1000, help="how many nodes there are (default: 1000)")
+    flags.add_argument("--pods", type=int, default=10_000, help="how many pods there are (default: 10000)")
+    given = flags.parse_args()
+    report = Report("explain", "seconds of volsched explain, with and without the search for what would help")
+    with live.control_plane() as cluster, tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "asked.conf")
+        config.write_text(DEFAULT_CONFIGURATION)
+        _fill(cluster, given.nodes, given.pods)
+        for seconds in (0, 10):
+            watch = Stopwatch()
+            status = _explain(cluster, config, (given.pods - 1) // GANG, seconds)
+            report.add(nodes=given.nodes, pods=given.pods, help_seconds=seconds, seconds=watch.wall(), status=status)
+    report.finish()
+
+
+def _fill(cluster: ControlPlane, nodes: int, pods: int) -> None:
+    live.make_nodes(cluster, nodes)
+    live.make_namespace(cluster, NAMESPACE)
+    head = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
+    spec = {"minMember": GANG, "queue": "default"}
+    names = [f"gang-{number:04}" for number in range(-(-pods // GANG))]
+    cluster.api.create_many(_GROUPS, [{**head, "metadata": {"name": name}, "spec": spec} for name in names])
+    made = live.pods_of("volsched", pods, GANG)
+    for place, pod in enumerate(made[: nodes * GANG]):
+        pod["spec"]["nodeName"] = f"node-{place // GANG:05}"
+    cluster.api.create_many(f"/api/v1/namespaces/{NAMESPACE}/pods", made)
+
+
+def _explain(cluster: ControlPlane, config: Path, gang: int, help_seconds: int) -> int:
+    """Ask about a gang, and return the exit status: 3 is that it waits."""
+    command = [sys.executable, "-m", "volsched", "explain", "podgroup", f"gang-{gang:04}", "-n", NAMESPACE]
+    given = ["--kubeconfig", str(cluster.kubeconfig), "--config", str(config), f"--help-seconds={help_seconds}"]
+    return subprocess.run([*command, *given], check=False, stdout=subprocess.DEVNULL).returncode
+
+
+if __name__ == "__main__":
+    main()
