@@ -15,8 +15,8 @@ from plugins.capacity.reclaim import Reclaim
 from plugins.capacity.refusals import NAME, NO_PLACE
 from plugins.capacity.rules import Rules
 from plugins.capacity.standing import Standing
-from volsched.framework.accounts.queue_demand import ACCOUNT, ACCOUNT_ABOVE, Demand
-from volsched.framework.accounts.queue_usage import Held
+from volsched.framework.accounts.queue_demand import ACCOUNT, ACCOUNT_ABOVE, QueueDemands
+from volsched.framework.accounts.queue_usage import QueueUsage
 from volsched.framework.accounts.quota_report import usage_by_resource
 from volsched.framework.config.arguments import Argument
 from volsched.framework.reporter import about_queue
@@ -52,9 +52,11 @@ class CapacityPlugin:
     def on_session_open(self, session: Session) -> None:
         """Register, and tell what queues say that cannot be kept."""
         above = session.minds_ancestors
-        held = session.account(f"{NAME}.held", lambda cluster: Held(cluster, above=above))
+        held = session.account(f"{NAME}.held", lambda cluster: QueueUsage(cluster, above=above))
         standing = session.account(f"{NAME}.standing", lambda cluster: Standing(cluster, held, hierarchical=above))
-        demand = session.account(ACCOUNT_ABOVE, Demand.with_above) if above else session.account(ACCOUNT, Demand)
+        demand = (
+            session.account(ACCOUNT_ABOVE, QueueDemands.with_above) if above else session.account(ACCOUNT, QueueDemands)
+        )
         told = session.account(f"{NAME}.told", lambda _: Told())
         held.catch_up()
         standing.catch_up()

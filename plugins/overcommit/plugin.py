@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
+from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
@@ -45,14 +45,14 @@ class OvercommitPlugin:
 
     def on_session_open(self, session: Session) -> None:
         """Register the vote and the notification."""
-        ledger = _Ledger(session.cluster, session.account(ACCOUNT, Demand), self.factor)
+        ledger = _Ledger(session.cluster, session.account(ACCOUNT, QueueDemands), self.factor)
         session.add_job_enqueueable_fn(self.name, ledger.vote)
 
 
 class _Ledger:
     """The vote of one session."""
 
-    def __init__(self, cluster: Cluster, demand: Demand, factor: Fraction) -> None:
+    def __init__(self, cluster: Cluster, demand: QueueDemands, factor: Fraction) -> None:
         self._cluster = cluster
         self._demand = demand
         self._factor = factor

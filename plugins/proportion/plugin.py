@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import Claim, share_out
-from volsched.framework.accounts.queue_demand import ACCOUNT, Demand, QueueDemand
+from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemand, QueueDemands
 from volsched.framework.accounts.quota_report import Dimension, left, usage_by_resource
 from volsched.framework.accounts.quotas import capability_of, figures, guaranteed, limits, not_admitted, share, there
 from volsched.framework.callbacks import ANY_RUN, PERMIT, Ballot, Leeway, Vote
@@ -56,7 +56,7 @@ class ProportionPlugin:
     def on_session_open(self, session: Session) -> None:
         """Share the cluster out, and register."""
         last = session.account("proportion.last", LastClaims)
-        books = Books(session.cluster, session.account(ACCOUNT, Demand), last, leaves_due=self._leaves_due)
+        books = Books(session.cluster, session.account(ACCOUNT, QueueDemands), last, leaves_due=self._leaves_due)
         session.add_queue_order_fn(self.name, books.order)
         session.add_reclaimable_fn(self.name, books.reclaimable)
         session.add_overused_fn(self.name, books.overused)
@@ -78,7 +78,7 @@ class LastClaims:
         self._claims: dict[str, Claim] = {}
         self._fair_shares: Numbers = {}
 
-    def claims(self, demand: Demand) -> dict[str, Claim]:
+    def claims(self, demand: QueueDemands) -> dict[str, Claim]:
         """Share the cluster out anew if something has changed."""
         demands, cluster = demand.queues(), self._cluster
         queues = tuple((name, queue.version) for name, queue in cluster.queues.items())
@@ -102,7 +102,7 @@ class Books:
     """What each queue deserves and may have; what it holds is read live."""
 
     def __init__(
-        self, cluster: Cluster, demand: Demand, last: LastClaims | None = None, *, leaves_due: bool = False
+        self, cluster: Cluster, demand: QueueDemands, last: LastClaims | None = None, *, leaves_due: bool = False
     ) -> None:
         self._cluster = cluster
         self._leaves_due = leaves_due

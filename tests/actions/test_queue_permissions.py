@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
-
 from actions.parking import Parking
+
 from tests.actions.rigs import GANG, conf, cycle, events, rig
-from volsched.framework.accounts.queue_demand import Demand, QueueDemand
+from volsched.framework.accounts.queue_demand import QueueDemand, QueueDemands
 from volsched.framework.callbacks import PERMIT
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.engine.engine import Engine, FastEngine
@@ -343,7 +343,7 @@ def test_with_quotas_of_cards_it_reserves_no_more_either() -> None:
 
 
 def reserved(on: Rig) -> dict[str, int]:
-    return dict(Demand(on.cluster).queues().get("q", QueueDemand()).reserved)
+    return dict(QueueDemands(on.cluster).queues().get("q", QueueDemand()).reserved)
 
 
 def test_a_status_that_says_inqueue_admits_nobody() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plugins.proportion.plugin import Books
 from tests.actions.evictions import World, protected
 from tests.actions.rigs import conf
-from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
+from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.session import Session
@@ -298,7 +298,7 @@ class Dues:
         )
 
     def on_session_open(self, session: Session) -> None:
-        books = Books(session.cluster, session.account(ACCOUNT, Demand))
+        books = Books(session.cluster, session.account(ACCOUNT, QueueDemands))
         self.due = {queue: dict(books._deserved(info)) for queue, info in session.cluster.queues.items()}
         self.held = {queue: dict(info.allocated) for queue, info in session.cluster.queues.items()}
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from volsched.framework import dispatch
 from volsched.framework.accounts.elastic import ElasticQuota, ElasticQuotas
@@ -67,7 +67,7 @@ from volsched.framework.callbacks import (
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.engine.engine import Engine
 from volsched.framework.groups import with_condition
-from volsched.framework.leaving import all_left, leavers
+from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reverse
 from volsched.framework.reporter import about_group
 from volsched.framework.signature import is_of_queue, signature_of, slower_without_types
@@ -108,12 +108,6 @@ def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
 def by_importance(task: TaskInfo) -> tuple[int, float, str]:
     """Of tasks that were promised room: the more important first, then the older."""
     return -task.eviction_priority, task.created, task.uid
-
-
-_Hopeless: TypeAlias = tuple[int, Hashable, Verdict | None]
-"""Of a pod that no node takes: where the log of nodes' usage stood then, the pod's kind, and what was said."""
-
-_NOBODY: Final[_Hopeless] = (-1, None, None)
 
 
 T = TypeVar("T")
@@ -189,7 +183,7 @@ class Session:
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.refused: dict[str, TaskInfo] = {}
         self.evicted: dict[str, TaskInfo] = {}
-        self.hunts: Counter[tuple[str, ...]] = Counter()
+        self.victim_searches: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
         self._refusals_before: dict[TaskInfo, Verdict | None] = {}
         self._nominations_before: dict[TaskInfo, tuple[str, bool]] = {}
@@ -234,7 +228,6 @@ class Session:
         self._run_placed: list[tuple[str, RunPlacedFn]] = []
         self._handler_of: dict[str, EventHandler] = {}
         self._break_runs: set[str] = set()
-        self._hopeless: dict[tuple[int, str], _Hopeless] = {}
 
     # -- registration -------------------------------------------------------------------------------------------------
 
@@ -811,7 +804,7 @@ class Session:
         """Whether a task may go on a node now, or once those who are leaving it are gone."""
         if self.engine.admits(task, node):
             return True
-        if not leavers(node) and not self.cluster.devices.unclean:
+        if not terminating_on(node) and not self.cluster.devices.unclean:
             return False
         with all_left(self.cluster, node):
             return self.engine.admits(task, node)
@@ -870,16 +863,6 @@ class Session:
         message = refusals.text(len(self.cluster.rows))
         verdict = Verdict(step, refusals.plugin, VerdictScope.NODE, FAILED_SCHEDULING, message)
         self.refuse_task(task, verdict)
-        if self.engine.hopeless(task):
-            usage, kind = self.cluster.node_ledger.usage_log.end, self.engine.kind(task)
-            self._hopeless[task.template.id, task.queue] = usage, kind, verdict
-
-    def known_as_hopeless(self, task: TaskInfo) -> Verdict | None:
-        """What an equal pod of the same queue was told that no node takes, when none was filled or emptied since."""
-        usage, kind, verdict = self._hopeless.get((task.template.id, task.queue), _NOBODY)
-        if usage != self.cluster.node_ledger.usage_log.end or task.nominated or kind != self.engine.kind(task):
-            return None
-        return verdict
 
     # -- refusals -----------------------------------------------------------------------------------------------------
 

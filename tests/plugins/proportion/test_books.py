@@ -11,7 +11,7 @@ from plugins.proportion.plugin import LEAVE_DUE, Books, ProportionPlugin
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
 from tests.plugins.admission import ADMISSION, a_job_to_admit
-from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
+from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
 from volsched.framework.callbacks import Vote
 from volsched.framework.session import Session
 from volsched.model.verdict import Scope
@@ -29,7 +29,7 @@ class Told(ProportionPlugin):
 
     def on_session_open(self, session: Session) -> None:
         super().on_session_open(session)
-        self.books = Books(session.cluster, session.account(ACCOUNT, Demand), leaves_due=self.leaves_due)
+        self.books = Books(session.cluster, session.account(ACCOUNT, QueueDemands), leaves_due=self.leaves_due)
         session.add_event_handler("test", self.books)
 
 
