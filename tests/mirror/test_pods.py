@@ -670,3 +670,16 @@ def test_what_is_known_of_templates_ends_soon_after_their_last_pod() -> None:
     believer.apply(*(gone("Pod", f"odd-{number}") for number in range(300)))
 
     assert len(believer.mirror.templates) < 64
+
+
+def test_what_is_kept_by_template_begins_anew_when_half_as_many_are_gone_as_are_left() -> None:
+    believer = Believer(*(pod(f"stays-{number}", cpu=number + 1) for number in range(200)))
+    before = believer.mirror.cluster.clocks.era
+    odd = [pod(f"odd-{number}", cpu=1_000 + number) for number in range(150)]
+
+    believer.mirror.apply(odd)
+    assert believer.mirror.cluster.clocks.era == before
+    for found in [*odd, *(pod(f"short-{number}", cpu=1) for number in range(200))]:
+        believer.mirror.apply([found, gone("Pod", found.object.metadata.name)])
+
+    assert believer.mirror.cluster.clocks.era > before
