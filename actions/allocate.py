@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from actions.held_up import look_ahead
 from actions.job_order import Turns, considered, promote_all
-from actions.parking import Parking
 from actions.placement import Attempt, place
+from actions.retry import Retry
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -73,19 +73,21 @@ class AllocateAction:
             look_ahead(session, queue, attempt.job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(attempt.job):
-            Parking.of(session).park(session, attempt.job, placed=len(attempt.job.fitting) if statement is None else 0)
+            attempt.retry.give_up(session, attempt.job, placed=len(attempt.job.fitting) if statement is None else 0)
         return statement is not None and bool(attempt.tasks)
 
 
 def _attempts(session: Session) -> dict[str, Attempt]:
     """Jobs with tasks to place, those left out that failed when the cluster was no fuller than now."""
     attempts: dict[str, Attempt] = {}
+    retry = Retry.of(session)
+    retry.begin()
     promised = _promised(session)
-    for job in considered(session, Parking.of(session).worth_a_look(session), promised):
+    for job in considered(session, retry.worth_a_look(session), promised):
         tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
         with session.about(job):
             if tasks:
-                attempts[job.key] = Attempt(job, session.rules.in_order(tasks)[::-1])
+                attempts[job.key] = Attempt(job, session.rules.in_order(tasks)[::-1], retry)
     return attempts
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from actions.job_order import Turns, closed_queue
+from actions.retry import is_unschedulable, mark_unschedulable
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
@@ -49,7 +50,7 @@ class EnqueueAction:
             session.enqueued(job)
         else:
             session.refusals.refuse_job(job, refusal)
-            job.parked_at = session.cluster.clocks.requeue_generation
+            mark_unschedulable(job, session.cluster)
 
 
 def _unadmitted(session: Session) -> list[JobInfo]:
@@ -58,7 +59,7 @@ def _unadmitted(session: Session) -> list[JobInfo]:
     return [
         job
         for job in cluster.queue_ledger.unadmitted.values()
-        if job.parked_at != cluster.clocks.requeue_generation
+        if not is_unschedulable(job, cluster)
         and job.has_group
         and job.queue in cluster.queues
         and not job.barred

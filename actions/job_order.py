@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from actions.retry import mark_unschedulable
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session
 from volsched.model.job import INQUEUE, PENDING, JobInfo
@@ -51,7 +52,7 @@ def _is_complete(session: Session, job: JobInfo) -> bool:
                 session.refusals.refuse_job(job, None)
             return True
         session.refusals.refuse_job(job, refusal)
-        job.parked_at = cluster.clocks.requeue_generation
+        mark_unschedulable(job, cluster)
     return False
 
 

@@ -12,6 +12,7 @@ from itertools import islice
 
 from actions.held_up import also_waits, waits_for, what_holds_up
 from actions.promises import choose, take
+from actions.retry import FailedRoles, Retry, has_history
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -24,14 +25,12 @@ from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 @dataclass(slots=True)
 class Attempt:
-    """What one session knows of one job: the tasks that are left, last first.
-
-    ``failed_roles`` are those that no node takes, with what they wait for.
-    """
+    """What one session knows of one job: the tasks that are left, last first, and what was tried in vain."""
 
     job: JobInfo
     tasks: list[TaskInfo]
-    failed_roles: dict[str, ConditionReason] = field(default_factory=dict)
+    retry: Retry
+    failed_roles: FailedRoles = field(default_factory=FailedRoles)
     moved: bool = False
     """Whether anything of the job found a place."""
     held: bool = False
@@ -75,11 +74,11 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     elif task.admission_gate:
         session.lift_gate(task)
     elif task.role and task.role in attempt.failed_roles:
-        session.refusals.refuse_task(task, _same_role(task, attempt.failed_roles[task.role]))
-    elif _place_one(session, statement, task):
+        session.refusals.refuse_task(task, _same_role(task, attempt.failed_roles.reason(task.role)))
+    elif _place_one(session, statement, attempt.retry, task):
         return True
     else:
-        attempt.failed_roles[task.role] = waits_for(task)
+        attempt.failed_roles.add(task.role, waits_for(task))
         attempt.given_up = not can_still_start(attempt)
     return False
 
@@ -88,7 +87,7 @@ def _place_run(session: Session, queue: QueueInfo, statement: Statement, attempt
     """Place as many of the next tasks as are equal and can be placed in one go; whether there were any."""
     tasks = attempt.tasks
     first = tasks[-1]
-    if first.template is attempt.one_by_one or session.known_as_hopeless(first) is not None:
+    if first.template is attempt.one_by_one or attempt.retry.refusal_of_equal(session, first) is not None:
         return False
     run = _equal_tasks(tasks, session.batch_size(queue, first)) if first.role not in attempt.failed_roles else []
     placed = statement.allocate_run(run, session.engine.run(run)) if len(run) > 1 else 0
@@ -113,11 +112,6 @@ def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
     return run
 
 
-def has_history(task: TaskInfo) -> bool:
-    """Whether a task is not as its equals are: room is being made for it, or it has or had the gate of its queue."""
-    return bool(task.nominated or task.admission_gate or task.ungated)
-
-
 def _queue_refusal(session: Session, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
     """Why the queue may not take a task on; the room that the task itself was promised does not count against it."""
     refusal = session.allocatable_refusal(queue, task)
@@ -130,19 +124,20 @@ def _queue_refusal(session: Session, queue: QueueInfo, task: TaskInfo) -> Verdic
     return refusal
 
 
-def _place_one(session: Session, statement: Statement, task: TaskInfo) -> bool:
+def _place_one(session: Session, statement: Statement, retry: Retry, task: TaskInfo) -> bool:
     session.nominations.release(task)
     refusal = session.rules.pre_refusal(task)
     if refusal is not None:
         session.refusals.refuse_task(task, refusal)
         return False
-    known = session.known_as_hopeless(task)
+    known = retry.refusal_of_equal(session, task)
     if known is not None:
         session.refusals.refuse_task(task, known)
         return False
     found = choose(session, task)
     if found is None:
         session.refuse_by_nodes(task, Step.PREDICATE)
+        retry.note_refused(session, task)
         return False
     refusal = take(session, statement, task, found)
     if refusal is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from actions.victims.candidate_nodes import Grounds, can_go, nodes_of
+from actions.retry import note_searched
+from actions.victims.candidate_nodes import CandidateNodes, can_go, nodes_of
 from actions.victims.search import (
     ARGUMENTS,
     KEEP_BUDGETS,
-    LEAST_HARM,
-    Hunt,
-    note_hunted,
+    LEAST_COST,
+    VictimSearch,
     preemptors,
     starving,
     takes_on,
@@ -52,13 +52,13 @@ class PreemptAction:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._keeps_budgets = bool(arguments[KEEP_BUDGETS])
-        self._least_harm = bool(arguments[LEAST_HARM])
-        self._grounds: Grounds
+        self._least_cost = bool(arguments[LEAST_COST])
+        self._candidate_nodes: CandidateNodes
 
     def execute(self, session: Session) -> None:
         """Go through the queues in order."""
         jobs = starving(session)
-        self._grounds = Grounds(session)
+        self._candidate_nodes = CandidateNodes(session)
         queues: dict[str, list[JobInfo]] = {}
         for job in jobs:
             queues.setdefault(job.queue, []).append(job)
@@ -67,7 +67,7 @@ class PreemptAction:
             for job in sorted(queues[queue.name], key=session.rules.job_key):
                 with session.about(job):
                     self._within_job(session, queue, job)
-        note_hunted(session, jobs)
+        note_searched(session, jobs)
 
     def _between_jobs(self, session: Session, queue: QueueInfo, jobs: list[JobInfo]) -> None:
         heap = Heap(session.rules.job_key, jobs)
@@ -96,7 +96,7 @@ class PreemptAction:
         made = False
         while tasks and session.rules.is_starving(job):
             task = tasks.pop()
-            made = task.preempts and self._hunt(session, statement, queue, task, inside=False).succeed()
+            made = task.preempts and self._search(session, statement, queue, task, inside=False).succeed()
         return made
 
     def _within_job(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
@@ -107,11 +107,13 @@ class PreemptAction:
             if alone and session.engine.best(task) is None:
                 return  # nobody of the job could go, and there is no room on its way either
             statement = session.statement()
-            if not task.preempts or not self._hunt(session, statement, queue, task, inside=True).succeed():
+            if not task.preempts or not self._search(session, statement, queue, task, inside=True).succeed():
                 return
             statement.commit()
 
-    def _hunt(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, inside: bool) -> Hunt:
+    def _search(
+        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, inside: bool
+    ) -> VictimSearch:
         job = task.job
 
         def may_go(victim: TaskInfo) -> bool:
@@ -119,7 +121,7 @@ class PreemptAction:
                 return False
             return can_go(victim)
 
-        return Hunt(
+        return VictimSearch(
             session,
             statement,
             task,
@@ -127,9 +129,9 @@ class PreemptAction:
             session.rules.preemptable,
             takes_on(session, queue, task),
             keeps_budgets=self._keeps_budgets,
-            least_harm=self._least_harm,
+            least_cost=self._least_cost,
             quiet=inside,
             whole=not inside and session.rules.elastic.preempts_for(task),
-            grounds=self._grounds,
-            where=nodes_of(job) if inside and job is not None else self._grounds.of_queue(queue.name),
+            candidate_nodes=self._candidate_nodes,
+            where=nodes_of(job) if inside and job is not None else self._candidate_nodes.of_queue(queue.name),
         )

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from actions.job_order import Turns
-from actions.victims.candidate_nodes import Grounds, can_go
+from actions.retry import note_searched
+from actions.victims.candidate_nodes import CandidateNodes, can_go
 from actions.victims.search import (
     ARGUMENTS,
     KEEP_BUDGETS,
-    LEAST_HARM,
-    Hunt,
-    note_hunted,
+    LEAST_COST,
+    VictimSearch,
     preemptors,
     starving,
     takes_on,
@@ -34,13 +34,13 @@ class ReclaimAction:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._keeps_budgets = bool(arguments[KEEP_BUDGETS])
-        self._least_harm = bool(arguments[LEAST_HARM])
-        self._grounds: Grounds
+        self._least_cost = bool(arguments[LEAST_COST])
+        self._candidate_nodes: CandidateNodes
 
     def execute(self, session: Session) -> None:
         """Let the best job of the best queue reclaim, then everything goes back in line."""
         jobs = starving(session, session.rules.elastic.is_due)
-        self._grounds = Grounds(session)
+        self._candidate_nodes = CandidateNodes(session)
         turns = Turns.of(session, jobs)
         while turns.queues:
             queue = turns.queues.pop()
@@ -49,7 +49,7 @@ class ReclaimAction:
             with session.about(job := turns.jobs[queue.name].pop()):
                 self._reclaim(session, queue, job)
             turns.queues.push(queue)
-        note_hunted(session, jobs)
+        note_searched(session, jobs)
 
     def _reclaim(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
         statement = session.statement()
@@ -73,9 +73,9 @@ class ReclaimAction:
     def _take_room(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> bool:
         if not task.preempts or not session.may_preempt(queue, [task]):
             return False
-        return self._hunt(session, statement, queue, task).succeed()
+        return self._search(session, statement, queue, task).succeed()
 
-    def _hunt(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> Hunt:
+    def _search(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> VictimSearch:
         queues = session.cluster.queues
 
         def may_go(victim: TaskInfo) -> bool:
@@ -84,7 +84,7 @@ class ReclaimAction:
             owner = queues.get(victim.job.queue)
             return owner is not None and owner.reclaimable and can_go(victim)
 
-        return Hunt(
+        return VictimSearch(
             session,
             statement,
             task,
@@ -93,8 +93,8 @@ class ReclaimAction:
             takes_on(session, queue, task),
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
-            least_harm=self._least_harm,
+            least_cost=self._least_cost,
             whole=session.rules.elastic.reclaims_for(task),
-            grounds=self._grounds,
-            where=self._grounds.of_others(queue.name),
+            candidate_nodes=self._candidate_nodes,
+            where=self._candidate_nodes.of_others(queue.name),
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from volsched.backlog import Backlog
 from volsched.framework import groups, reporter
 from volsched.framework.accounts.admissions import admission_expired
-from volsched.framework.accounts.queue_status import Holdings
+from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.engine.engine import Engine, FastEngine
@@ -131,7 +131,7 @@ class Scheduler:
         self.profile = profile
         self.engine = self._make_engine(self.mirror.cluster)
         for job in self.mirror.cluster.jobs.values():
-            job.unpark()
+            job.requeue()
 
     def table_sizes(self) -> dict[str, int]:
         """Return how many entries the engine and the accounts of plugins keep, by table; for any thread."""
@@ -197,7 +197,7 @@ class Scheduler:
             steps=outbox.steps,
             waiting_jobs=len(self.mirror.cluster.queue_ledger.waiting),
             waiting=self._backlog.totals(),
-            hunts=dict(session.hunts),
+            victim_searches=dict(session.victim_searches),
             victims=dict(session.victims),
             series=series,
             faults=tuple((plugin, error) for plugin, error in session.faults),
@@ -243,7 +243,7 @@ class Scheduler:
     def _follow(self) -> None:
         """Count what waits and what queues hold, from what stands and by what changes."""
         cluster = self.mirror.cluster
-        self._holdings = Holdings(cluster)
+        self._holdings = QueueStatuses(cluster)
         self._backlog = Backlog()
         cluster.observe(self._backlog)
         for job in cluster.jobs.values():

@@ -16,6 +16,7 @@ from actions.reserve import words
 from actions.reserve.book import Book, Reservation, Settings
 from actions.reserve.due import SLA_WAITING_TIME, Due
 from actions.reserve.planning import Plan, Planner, in_use, needed, quota_free_at
+from actions.retry import Retry
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.groups import with_condition
 from volsched.framework.registration import Registrar
@@ -94,12 +95,13 @@ class ReserveAction:
     def execute(self, session: Session) -> None:
         """Start what was promised, in that order; hold on to the rest; then promise to those who are due."""
         book = self._book(session)
+        Retry.of(session).begin()
         for reservation in list(book.kept.values()):
             with session.about(reservation.job):
                 self._go_on(session, book, reservation)
         self._promise(session, book)
         for reservation in book.kept.values():
-            reservation.job.parked_at = reservation.tried_at = session.cluster.clocks.requeue_generation
+            reservation.job.unschedulable_at = reservation.tried_at = session.cluster.clocks.requeue_generation
 
     def _book(self, session: Session) -> Book:
         return session.account("reserve.book", lambda cluster: Book(cluster, self._settings))
@@ -128,7 +130,7 @@ class ReserveAction:
             return False
         job = reservation.job
         tasks = [task for task in job.schedulable() if not task.best_effort]
-        attempt = Attempt(job, session.rules.in_order(tasks)[::-1])
+        attempt = Attempt(job, session.rules.in_order(tasks)[::-1], Retry.of(session))
         book.is_trying = True
         try:
             statement = place(session, session.cluster.queues[job.queue], attempt)
@@ -148,7 +150,7 @@ class ReserveAction:
         book.drop(reservation)
         kept = tuple(condition for condition in job.conditions if condition.type != RESERVED)
         session.refusals.set_conditions(job, kept)
-        job.unpark()
+        job.requeue()
         if why and job.key in session.cluster.jobs and job.has_group:
             session.tell(about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}"))
 

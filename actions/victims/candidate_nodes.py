@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
+from actions.retry import Latest
 from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
@@ -28,7 +29,7 @@ def nodes_of(job: JobInfo) -> Collection[str]:
     return {task.node.name for task in job.tasks.values() if task.node is not None and can_go(task)}
 
 
-class Grounds:
+class CandidateNodes:
     """The nodes on which each queue has pods that may be evicted; looked up once an action needs it.
 
     Tasks that are alike are shown the same nodes while nothing moves: thousands may wait, and nobody may go for them.
@@ -38,20 +39,13 @@ class Grounds:
         self._session = session
         self._found: dict[str, set[str]] | None = None
         self._others: dict[str, set[str]] = {}
-        self._latest: tuple[object, Found] | None = None
+        self._latest: Latest[Found] = Latest(session.cluster)
 
     def once(self, task: TaskInfo, where: Collection[str], look: Callable[[], Found]) -> Found:
         """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
         if not _is_like_its_template(self._session, task):
             return look()
-        kind = (task.template.id, task.queue, self._session.cluster.clocks.standing)
-        if self._latest is not None:
-            before, found = self._latest
-            if before == (kind, where):
-                return found
-        found = look()
-        self._latest = ((kind, where), found)
-        return found
+        return self._latest.once((task.template.id, task.queue, where), look)
 
     def of_queue(self, queue: str) -> Collection[str]:
         """Nodes with pods of a queue that may go."""

@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
-Harm: TypeAlias = tuple[float, int, int, float]
+VictimCost: TypeAlias = tuple[float, int, int, float]
 
-NONE: Final[Harm] = (float("-inf"), 0, 0, 0.0)
+NONE: Final[VictimCost] = (float("-inf"), 0, 0, 0.0)
 _LOWEST_PRIORITY: Final = 1 << 31
 
 FEWEST_COMPARED: Final = 100
@@ -38,15 +38,15 @@ class Plan:
     needed: Sequence[TaskInfo] | None
 
 
-def least_harm_first(plans: Iterator[Plan], most: int) -> Iterator[Plan]:
+def least_cost_first(plans: Iterator[Plan], most: int) -> Iterator[Plan]:
     """Put plans in order of harm, so many of those that can do compared, and all others behind them."""
-    compared: list[tuple[Harm, Plan]] = []
+    compared: list[tuple[VictimCost, Plan]] = []
     others: list[Plan] = []
     for plan in plans:
         if plan.needed is None:
             others.append(plan)
             continue
-        compared.append((harm_of(plan.needed), plan))
+        compared.append((cost_of(plan.needed), plan))
         if len(compared) == most:
             break
     yield from (plan for _, plan in sorted(compared, key=lambda found: found[0]))
@@ -54,7 +54,7 @@ def least_harm_first(plans: Iterator[Plan], most: int) -> Iterator[Plan]:
     yield from plans
 
 
-def harm_of(victims: Sequence[TaskInfo]) -> Harm:
+def cost_of(victims: Sequence[TaskInfo]) -> VictimCost:
     """Return how much it matters that these pods go, to be compared with other nodes'.
 
     In this order: the highest priority among them; the sum of all, in which a pod of the lowest priority counts, too,

@@ -15,9 +15,10 @@ import msgspec
 
 from actions.job_order import considered
 from actions.promises import promised, weaker
+from actions.retry import was_searched
 from actions.victims.budgets import broken_by, by_budget, departures
-from actions.victims.candidate_nodes import Grounds
-from actions.victims.cost import FEWEST_COMPARED, SHARE_COMPARED, Plan, least_harm_first, needed
+from actions.victims.candidate_nodes import CandidateNodes
+from actions.victims.cost import FEWEST_COMPARED, SHARE_COMPARED, Plan, least_cost_first, needed
 from volsched.framework.accounts.gangs import departing
 from volsched.framework.config.arguments import Argument
 from volsched.framework.leaving import all_left
@@ -32,7 +33,7 @@ from volsched.model.status import TaskStatus
 from volsched.model.verdict import NodeRefusals, Verdict
 
 KEEP_BUDGETS = "respectDisruptionBudgets"
-LEAST_HARM = "leastImportantVictims"
+LEAST_COST = "leastImportantVictims"
 ARGUMENTS = (
     Argument(
         KEEP_BUDGETS,
@@ -41,7 +42,7 @@ ARGUMENTS = (
         "Never evict a pod whose PodDisruptionBudget allows no more disruptions; otherwise such pods go last.",
     ),
     Argument(
-        LEAST_HARM,
+        LEAST_COST,
         "bool",
         False,
         "Make room on the node whose victims matter least, as kube-scheduler does, and not on that of the best score.",
@@ -64,16 +65,16 @@ Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
 
 
 @dataclass(slots=True)
-class Hunt:
+class VictimSearch:
     """The search for room for one task.
 
     ``may_go`` picks candidates among a node's tasks, ``lawful`` is the plugins' vote on them, ``allowed`` whether the
     task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
     ``keeps_budgets`` nobody goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
-    kube-scheduler). With ``least_harm`` the node is chosen by its victims and not by its score. ``quiet``: an earlier
+    kube-scheduler). With ``least_cost`` the node is chosen by its victims and not by its score. ``quiet``: an earlier
     search for the task has said why it did not help. With ``whole`` the fewest pods go, and gangs as a whole where one
     would be left with less than its minimum; each is asked about again when its turn comes. ``where`` names the nodes
-    that can have candidates, when ``grounds`` are given; without, any node can.
+    that can have candidates, when ``candidate_nodes`` are given; without, any node can.
     """
 
     session: Session
@@ -84,10 +85,10 @@ class Hunt:
     allowed: Callable[[], bool]
     needs_candidates: bool = False
     keeps_budgets: bool = False
-    least_harm: bool = False
+    least_cost: bool = False
     quiet: bool = False
     whole: bool = False
-    grounds: Grounds | None = None
+    candidate_nodes: CandidateNodes | None = None
     where: Collection[str] = ()
     failures: NodeRefusals = field(default_factory=NodeRefusals)
     _keeping: bool = False
@@ -99,9 +100,9 @@ class Hunt:
             return False
         if self._is_promised_again():
             return True
-        if _waits_on_leavers(session, task):
+        if _waits_on_terminating(session, task):
             return False
-        session.hunts[session.action, task.queue] += 1
+        session.victim_searches[session.action, task.queue] += 1
         nodes, worth_a_try = self._nodes()
         passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
         for keeping in passes:
@@ -126,10 +127,10 @@ class Hunt:
 
     def _nodes(self) -> tuple[list[NodeInfo], list[NodeInfo]]:
         """Nodes where the task could go if others left, best first, and those of them that are worth a try."""
-        if self.grounds is None:
+        if self.candidate_nodes is None:
             nodes = self.session.engine.ranked(self.task)
             return nodes, nodes
-        return self.grounds.once(self.task, self.where, self._look)
+        return self.candidate_nodes.once(self.task, self.where, self._look)
 
     def _look(self) -> tuple[list[NodeInfo], list[NodeInfo]]:
         nodes = self.session.engine.ranked(self.task)
@@ -144,7 +145,7 @@ class Hunt:
         return node.terminating_pods > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
 
     def _in_order(self, plans: Iterator[Plan]) -> Iterator[Plan]:
-        return least_harm_first(plans, self._most_compared) if self.least_harm else plans
+        return least_cost_first(plans, self._most_compared) if self.least_cost else plans
 
     @property
     def _most_compared(self) -> int:
@@ -194,10 +195,10 @@ class Hunt:
             return self._fail(NOBODY)
         if plan.needed is None:
             return self._fail(_why_not(plan, enough=False))
-        with all_left(self.session.cluster, node) if self._leavers_make_room(node) else nullcontext():
+        with all_left(self.session.cluster, node) if self._terminating_make_room(node) else nullcontext():
             return self._clear(node, plan.tried) or self._fail(_why_not(plan, enough=True))
 
-    def _leavers_make_room(self, node: NodeInfo) -> bool:
+    def _terminating_make_room(self, node: NodeInfo) -> bool:
         """Whether those who are leaving count as gone: the slots of a full node are theirs until then.
 
         A task that asks for nothing is promised no slot that is becoming free: backfill finds it.
@@ -331,7 +332,7 @@ def _standing(task: TaskInfo) -> str:
     return priority if task.job is None else f'queue "{task.job.queue}", {priority}'
 
 
-def _waits_on_leavers(session: Session, task: TaskInfo) -> bool:
+def _waits_on_terminating(session: Session, task: TaskInfo) -> bool:
     """Whether less important pods are leaving the node that the task is nominated to: then room is on its way."""
     node = session.cluster.nodes.get(task.nominated) if task.nominated else None
     if node is None:
@@ -347,10 +348,9 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
     ``lacks_more``: which of those that have their minimum are to get more.
     """
     cluster = session.cluster
-    action, changes = session.action, cluster.clocks.changes
     promised = {task.job for task in cluster.nominated.values()}
     unhunted = [
-        job for job in cluster.queue_ledger.waiting.values() if job.hunted_at.get(action) != changes or job in promised
+        job for job in cluster.queue_ledger.waiting.values() if not was_searched(session, job) or job in promised
     ]
     _keep_explanations(session)
     jobs = considered(session, unhunted)
@@ -361,7 +361,7 @@ def _keep_explanations(session: Session) -> None:
     """Let tasks that were refused again say why evicting does not help, where nobody is sought again for them."""
     for task in list(session.refusals.refused.values()):
         job, before = task.job, session.refusals.before(task)
-        if job is None or before is None or job.hunted_at.get(session.action) != session.cluster.clocks.changes:
+        if job is None or before is None or not was_searched(session, job):
             continue
         if task.refusal is not None and _explains(before, task.refusal):
             session.refusals.refuse_task(task, before)
@@ -371,12 +371,6 @@ def _explains(before: Verdict, now: Verdict) -> bool:
     """Whether a refusal is another one and what eviction added to it."""
     added = before.message.removeprefix(now.message).lstrip("; ")
     return added.startswith(_LABELS) and msgspec.structs.replace(before, message=now.message) == now
-
-
-def note_hunted(session: Session, jobs: Sequence[JobInfo]) -> None:
-    """Remember that victims were sought for these jobs in the cluster as it is now."""
-    for job in jobs:
-        job.hunted_at[session.action] = session.cluster.clocks.changes
 
 
 def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:

@@ -15,8 +15,8 @@ from plugins.capacity.reclaim import Reclaim
 from plugins.capacity.refusals import NAME, NO_PLACE
 from plugins.capacity.rules import Rules
 from plugins.capacity.standing import Standing
-from volsched.framework.accounts.queue_demand import ACCOUNT, ACCOUNT_ABOVE, Demand
-from volsched.framework.accounts.queue_usage import Held
+from volsched.framework.accounts.queue_demand import ACCOUNT, ACCOUNT_ABOVE, QueueDemands
+from volsched.framework.accounts.queue_usage import QueueUsage
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_queue
@@ -77,9 +77,10 @@ class CapacityPlugin:
     def _rules(self, registrar: Registrar) -> tuple[Rules, Standing]:
         """Return the rules, and where queues stand, as the cluster is now; tell what cannot be kept."""
         above = registrar.minds_ancestors
-        held = registrar.account(f"{NAME}.held", lambda cluster: Held(cluster, above=above))
+        held = registrar.account(f"{NAME}.held", lambda cluster: QueueUsage(cluster, above=above))
         standing = registrar.account(f"{NAME}.standing", lambda cluster: Standing(cluster, held, hierarchical=above))
-        demand = registrar.account(ACCOUNT_ABOVE, Demand.with_above) if above else registrar.account(ACCOUNT, Demand)
+        name, make = (ACCOUNT_ABOVE, QueueDemands.with_above) if above else (ACCOUNT, QueueDemands)
+        demand = registrar.account(name, make)
         held.catch_up()
         standing.catch_up()
         registrar.account(f"{NAME}.told", lambda _: Told()).tell(registrar.session, standing)

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from plugins.capacity.refusals import At, Short, exceeds, no_place, not_a_leaf, not_let_in
 from plugins.capacity.standing import NO_DEMAND, Standing
-from volsched.framework.accounts.queue_demand import Demand
+from volsched.framework.accounts.queue_demand import QueueDemands
 from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
 from volsched.framework.accounts.quotas import capability_of
 from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Headroom, Vote
@@ -30,7 +30,7 @@ Place = tuple[Fraction, bool]
 class Rules:
     """The answers."""
 
-    def __init__(self, cluster: Cluster, standing: Standing, demand: Demand) -> None:
+    def __init__(self, cluster: Cluster, standing: Standing, demand: QueueDemands) -> None:
         self._cluster = cluster
         self._standing = standing
         self._demand = demand

@@ -11,7 +11,7 @@ from typing import Final
 
 from plugins.capacity.dues import Due, children, doubts, in_a_tree, lost, side_by_side
 from volsched.framework.accounts.queue_demand import QueueDemand
-from volsched.framework.accounts.queue_usage import Held
+from volsched.framework.accounts.queue_usage import QueueUsage
 from volsched.framework.accounts.quotas import share, there
 from volsched.model.cluster import Cluster
 from volsched.model.observers import Observer
@@ -27,7 +27,7 @@ NO_DEMAND: Final = QueueDemand()
 class Standing(Observer):
     """Follows what Queues say; ``catch_up`` when a session opens."""
 
-    def __init__(self, cluster: Cluster, held: Held, *, hierarchical: bool) -> None:
+    def __init__(self, cluster: Cluster, held: QueueUsage, *, hierarchical: bool) -> None:
         self._cluster = cluster
         self._hierarchical = hierarchical
         self.held = held

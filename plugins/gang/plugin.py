@@ -128,7 +128,7 @@ def note_conditions(session: Session) -> None:
             session.refusals.set_conditions(
                 job, (*(c for c in job.conditions if c.type not in (UNSCHEDULABLE, SCHEDULED)), READY)
             )
-        elif not _only_waits_for_leavers(job):
+        elif not _only_waits_for_terminating(job):
             message = gang_message(job)
             session.refusals.cannot_start(job, Condition(UNSCHEDULABLE, "True", "NotEnoughResources", message))
 
@@ -138,7 +138,7 @@ def _nobody_looked_at(session: Session, job: JobInfo) -> bool:
     return job.queue not in session.cluster.queues and job.refusal is None
 
 
-def _only_waits_for_leavers(job: JobInfo) -> bool:
+def _only_waits_for_terminating(job: JobInfo) -> bool:
     """Whether the gang is short only because members are being deleted, and nobody waits to replace them."""
     counts = job.counts
     leaving = sum(1 for t in job.tasks.values() if t.status is TaskStatus.RELEASING and t.node is not None)

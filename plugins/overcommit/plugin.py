@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
+from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
@@ -46,14 +46,14 @@ class OvercommitPlugin:
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register the vote."""
-        demand = registrar.account(ACCOUNT, Demand)
+        demand = registrar.account(ACCOUNT, QueueDemands)
         registrar.register(JobEnqueueable(_Ledger(registrar.cluster, demand, self.factor).vote))
 
 
 class _Ledger:
     """The vote of one session."""
 
-    def __init__(self, cluster: Cluster, demand: Demand, factor: Fraction) -> None:
+    def __init__(self, cluster: Cluster, demand: QueueDemands, factor: Fraction) -> None:
         self._cluster = cluster
         self._demand = demand
         self._factor = factor

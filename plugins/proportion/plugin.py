@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import Claim, share_out
 from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
-from volsched.framework.accounts.queue_demand import ACCOUNT, Demand, QueueDemand
+from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemand, QueueDemands
 from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
 from volsched.framework.accounts.quotas import capability_of, figures, guaranteed, limits, not_admitted, share, there
 from volsched.framework.callbacks import NO_LIMIT, PERMIT, Ballot, Headroom, Vote
@@ -86,7 +86,7 @@ class ProportionPlugin:
         )
 
     def _books(self, registrar: Registrar) -> tuple[Books, LastClaims]:
-        last, demand = registrar.account("proportion.last", LastClaims), registrar.account(ACCOUNT, Demand)
+        last, demand = registrar.account("proportion.last", LastClaims), registrar.account(ACCOUNT, QueueDemands)
         return Books(registrar.cluster, demand, last, leaves_due=self._leaves_due), last
 
     def _order_queues(self, registrar: Registrar, books: Books) -> None:
@@ -116,7 +116,7 @@ class LastClaims:
         self._claims: dict[str, Claim] = {}
         self._fair_shares: Numbers = {}
 
-    def claims(self, demand: Demand) -> dict[str, Claim]:
+    def claims(self, demand: QueueDemands) -> dict[str, Claim]:
         """Share the cluster out anew if something has changed."""
         demands, cluster = demand.queues(), self._cluster
         queues = tuple((name, queue.version) for name, queue in cluster.queues.items())
@@ -140,7 +140,7 @@ class Books:
     """What each queue deserves and may have; what it holds is read live."""
 
     def __init__(
-        self, cluster: Cluster, demand: Demand, last: LastClaims | None = None, *, leaves_due: bool = False
+        self, cluster: Cluster, demand: QueueDemands, last: LastClaims | None = None, *, leaves_due: bool = False
     ) -> None:
         self._cluster = cluster
         self._leaves_due = leaves_due

@@ -102,7 +102,7 @@ class Deadlines(Observer):
         while (due := self.next()) is not None and due <= now:
             _, key = heapq.heappop(self._ahead)
             del self._known[key]
-            self._cluster.jobs[key].unpark()
+            self._cluster.jobs[key].requeue()
 
     def next(self) -> float | None:
         """When the next time is over, in seconds since the epoch; None when nobody's will be."""

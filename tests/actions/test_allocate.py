@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actions.placement import Attempt, can_still_start
+from actions.retry import FailedRoles, Retry
 from tests.actions.rigs import (
     GANG,
     NODES,
@@ -28,11 +29,12 @@ from tests.actions.rigs import (
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, Overused, SessionClose
 from volsched.mirror.settings import MirrorSettings
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
-from volsched.model.verdict import Verdict
+from volsched.model.verdict import ConditionReason, Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 ALLOCATE = conf("allocate")
@@ -336,7 +338,10 @@ def attempt(tasks: str, minimum: int, minima: Mapping[str, int], failed: str) ->
         task = TaskInfo(str(number), "default", f"t{number}", PodTemplate(0))
         task.role, task.status = name, LETTERS[letter]
         job.admit(task)
-    return Attempt(job, [], set(failed.split(",")))
+    roles = FailedRoles()
+    for role in failed.split(","):
+        roles.add(role, ConditionReason.UNSCHEDULABLE)
+    return Attempt(job, [], Retry(Cluster()), roles)
 
 
 @pytest.mark.parametrize(

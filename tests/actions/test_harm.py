@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from actions.victims.cost import NONE, Plan, harm_of, least_harm_first, needed
+from actions.victims.cost import NONE, Plan, cost_of, least_cost_first, needed
 from tests.actions.evictions import PREEMPT, World, nominations
 from tests.actions.rigs import decide, rig
 from volsched.model.pods.task import TaskInfo
 
-LEAST_HARM = f"{PREEMPT}\nconfigurations:\n- {{name: preempt, arguments: {{leastImportantVictims: true}}}}"
+LEAST_COST = f"{PREEMPT}\nconfigurations:\n- {{name: preempt, arguments: {{leastImportantVictims: true}}}}"
 
 
 def two_nodes(first: str, second: str, *, spare: int = 0) -> World:
@@ -26,7 +26,7 @@ def test_told_so_it_takes_the_least_important_of_all_nodes() -> None:
     world = two_nodes("mid", "low").wants("x", cpu=1)
 
     assert decide(world, PREEMPT).evictions == ["a-1"]
-    assert decide(world, LEAST_HARM).evictions == ["b-1"]
+    assert decide(world, LEAST_COST).evictions == ["b-1"]
 
 
 def test_few_important_ones_are_worse_than_many_unimportant_ones() -> None:
@@ -34,7 +34,7 @@ def test_few_important_ones_are_worse_than_many_unimportant_ones() -> None:
     world.node("n1", cpu=2).node("n2", cpu=2)
     world.runs("a", 1, "mid", "n1", cpu=2).runs("b", 2, "low", "n2", cpu=1).wants("x", cpu=2)
 
-    assert decide(world, LEAST_HARM).evictions == ["b-1", "b-0"]
+    assert decide(world, LEAST_COST).evictions == ["b-1", "b-0"]
 
 
 def test_of_equal_importance_fewer_go() -> None:
@@ -43,7 +43,7 @@ def test_of_equal_importance_fewer_go() -> None:
     world.runs("a", 2, "low", "n1", cpu=1).runs("b", 1, "low", "n2", cpu=2).wants("x", cpu=2)
 
     assert decide(world, PREEMPT).evictions == ["a-1", "a-0"]
-    assert decide(world, LEAST_HARM).evictions == ["b-0"]
+    assert decide(world, LEAST_COST).evictions == ["b-0"]
 
 
 def test_a_budget_comes_before_importance() -> None:
@@ -52,13 +52,13 @@ def test_a_budget_comes_before_importance() -> None:
         if pod["kind"] == "Pod" and pod["metadata"]["name"].startswith("b-"):
             pod["metadata"]["labels"] = {"app": "b"}
 
-    assert decide(world.wants("x", cpu=1), LEAST_HARM).evictions == ["a-1"]
+    assert decide(world.wants("x", cpu=1), LEAST_COST).evictions == ["a-1"]
 
 
 def test_a_node_that_rules_keep_is_passed_over_for_the_next_best() -> None:
     world = two_nodes("mid", "low").wants("x", cpu=1, spec={"nodeSelector": {"kubernetes.io/hostname": "n1"}})
 
-    decision = decide(world, LEAST_HARM)
+    decision = decide(world, LEAST_COST)
 
     assert decision.evictions == ["a-1"]
     assert nominations(decision) == {"x-0": "n1"}
@@ -73,8 +73,8 @@ def a_task(name: str, priority: int, created: float = 0.0, cpu: int = 1) -> Task
 
 
 def test_nobody_is_less_than_anybody() -> None:
-    assert harm_of([]) == NONE
-    assert harm_of([a_task("a", -(1 << 31))]) > NONE
+    assert cost_of([]) == NONE
+    assert cost_of([a_task("a", -(1 << 31))]) > NONE
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_nobody_is_less_than_anybody() -> None:
 def test_harm_is_compared_as_kube_scheduler_does(less: list[tuple[int, float]], more: list[tuple[int, float]]) -> None:
     tasks = [[a_task("a", priority, created) for priority, created in side] for side in (less, more)]
 
-    assert harm_of(tasks[0]) < harm_of(tasks[1])
+    assert cost_of(tasks[0]) < cost_of(tasks[1])
 
 
 def test_as_few_are_needed_as_amounts_tell() -> None:
@@ -130,7 +130,7 @@ def test_so_many_are_compared_and_the_others_come_behind_in_their_order() -> Non
             victims = None if priority is None else [a_task(name, priority)]
             yield Plan(node, victims or [], victims or [], victims or [], victims)
 
-    ordered = least_harm_first(plans(), most=2)
+    ordered = least_cost_first(plans(), most=2)
     first = next(ordered)
 
     assert looked_at == ["a", "hopeless", "b"]

@@ -311,10 +311,10 @@ def test_what_is_tried_and_fails_is_not_tried_again_until_something_changes() ->
     world = World()
     world.node("n1", cpu=1)
     on = rig(world.runs("v", 1, "high", cpu=1).wants("x", cpu=1), PREEMPT)
-    assert cycle(on).report.hunts
+    assert cycle(on).report.victim_searches
 
-    assert cycle(on).report.hunts == {}
-    assert cycle(on, *a_cluster().node("n2", cpu="500m").changes()).report.hunts
+    assert cycle(on).report.victim_searches == {}
+    assert cycle(on, *a_cluster().node("n2", cpu="500m").changes()).report.victim_searches
 
 
 # -- promises over sessions -------------------------------------------------------------------------------------------

@@ -230,7 +230,7 @@ def test_to_let_the_stronger_go_first_helps_nobody_who_was_tried_before(engine: 
     half = cycle(on, gone(on, second[0]), *wanting("big", queue="early", cpu=100))
 
     assert half.bindings == {"x-0": "n1"}
-    assert on.cluster.jobs["default/big"].parked_at == on.cluster.clocks.requeue_generation
+    assert on.cluster.jobs["default/big"].unschedulable_at == on.cluster.clocks.requeue_generation
 
 
 # -- the end of a promise ---------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actions.parking import Parking
+from actions.retry import Retry
 from tests.actions.rigs import GANG, conf, cycle, events, rig
-from volsched.framework.accounts.queue_demand import Demand, QueueDemand
+from volsched.framework.accounts.queue_demand import QueueDemand, QueueDemands
 from volsched.framework.callbacks import PERMIT
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.registration import Registrar
@@ -344,7 +344,7 @@ def test_with_quotas_of_cards_it_reserves_no_more_either() -> None:
 
 
 def reserved(on: Rig) -> dict[str, int]:
-    return dict(Demand(on.cluster).queues().get("q", QueueDemand()).reserved)
+    return dict(QueueDemands(on.cluster).queues().get("q", QueueDemand()).reserved)
 
 
 def test_a_status_that_says_inqueue_admits_nobody() -> None:
@@ -447,7 +447,7 @@ def test_cost_follows_changes(jobs: int) -> None:
 
     session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
                       on.recorder.execute)  # fmt: skip
-    assert Parking.of(session).worth_a_look(session) == []
+    assert Retry.of(session).worth_a_look(session) == []
     cycle(on, *puts(a_namespace("away", team="ml"), a_queue_for("q", "team=ml", weight=2)))
     cycle(on, *a_cluster().node("n2").changes())
     cycle(on, *puts(a_namespace("other", team="none")))

@@ -233,6 +233,6 @@ def test_a_hopeless_reclaimer_is_not_tried_again_until_something_changes() -> No
     world.node("n1", cpu=1).queue("a", reclaimable=False).queue("b")
     on = rig(world.runs("v", 1, queue="a", cpu=1).wants("x", queue="b", cpu="500m"), RECLAIM)
 
-    assert cycle(on).report.hunts == {("reclaim", "b"): 1}
-    assert cycle(on).report.hunts == {}
+    assert cycle(on).report.victim_searches == {("reclaim", "b"): 1}
+    assert cycle(on).report.victim_searches == {}
     assert cycle(on, *a_cluster().queue("a").changes()).evictions == ["v-0"]

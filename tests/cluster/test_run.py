@@ -241,7 +241,7 @@ def test_a_pod_that_is_refused_again_for_the_same_reason_costs_no_write(
     version = installed.api.get(f"{path}/astray")["metadata"]["resourceVersion"]
     tried = 'volsched_preemption_attempts_total{action="preempt",queue="default"}'
     spared = 'volsched_writes_spared_total{lane="events"}'
-    hunts, not_needed = scheduler.metric(tried), scheduler.metric(spared)
+    victim_searches, not_needed = scheduler.metric(tried), scheduler.metric(spared)
 
     for number in range(3):  # each comes and goes, so that the other pod is tried anew
         installed.make_pods(namespace, [installed.pod(f"other-{number}", cpu="1")])
@@ -249,7 +249,7 @@ def test_a_pod_that_is_refused_again_for_the_same_reason_costs_no_write(
         installed.api.delete(f"{path}/other-{number}")
         eventually(lambda n=number: f"other-{n}" not in installed.pods(namespace))
 
-    eventually(lambda: scheduler.metric(tried) >= hunts + 3, what="it was tried again")
+    eventually(lambda: scheduler.metric(tried) >= victim_searches + 3, what="it was tried again")
     eventually(lambda: scheduler.metric("volsched_events_sent_total") >= 4, what="the others were told about")
     [told] = [event for event in installed.events(namespace, "astray") if event["reason"] == "FailedScheduling"]
     assert (told.get("count") or 1, told.get("series")) == (1, None)

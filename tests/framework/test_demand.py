@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from volsched.framework.accounts.queue_demand import Demand
+from volsched.framework.accounts.queue_demand import QueueDemands
 from volsched.mirror.mirror import Mirror
 from volsched.testing.builders import ClusterBuilder, a_cluster, put
 
@@ -17,7 +17,7 @@ def a_job(**spec: Any) -> ClusterBuilder:
 def test_a_gated_pod_is_reserved_for_as_soon_as_its_gate_is_gone() -> None:
     mirror = Mirror()
     mirror.apply(a_job(schedulingGates=[{"name": "example.com/wait"}]).changes())
-    demand = Demand(mirror.cluster)
+    demand = QueueDemands(mirror.cluster)
     mirror.cluster.observe(demand)
     assert demand.queues()["q"].reserved == {"cpu": 1000}
 

@@ -14,7 +14,7 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, hel
 from tests.mirror import objects
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.accounts import queue_status as holdings
-from volsched.framework.accounts.queue_status import Holdings, as_quantities
+from volsched.framework.accounts.queue_status import QueueStatuses, as_quantities
 from volsched.framework.dra.amounts import Amount
 from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Change, Gone
@@ -191,7 +191,7 @@ def test_a_new_scheduler_says_everything_as_the_one_before_did() -> None:
     rig = a_rig(a_tree().job("one", 2, queue="a", cpu="1"), CONFIGURATION)
     before = said(rig.cycle())
 
-    again = {step.name: step.allocated for step in Holdings(rig.cluster).writes()}
+    again = {step.name: step.allocated for step in QueueStatuses(rig.cluster).writes()}
 
     assert again == before
 
@@ -277,7 +277,7 @@ SOME_CHANGES = st.lists(
 def test_what_is_followed_is_what_is_counted_from_scratch(changes: list[Change], asked_after: set[int]) -> None:
     mirror = Mirror()
     mirror.apply([objects.node("n1"), objects.queue("root"), objects.queue("a")])
-    follower, told = Holdings(mirror.cluster), {}
+    follower, told = QueueStatuses(mirror.cluster), {}
     for number, change in enumerate(changes):
         mirror.apply([change])
         if number in asked_after:

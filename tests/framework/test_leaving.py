@@ -10,7 +10,7 @@ import pytest
 from tests.actions.rigs import leaving
 from tests.framework.stage import Stage, no, standing
 from volsched.framework.engine.engine import FastEngine
-from volsched.framework.leaving import all_left, leavers
+from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.rules import Predicate
 from volsched.framework.session import Session
 from volsched.model.node import NodeInfo
@@ -41,7 +41,7 @@ def test_those_who_leave_are_off_the_node_while_it_is_asked_about() -> None:
     stage = Stage(a_world())
     node, cluster = stage.node("n1"), stage.cluster
     before, relief = standing(cluster), cluster.clocks.requeue_generation
-    assert {task.name for task in leavers(node)} == {"old", "older"}
+    assert {task.name for task in terminating_on(node)} == {"old", "older"}
 
     with all_left(cluster, node):
         assert {task.name for task in node.tasks.values()} == {"stays"}

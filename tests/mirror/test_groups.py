@@ -63,12 +63,12 @@ def test_a_podgroup_without_a_queue_is_in_the_default_queue() -> None:
 def test_a_podgroup_that_changes_is_worth_another_try() -> None:
     believer = Believer(group("g", minimum=3), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    job.parked_at = believer.cluster.clocks.requeue_generation
+    job.unschedulable_at = believer.cluster.clocks.requeue_generation
 
     believer.apply(group("g", minimum=2))
 
     assert job.min_available == 2
-    assert job.parked_at != believer.cluster.clocks.requeue_generation
+    assert job.unschedulable_at != believer.cluster.clocks.requeue_generation
 
 
 def test_our_own_status_coming_back_changes_nothing() -> None:
@@ -78,14 +78,14 @@ def test_our_own_status_coming_back_changes_nothing() -> None:
     job.refusal = refusal = pod_refusal(believer)
     job.conditions = (Condition("Unschedulable", "True", "NotEnoughResources", "no"),)
     assert [step.phase for step in write(believer)] == ["Pending"]
-    job.parked_at = believer.cluster.clocks.requeue_generation
+    job.unschedulable_at = believer.cluster.clocks.requeue_generation
     before = believer.cluster.clocks.requeue_generation
     believer.cluster.queue_ledger.dirty_jobs.clear()
 
     condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "no"}
     believer.apply(group("g", minimum=2, phase="Pending", status={"conditions": [condition]}))
 
-    assert (job.refusal, job.parked_at, believer.cluster.clocks.requeue_generation) == (refusal, before, before)
+    assert (job.refusal, job.unschedulable_at, believer.cluster.clocks.requeue_generation) == (refusal, before, before)
     assert job.confirmed
     assert write(believer) == []
 
@@ -239,12 +239,12 @@ def test_a_group_that_moves_to_another_queue_takes_what_it_holds_along() -> None
         queue("a"), queue("b"), node("n1"), group("g", "a"), pod("p", "g", "n1", cpu=2), pod("w", "g", cpu=1)
     )
     job = believer.cluster.jobs["default/g"]
-    job.parked_at = believer.cluster.clocks.requeue_generation
+    job.unschedulable_at = believer.cluster.clocks.requeue_generation
 
     believer.apply(group("g", "b"))
 
     assert (believer.allocated("a"), believer.allocated("b")) == (0, 2_000)
-    assert job.parked_at != believer.cluster.clocks.requeue_generation
+    assert job.unschedulable_at != believer.cluster.clocks.requeue_generation
 
     believer.apply(group("g", "nowhere"))
     assert (believer.allocated("a"), believer.allocated("b")) == (0, 0)

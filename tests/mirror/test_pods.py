@@ -185,7 +185,7 @@ def test_a_pod_that_somebody_else_bound_elsewhere_is_where_the_watch_shows_it() 
 
     assert believer.standing("p") == ("BOUND", "n2")
     assert (believer.used("n1"), believer.used("n2")) == (0, 1_000)
-    assert not believer.task("p").held
+    assert not believer.task("p").backing_off
 
 
 def test_an_assumed_pod_that_finished_unseen_is_finished() -> None:
@@ -234,10 +234,10 @@ def test_a_binding_that_failed_gives_the_room_back_and_holds_the_pod_until_its_t
     believer.mirror.tick(99.9)
     assert schedulable(believer) == []
 
-    believer.cluster.jobs["default/g"].parked_at = believer.cluster.clocks.requeue_generation
+    believer.cluster.jobs["default/g"].unschedulable_at = believer.cluster.clocks.requeue_generation
     believer.mirror.tick(100.0)
     assert (schedulable(believer), believer.mirror.next_retry()) == (["p"], None)
-    assert believer.cluster.jobs["default/g"].parked_at != believer.cluster.clocks.requeue_generation, (
+    assert believer.cluster.jobs["default/g"].unschedulable_at != believer.cluster.clocks.requeue_generation, (
         "the job is worth another try"
     )
 
@@ -521,11 +521,11 @@ def test_labels_of_a_waiting_pod_make_its_job_worth_another_try() -> None:
     """Others may keep away from what it was, and not from what it is."""
     believer = Believer(group("g"), pod("p", "g", labels={"app": "a"}, cpu=1))
     job = believer.cluster.jobs["default/g"]
-    job.parked_at = believer.cluster.clocks.requeue_generation
+    job.unschedulable_at = believer.cluster.clocks.requeue_generation
 
     believer.apply(pod("p", "g", labels={"app": "b"}, cpu=1))
 
-    assert job.parked_at != believer.cluster.clocks.requeue_generation
+    assert job.unschedulable_at != believer.cluster.clocks.requeue_generation
 
 
 def test_gates_keep_a_pod_out_and_say_so_until_they_are_lifted() -> None:
@@ -537,12 +537,12 @@ def test_gates_keep_a_pod_out_and_say_so_until_they_are_lifted() -> None:
         "scheduling is gated by example.com/a, example.com/b",
     )
     assert schedulable(believer) == []
-    believer.cluster.jobs["default/g"].parked_at = believer.cluster.clocks.requeue_generation
+    believer.cluster.jobs["default/g"].unschedulable_at = believer.cluster.clocks.requeue_generation
 
     believer.apply(pod("p", "g", cpu=1))
 
     assert (schedulable(believer), task.refusal) == (["p"], None)
-    assert believer.cluster.jobs["default/g"].parked_at != believer.cluster.clocks.requeue_generation
+    assert believer.cluster.jobs["default/g"].unschedulable_at != believer.cluster.clocks.requeue_generation
 
 
 def test_volcanos_own_gate_is_ours_to_lift() -> None:
@@ -670,3 +670,16 @@ def test_what_is_known_of_templates_ends_soon_after_their_last_pod() -> None:
     believer.apply(*(gone("Pod", f"odd-{number}") for number in range(300)))
 
     assert len(believer.mirror.templates) < 64
+
+
+def test_what_is_kept_by_template_begins_anew_when_half_as_many_are_gone_as_are_left() -> None:
+    believer = Believer(*(pod(f"stays-{number}", cpu=number + 1) for number in range(200)))
+    before = believer.mirror.cluster.clocks.era
+    odd = [pod(f"odd-{number}", cpu=1_000 + number) for number in range(150)]
+
+    believer.mirror.apply(odd)
+    assert believer.mirror.cluster.clocks.era == before
+    for found in [*odd, *(pod(f"short-{number}", cpu=1) for number in range(200))]:
+        believer.mirror.apply([found, gone("Pod", found.object.metadata.name)])
+
+    assert believer.mirror.cluster.clocks.era > before

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plugins.proportion.plugin import Books
 from tests.actions.evictions import World, protected
 from tests.actions.rigs import conf
-from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
+from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.registration import Registrar
@@ -298,7 +298,7 @@ class Dues:
         )
 
     def on_session_open(self, registrar: Registrar) -> None:
-        books = Books(registrar.cluster, registrar.account(ACCOUNT, Demand))
+        books = Books(registrar.cluster, registrar.account(ACCOUNT, QueueDemands))
         self.due = {queue: dict(books._deserved(info)) for queue, info in registrar.cluster.queues.items()}
         self.held = {queue: dict(info.allocated) for queue, info in registrar.cluster.queues.items()}
 

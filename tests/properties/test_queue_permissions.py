@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.actions.test_queue_permissions import a_queue_for, work
 from tests.properties.stories import configurations
-from volsched.framework.accounts.queue_demand import Demand
+from volsched.framework.accounts.queue_demand import QueueDemands
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
@@ -174,7 +174,7 @@ class Reign:
         for job in self.rig.cluster.jobs.values():
             if not job.barred:
                 wanted[job.queue] = wanted.get(job.queue, 0) + len(job.waiting)
-        for name, demand in Demand(self.rig.cluster).queues().items():
+        for name, demand in QueueDemands(self.rig.cluster).queues().items():
             if demand.waiting != wanted.get(name, 0):
                 yield f"queue {name} counts {demand.waiting} that wait, not {wanted.get(name, 0)}"
             if not wanted.get(name) and any(demand.pending.values()):

@@ -82,7 +82,7 @@ class Witness:
             assert task.ours
             assert not task.gated
             assert not task.terminating
-            assert not task.held
+            assert not task.backing_off
         if "name: gang" in self.configuration:
             for job in {task.job.key: task.job for task in bound if task.job is not None}.values():
                 assert _is_ready(job) or job.key in ready_before, f"{job} has some of its minimum"

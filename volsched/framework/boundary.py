@@ -68,15 +68,15 @@ class SetAside:
     def holds(self, job: JobInfo, now: float) -> bool:
         """Whether a job is left alone at this time (seconds since the epoch)."""
         pause = self._pauses.get(job.key)
-        return pause is not None and job.parked_at == SET_ASIDE and now < pause.until
+        return pause is not None and job.unschedulable_at == SET_ASIDE and now < pause.until
 
     def add(self, job: JobInfo, now: float) -> float:
         """Leave a job alone from now on, each time for twice as long; return for how many seconds."""
         before = self._pauses.get(job.key)
         seconds = FIRST_PAUSE_SECONDS if before is None else min(LONGEST_PAUSE_SECONDS, 2 * before.seconds)
         self._pauses[job.key] = _Pause(seconds, now + seconds)
-        job.part()
-        job.parked_at = SET_ASIDE
+        job.leave_lot()
+        job.unschedulable_at = SET_ASIDE
         return seconds
 
     def drop(self, job: JobInfo) -> None:

@@ -20,7 +20,7 @@ from volsched.model.status import TaskStatus
 @contextmanager
 def all_left(cluster: Cluster, node: NodeInfo) -> Iterator[None]:
     """Have those who are leaving a node off it; what stands afterwards is theirs again, and nobody is woken."""
-    leaving = leavers(node)
+    leaving = terminating_on(node)
     with cluster.tentative():
         for task in leaving:
             cluster.move(task, TaskStatus.RELEASING, None)
@@ -32,7 +32,7 @@ def all_left(cluster: Cluster, node: NodeInfo) -> Iterator[None]:
             cluster.move(task, TaskStatus.RELEASING, node)
 
 
-def leavers(node: NodeInfo) -> list[TaskInfo]:
+def terminating_on(node: NodeInfo) -> list[TaskInfo]:
     """Tasks that are leaving a node."""
     if not node.releasing[PODS]:
         return []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volsched.framework.leaving import all_left, leavers
+from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.statement import Statement
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -129,7 +129,7 @@ class Nominations:
         """Whether a task may go on a node now, or once those who are leaving it are gone."""
         if self._session.engine.admits(task, node):
             return True
-        if not leavers(node) and not self._cluster.devices.unclean:
+        if not terminating_on(node) and not self._cluster.devices.unclean:
             return False
         with all_left(self._cluster, node):
             return self._session.engine.admits(task, node)

@@ -95,7 +95,7 @@ def _told_of(task: TaskInfo) -> Verdict | None:
     own = task.refusal
     if own is not None:
         return own if own.step is not Step.GATED else None
-    if task.gated or task.terminating or task.held or task.job is None:
+    if task.gated or task.terminating or task.backing_off or task.job is None:
         return None
     return task.job.refusal
 

@@ -7,9 +7,9 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeVar
 
 from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverError, culprit, failed, too_expensive
 from volsched.framework.callbacks import Headroom
@@ -44,12 +44,6 @@ _WORTH_NOTING = 0.01
 
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
-
-
-_Hopeless: TypeAlias = tuple[int, Hashable, Verdict | None]
-"""Of a pod that no node takes: where the log of nodes' usage stood then, the pod's kind, and what was said."""
-
-_NOBODY: Final[_Hopeless] = (-1, None, None)
 
 
 T = TypeVar("T")
@@ -92,7 +86,7 @@ class Session:
         self.rules = Ruleset(cluster)
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.evicted: dict[str, TaskInfo] = {}
-        self.hunts: Counter[tuple[str, ...]] = Counter()
+        self.victim_searches: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
         self.told: list[Tell] = []
         self.refusals = Refusals(cluster, self.tell)
@@ -102,7 +96,6 @@ class Session:
         self._held: list[Statement] = []
         self._waiting: dict[str, list[TaskInfo]] = {}
         self._aside: list[TaskInfo] = []
-        self._hopeless: dict[tuple[int, str], _Hopeless] = {}
 
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
         """An account that outlives the session; if it is an ``Observer`` it follows every change."""
@@ -289,16 +282,6 @@ class Session:
         message = refusals.text(len(self.cluster.rows))
         verdict = Verdict(step, refusals.plugin, VerdictScope.NODE, FAILED_SCHEDULING, message)
         self.refusals.refuse_task(task, verdict)
-        if self.engine.hopeless(task):
-            usage, kind = self.cluster.node_ledger.usage_log.end, self.engine.kind(task)
-            self._hopeless[task.template.id, task.queue] = usage, kind, verdict
-
-    def known_as_hopeless(self, task: TaskInfo) -> Verdict | None:
-        """What an equal pod of the same queue was told that no node takes, when none was filled or emptied since."""
-        usage, kind, verdict = self._hopeless.get((task.template.id, task.queue), _NOBODY)
-        if usage != self.cluster.node_ledger.usage_log.end or task.nominated or kind != self.engine.kind(task):
-            return None
-        return verdict
 
     # -- closing ------------------------------------------------------------------------------------------------------
 

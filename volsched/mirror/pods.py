@@ -107,7 +107,7 @@ class Pods:
         if task.labels != labels_before and task.node is not None:
             self._cluster.relabel(task, labels_before)
         elif (task.labels, task.role) != (labels_before, role_before) and task.job is not None:
-            task.job.unpark()
+            task.job.requeue()
         if assumed:
             return
         status, node = self._standing(task, pod)
@@ -115,7 +115,7 @@ class Pods:
             self._move(task, status, node)
         self._retries.pod_changed(task)
         if gates_before != _gates_of(task) and task.job is not None:
-            task.job.unpark()
+            task.job.requeue()
             if gates_before[1] and not task.admission_gate:
                 task.refusal = task.told = None  # what kept it from its queue is not in its condition
             self._explain_gates(task)

@@ -36,7 +36,7 @@ class Retries:
 
     def back_off(self, task: TaskInfo, until: float | None) -> None:
         """Keep a task out until then; with None until its pod says something else."""
-        task.held = True
+        task.backing_off = True
         self._failed[task.uid] = task
         if until is not None:
             self._due[task.uid] = until
@@ -44,14 +44,14 @@ class Retries:
 
     def release(self, task: TaskInfo) -> None:
         """Let a task be tried again now."""
-        task.held = False
+        task.backing_off = False
         self._due.pop(task.uid, None)
         if task.job is not None:
-            task.job.unpark()
+            task.job.requeue()
 
     def pod_changed(self, task: TaskInfo) -> None:
         """Let a task be tried again whose pod says something else, unless it backs off for a time."""
-        if task.held and task.uid not in self._due:
+        if task.backing_off and task.uid not in self._due:
             self.release(task)
 
     def forget(self, uid: str) -> None:

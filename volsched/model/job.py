@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
 """The phases of a PodGroup."""
 
-NOT_PARKED = -1
+TO_BE_TRIED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,15 @@ class JobInfo:
     ``barred`` says why its namespace may not use its queue, empty when it may: then nobody looks at it, it is never
     Inqueue, and counts for nothing but what it holds already.
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
-    ``confirmed`` whether the API server has been seen to have it. ``parked_at`` is the cluster's relief at which the
-    job was found to be hopeless, ``hunted_at`` for each action the cluster's changes at which it last sought victims.
+    ``confirmed`` whether the API server has been seen to have it.
+    What is remembered so as not to try in vain (``actions/retry.py``): ``unschedulable_at`` is the requeue generation
+    in which the job was found to be unschedulable, ``unschedulable_with`` are the jobs that wait for the same, itself
+    among them, ``searched_at`` has for each action the cluster's changes at which it last searched victims.
     ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
     ``topology`` is the mode of ``spec.networkTopology``, empty without one.
     ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members whose Events tell
-    why the job waits, by what they tell.
-    ``parked_with``: the jobs that are parked for the same, itself among them. ``highest``: the highest priority among
-    its pods, None when it has to be looked for.
+    why the job waits, by what they tell. ``highest``: the highest priority among its pods, None when it has to be
+    looked for.
     """
 
     __slots__ = (
@@ -70,7 +71,6 @@ class JobInfo:
         "group_uid",
         "has_group",
         "highest",
-        "hunted_at",
         "implicit",
         "key",
         "labels",
@@ -79,8 +79,6 @@ class JobInfo:
         "min_roles",
         "name",
         "namespace",
-        "parked_at",
-        "parked_with",
         "pending_best_effort",
         "phase",
         "priority",
@@ -90,11 +88,14 @@ class JobInfo:
         "refusal",
         "reported",
         "resource_version",
+        "searched_at",
         "speakers",
         "tasks",
         "told",
         "topology",
         "uid",
+        "unschedulable_at",
+        "unschedulable_with",
         "version",
         "waiting",
     )
@@ -133,37 +134,37 @@ class JobInfo:
         self.told: Verdict | None = None
         self.speakers: dict[tuple[str, ...], set[str]] | None = None
         self.fitting: frozenset[str] = frozenset()
-        self.parked_at = NOT_PARKED
-        self.parked_with: dict[str, JobInfo] | None = None
-        self.hunted_at: dict[str, int] = {}
+        self.unschedulable_at = TO_BE_TRIED
+        self.unschedulable_with: dict[str, JobInfo] | None = None
+        self.searched_at: dict[str, int] = {}
         self.highest: int | None = None
         self.version = 0
 
-    # -- parking ----------------------------------------------------------------------------------------------------
+    # -- trying again -----------------------------------------------------------------------------------------------
 
-    def unpark(self) -> None:
+    def requeue(self) -> None:
         """Have the job tried again: something of its own changed."""
-        self.parked_at = NOT_PARKED
-        self.part()
+        self.unschedulable_at = TO_BE_TRIED
+        self.leave_lot()
 
-    def part(self) -> None:
-        """Leave those that are parked for the same: this job may be waiting for something else."""
-        if self.parked_with is not None:
-            del self.parked_with[self.key]
-            self.parked_with = None
+    def leave_lot(self) -> None:
+        """Leave those that wait for the same: this job may be waiting for something else."""
+        if self.unschedulable_with is not None:
+            del self.unschedulable_with[self.key]
+            self.unschedulable_with = None
 
     # -- counting, called by the cluster only ---------------------------------------------------------------------
 
     def admit(self, task: TaskInfo) -> None:
         """Count a task that has just become a member; the job is worth another try."""
-        self.unpark()
+        self.requeue()
         self.tasks[task.uid] = task
         self.highest = None
         self._count(task, task.status, 1)
 
     def dismiss(self, task: TaskInfo) -> None:
         """Stop counting a member; the job is worth another try."""
-        self.unpark()
+        self.requeue()
         del self.tasks[task.uid]
         self.highest = None
         self._count(task, task.status, -1)
@@ -178,7 +179,7 @@ class JobInfo:
         if IS_FINISHED[status]:
             self.highest = None
         if before is TaskStatus.PENDING or status is TaskStatus.PENDING:
-            self.part()
+            self.leave_lot()
             self._wait(task, (status is TaskStatus.PENDING) - (before is TaskStatus.PENDING))
         self.version += 1
 
@@ -188,7 +189,7 @@ class JobInfo:
         self.counts[TaskStatus.PENDING] -= count
         self.counts[TaskStatus.ALLOCATED] += count
         self.ready_count += count
-        self.part()
+        self.leave_lot()
         if tasks[0].best_effort:
             self.pending_best_effort -= count
         for task in tasks:
@@ -294,7 +295,7 @@ class JobInfo:
         return (
             task
             for task in self.waiting.values()
-            if task.ours and not task.gated and not task.terminating and not task.held
+            if task.ours and not task.gated and not task.terminating and not task.backing_off
         )
 
     def __repr__(self) -> str:

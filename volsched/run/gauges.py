@@ -254,7 +254,7 @@ def _add_preemption(metrics: SchedulerMetrics, cluster: Cluster) -> None:
         "volsched_preemption_attempts",
         "Searches for pods that could be evicted, by the queue that needs the room",
         labels,
-        lambda: _of_living_queues(metrics.hunts, cluster),
+        lambda: _of_living_queues(metrics.victim_searches, cluster),
         counts=True,
     )
     metrics.add(

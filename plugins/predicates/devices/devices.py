@@ -21,7 +21,7 @@ from volsched.framework.dra.pools import Pools
 from volsched.framework.dra.results import allocation_of
 from volsched.framework.dra.search import Choice, Impossible, Limits, Unfit, choose
 from volsched.framework.dra.selectors import MOST_SECONDS, Selectors
-from volsched.framework.leaving import leavers
+from volsched.framework.leaving import terminating_on
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, NodeOrder, Predicate, PrePredicate, Rule, SessionClose, Wake
 from volsched.framework.session import Session
@@ -260,7 +260,7 @@ class DeviceRules(Observer):
 
     def _as_it_will_be(self, task: TaskInfo, node: NodeInfo) -> AbstractContextManager[None]:
         """For a pod that is promised room, have devices free that those have who are leaving."""
-        return self._vacancies.all_left(leavers(node)) if task.status is TaskStatus.PIPELINED else nullcontext()
+        return self._vacancies.all_left(terminating_on(node)) if task.status is TaskStatus.PIPELINED else nullcontext()
 
     def _share(self, task: TaskInfo, claim: Claim) -> ClaimWrite:
         """Let a pod use a claim that has its devices; what is in flight goes along, should it have to write that."""

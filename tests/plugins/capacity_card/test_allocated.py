@@ -15,7 +15,7 @@ from tests.plugins.capacity_card.clusters import GPU, MPS, A, H, cards, configur
 from tests.plugins.capacity_card.test_properties import ledger_of
 from tests.plugins.capacity_card.worlds import card_stories
 from tests.properties.stories import Reader, Story, World
-from volsched.framework.accounts.queue_status import Holdings
+from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.model.changes import Gone
 from volsched.model.plan import WriteQueueStatus
 from volsched.model.queues.queue import levels
@@ -119,8 +119,8 @@ def test_only_the_queues_that_something_changed_in_are_asked(monkeypatch: pytest
     scheduling.cycle()
     scheduling.cycle()
     asked: list[str] = []
-    recount = Holdings._recount
-    monkeypatch.setattr(Holdings, "_recount", lambda self, name: asked.append(name) or recount(self, name))
+    recount = QueueStatuses._recount
+    monkeypatch.setattr(QueueStatuses, "_recount", lambda self, name: asked.append(name) or recount(self, name))
 
     scheduling.cycle(gone(scheduling, "g7-0"))
 

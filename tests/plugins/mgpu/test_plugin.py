@@ -448,7 +448,7 @@ def test_an_eviction_that_is_only_tried_leaves_pods_on_their_cards() -> None:
     decision = rig.cycle()
 
     assert decision.evictions == []
-    assert decision.report.hunts
+    assert decision.report.victim_searches
     assert states(rig) == "40/12288/1 ; 80/15360/1"
     assert all(task.bind_annotations is None for task in rig.cluster.tasks.values())
     assert faults(rig.cluster) == []

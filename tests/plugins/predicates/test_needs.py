@@ -15,7 +15,7 @@ from tests.actions.rigs import Tries, cycle, rig
 from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
 from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards, chosen, using
 from volsched.model.changes import Bound, Change, Gone, Put
-from volsched.model.job import NOT_PARKED
+from volsched.model.job import TO_BE_TRIED
 from volsched.model.plan import Bind
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
 from volsched.testing.naive import NaiveEngine
@@ -227,7 +227,7 @@ def test_what_is_kept_decides_as_what_is_found_out_each_time(
     version, changes = 100, list[Change]()
     for chapter in [*chapters, [], []]:
         for job in forgets.cluster.jobs.values():
-            job.parked_at = NOT_PARKED
+            job.unschedulable_at = TO_BE_TRIED
         forgets.scheduler.reconfigure(forgets.scheduler.profile)
         one, other = keeps.cycle(*changes), forgets.cycle(*changes)
         assert (one.bindings, chosen(one)) == (other.bindings, chosen(other))

@@ -11,7 +11,7 @@ from plugins.proportion.plugin import LEAVE_DUE, Books, ProportionPlugin
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
 from tests.plugins.admission import ADMISSION, a_job_to_admit
-from volsched.framework.accounts.queue_demand import ACCOUNT, Demand
+from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
 from volsched.framework.callbacks import Vote
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler
@@ -30,7 +30,7 @@ class Told(ProportionPlugin):
 
     def on_session_open(self, registrar: Registrar) -> None:
         super().on_session_open(registrar)
-        self.books = Books(registrar.cluster, registrar.account(ACCOUNT, Demand), leaves_due=self.leaves_due)
+        self.books = Books(registrar.cluster, registrar.account(ACCOUNT, QueueDemands), leaves_due=self.leaves_due)
         registrar.register(EventHandler(self.books, promises=True))
 
 

@@ -26,10 +26,10 @@ from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.values.resources import Resources, accumulate
 
 ACCOUNT = "framework.demand"
-"""The name under which plugins share this account (``session.account(ACCOUNT, Demand)``)."""
+"""The name under which plugins share this account (``session.account(ACCOUNT, QueueDemands)``)."""
 
 ACCOUNT_ABOVE = "framework.demand.above"
-"""The same for ``session.account(ACCOUNT_ABOVE, Demand.with_above)``."""
+"""The same for ``session.account(ACCOUNT_ABOVE, QueueDemands.with_above)``."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class _Share:
     elastic: Mapping[str, int]
 
 
-class Demand(Observer):
+class QueueDemands(Observer):
     """The account; ``version`` changes when any figure may have."""
 
     def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
@@ -68,7 +68,7 @@ class Demand(Observer):
         self.version = 0
 
     @classmethod
-    def with_above(cls, cluster: Cluster) -> Demand:
+    def with_above(cls, cluster: Cluster) -> QueueDemands:
         """Make the account in which queues above count, too."""
         return cls(cluster, above=True)
 

@@ -28,7 +28,7 @@ from volsched.model.values.quantity import format_amount
 ALWAYS_SAID: Final = ("cpu", "memory")
 
 
-class Holdings:
+class QueueStatuses:
     """Follows a cluster from one session to the next; ask it between sessions, when nothing is only tried."""
 
     def __init__(self, cluster: Cluster) -> None:

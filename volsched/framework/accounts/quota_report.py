@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from volsched.framework.accounts.queue_demand import Demand, QueueDemand, reserved_by
+from volsched.framework.accounts.queue_demand import QueueDemand, QueueDemands, reserved_by
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -186,7 +186,7 @@ def usage_by_resource(cluster: Cluster, dimensions: Callable[[QueueInfo], Mappin
 
 def unlimited_usage(cluster: Cluster) -> Usage:
     """Return what queues hold and have reserved where no plugin says what they may hold."""
-    demands = Demand(cluster).queues()
+    demands = QueueDemands(cluster).queues()
 
     def dimensions(queue: QueueInfo) -> dict[str, Dimension]:
         reserved = demands.get(queue.name, QueueDemand()).reserved

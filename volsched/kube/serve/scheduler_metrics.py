@@ -20,7 +20,8 @@ _WHY = ("queue", "step", "reason", "condition")
 class SchedulerMetrics(Metrics):
     """The metrics of `volsched run`. `cycle` is called by the scheduling thread, everything else by the other one.
 
-    `hunts` and `victims` count, by (action, queue), searches for pods to evict and pods evicted; see `CycleReport`.
+    `victim_searches` and `victims` count, by (action, queue), searches for pods to evict and pods evicted; see
+    `CycleReport`.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class SchedulerMetrics(Metrics):
         self._placed = 0
         self._evicted = 0
         self._cut_short = 0
-        self.hunts: Counter[tuple[str, ...]] = Counter()
+        self.victim_searches: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
         self._add_sessions()
         self._add_decisions()
@@ -55,7 +56,7 @@ class SchedulerMetrics(Metrics):
         self._placed += report.placed
         self._evicted += report.evicted
         self._cut_short += bool(report.over)
-        self.hunts.update(report.hunts)
+        self.victim_searches.update(report.victim_searches)
         self.victims.update(report.victims)
 
     def add_plugin_errors(self, numbers: Callable[[], Numbers]) -> None:

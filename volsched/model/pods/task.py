@@ -52,7 +52,7 @@ class TaskInfo:
     that it no longer holds) and the API server has not shown it yet.
     ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
     that were made from templates: (entry of the pod, name or None for none).
-    ``held`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
+    ``backing_off`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     ``started``: when its node began with it, in seconds since the epoch, 0 when nobody has said so yet; ``deadline`` is
     ``spec.activeDeadlineSeconds``.
@@ -63,6 +63,7 @@ class TaskInfo:
     __slots__ = (
         "admission_gate",
         "annotations",
+        "backing_off",
         "bind_annotations",
         "bind_claims",
         "bind_volumes",
@@ -72,7 +73,6 @@ class TaskInfo:
         "created",
         "deadline",
         "gated",
-        "held",
         "job",
         "key",
         "labels",
@@ -140,7 +140,7 @@ class TaskInfo:
         self.ungated = False
         self.ours = False
         self.terminating = False
-        self.held = False
+        self.backing_off = False
         self.nominated = ""
         self.nomination_sent = False
         self.resource_version = ""

@@ -124,7 +124,7 @@ class QueueLedger:
         """Add a job."""
         self.jobs[job.key] = job
         self._judge(job)
-        job.unpark()
+        job.requeue()
         self.set_phase(job, job.phase)
         self.note(job)
         self._clocks.wake(ClusterEvent.JOB_CHANGED)
@@ -132,7 +132,7 @@ class QueueLedger:
 
     def remove_job(self, job: JobInfo) -> None:
         """Forget a job that has no tasks left."""
-        job.part()
+        job.leave_lot()
         self.permissions.forget(job)
         for known in (self.jobs, self.waiting, self.unadmitted, self.dirty_jobs):
             known.pop(job.key, None)
@@ -155,7 +155,7 @@ class QueueLedger:
                 self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
             job.phase = phase
             job.version += 1
-            job.unpark()
+            job.requeue()
             self.dirty_jobs[job.key] = job
             self._observers.tell_of_job(job)
 
@@ -181,7 +181,7 @@ class QueueLedger:
         for task in ungated:
             self.count_ungated(task, -1)
         self._charge_queue(job.queue, job.allocated, -1, -job.placed_count)
-        job.part()
+        job.leave_lot()
         job.queue = queue
         self._charge_queue(job.queue, job.allocated, 1, job.placed_count)
         self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
@@ -224,7 +224,7 @@ class QueueLedger:
         for task in list(job.waiting.values()):
             self.set_ungated(task, ungated=task.ungated)
         self.set_phase(job, job.phase)
-        job.unpark()
+        job.requeue()
         self.dirty_jobs[job.key] = job
         self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
         self._observers.tell_of_job(job)

@@ -1,0 +1,296 @@
+"""When a job that could not be placed is tried again: the clock, and all that is remembered so as not to try in vain.
+
+The clock is the cluster's. Its *requeue generation* changes when something happened that could let a waiting job in
+(``Cluster.wake``; kube-scheduler's queueing hints), its *changes* with what a session committed or the mirror took in.
+What is only tried and undone changes neither.
+
+==============================  ==========================================  ===========================================
+what is remembered              of whom                                     until when
+==============================  ==========================================  ===========================================
+unschedulable                   a job that could not be placed or admitted  another requeue generation, or something of
+                                                                            the job's own changes (``JobInfo.requeue``)
+unschedulable for one cause     jobs of one queue whose pods are equal      one pod of theirs, asked about in another
+(``Lot``)                       and lack the same room or quota             generation, has another answer
+refused by every node           an equal pod of the same queue              anything changes on a node; one session
+no victims were found           a job, by action                            another count of the cluster's changes
+candidate nodes (``Latest``)    a task that is like the one before          anything moves; one action
+roles that failed               a role of a gang, which no node takes       the session is over with the job
+==============================  ==========================================  ===========================================
+
+Beside these, a job over which a plugin failed is set aside for a time by the framework (``framework/boundary.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+from volsched.framework.callbacks import Headroom
+from volsched.framework.session import Session
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.verdict import ConditionReason, Scope, Verdict
+
+Found = TypeVar("Found")
+
+
+# -- a job alone ------------------------------------------------------------------------------------------------------
+
+
+def is_unschedulable(job: JobInfo, cluster: Cluster) -> bool:
+    """Whether nothing has happened that could help a job since it failed."""
+    return job.unschedulable_at == cluster.clocks.requeue_generation
+
+
+def mark_unschedulable(job: JobInfo, cluster: Cluster) -> None:
+    """Leave a job alone until something has happened that could help it."""
+    job.unschedulable_at = cluster.clocks.requeue_generation
+
+
+def note_searched(session: Session, jobs: Iterable[JobInfo]) -> None:
+    """Remember that this action searched victims for some jobs in the cluster as it is now."""
+    for job in jobs:
+        job.searched_at[session.action] = session.cluster.clocks.changes
+
+
+def was_searched(session: Session, job: JobInfo) -> bool:
+    """Whether this action searched victims for a job in the cluster as it is now."""
+    return job.searched_at.get(session.action) == session.cluster.clocks.changes
+
+
+def has_history(task: TaskInfo) -> bool:
+    """Whether a task is not as its equals are: room is being made for it, or it has or had the gate of its queue."""
+    return bool(task.nominated or task.admission_gate or task.ungated)
+
+
+@dataclass(slots=True)
+class FailedRoles:
+    """The roles of a gang that no node takes, with what they wait for."""
+
+    _reasons: dict[str, ConditionReason] = field(default_factory=dict)
+
+    def __contains__(self, role: str) -> bool:
+        return role in self._reasons
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._reasons)
+
+    def add(self, role: str, reason: ConditionReason) -> None:
+        """Remember that no node takes a task of a role."""
+        self._reasons[role] = reason
+
+    def reason(self, role: str) -> ConditionReason:
+        """What a role that failed waits for."""
+        return self._reasons[role]
+
+
+class Latest(Generic[Found]):
+    """What was found out for the latest task, for those that are like it as long as nothing moves."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: tuple[object, Found] | None = None
+
+    def once(self, alike: object, look: Callable[[], Found]) -> Found:
+        """Return what a look finds; the latest find again, when the next task is like the one before."""
+        key = (alike, self._cluster.clocks.standing)
+        if self._known is not None and self._known[0] == key:
+            return self._known[1]
+        found = look()
+        self._known = (key, found)
+        return found
+
+
+# -- jobs that wait for the same --------------------------------------------------------------------------------------
+
+
+class NoRoom(NamedTuple):
+    """No node had room for any pod of a kind (see the engine), as nodes were then, whose facts have a version."""
+
+    kind: Hashable
+    facts_version: tuple[int, int]
+
+
+class NoQuota(NamedTuple):
+    """The queue could take on only so many pods, which were not enough for the gang to start."""
+
+    headrooms: tuple[Headroom, ...]
+
+
+Cause: TypeAlias = NoRoom | NoQuota
+
+
+@dataclass(slots=True)
+class Lot:
+    """Jobs of one queue that wait for the same; ``checked_at`` is the generation in which they last did."""
+
+    cause: Cause
+    checked_at: int
+    jobs: dict[str, JobInfo] = field(default_factory=dict)
+
+
+class _Refused(NamedTuple):
+    """What a pod of a kind was told that no node takes, when the log of changed nodes was so long."""
+
+    usage: int
+    kind: Hashable
+    verdict: Verdict | None
+
+
+class Retry:
+    """What allocate remembers from one session to the next.
+
+    Jobs leave their lots by themselves when something of their own changes (``JobInfo.leave_lot``).
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lots: dict[Hashable, Lot] = {}
+        self._refused: dict[tuple[int, str], _Refused] = {}
+        for job in cluster.queue_ledger.waiting.values():  # of lots of another configuration
+            job.leave_lot()
+
+    @classmethod
+    def of(cls, session: Session) -> Retry:
+        """Return what is remembered of a session's cluster."""
+        return session.account("allocate.retry", cls)
+
+    def begin(self) -> None:
+        """Forget what holds in one session only."""
+        self._refused.clear()
+
+    # -- equal pods that no node takes --------------------------------------------------------------------------------
+
+    def note_refused(self, session: Session, task: TaskInfo) -> None:
+        """Remember what a task was told that no node takes, if that holds for its equals too."""
+        if session.engine.hopeless(task):
+            usage, kind = self._cluster.node_ledger.usage_log.end, session.engine.kind(task)
+            self._refused[task.template.id, task.queue] = _Refused(usage, kind, task.refusal)
+
+    def refusal_of_equal(self, session: Session, task: TaskInfo) -> Verdict | None:
+        """What an equal pod of the same queue was told that no node takes, when none was filled or emptied since."""
+        found = self._refused.get((task.template.id, task.queue))
+        if found is None or found.usage != self._cluster.node_ledger.usage_log.end or task.nominated:
+            return None
+        return found.verdict if found.kind == session.engine.kind(task) else None
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    def give_up(self, session: Session, job: JobInfo, *, placed: int) -> None:
+        """Leave a job alone from now on; ``placed`` of its pods had found a place when it failed."""
+        job.leave_lot()
+        mark_unschedulable(job, self._cluster)
+        task = _example(job)
+        cause = self._cause(session, job, task, placed) if task is not None else None
+        if task is None or cause is None:
+            return
+        lot = self._lot(session, job, task, cause)
+        lot.checked_at = self._cluster.clocks.requeue_generation
+        lot.jobs[job.key] = job
+        job.unschedulable_with = lot.jobs
+
+    def _lot(self, session: Session, job: JobInfo, task: TaskInfo, cause: Cause) -> Lot:
+        """Return the lot of jobs like this one; a job whose pod does not speak for others has one of its own."""
+        key = (job.queue, task.template.id, cause, "")
+        if key not in self._lots and not _speaks_for_others(session, task, cause):
+            key = (*key[:3], job.key)
+        lot = self._lots.get(key)
+        if lot is None:
+            lot = self._lots[key] = Lot(cause, self._cluster.clocks.requeue_generation)
+        return lot
+
+    def worth_a_look(self, session: Session) -> list[JobInfo]:
+        """Jobs that something may have helped since they failed."""
+        generation = self._cluster.clocks.requeue_generation
+        outdated = [(key, lot) for key, lot in self._lots.items() if lot.checked_at != generation]
+        still_without_room: dict[Hashable, bool] = {}
+        for key, lot in outdated:
+            still_waits = False
+            with session.about(next(iter(lot.jobs.values()), _NOBODY)):
+                still_waits = _still_waits(session, lot, still_without_room)
+            if still_waits:
+                lot.checked_at = generation
+            else:
+                del self._lots[key]
+                _dissolve(lot)
+        waiting = (job for job in self._cluster.queue_ledger.waiting.values() if job.unschedulable_with is None)
+        return [job for job in waiting if job.unschedulable_at != generation and not job.barred]
+
+    def _cause(self, session: Session, job: JobInfo, task: TaskInfo, placed: int) -> Cause | None:
+        """Return what keeps all pods of a job from being placed, if it is one thing that can be asked about again."""
+        scopes = {waiting.refusal.scope for waiting in job.waiting.values() if waiting.refusal is not None}
+        if Scope.NODE in scopes:
+            return self._no_room(session, job, task)
+        return _no_quota(session, job, task, placed) if Scope.QUEUE in scopes else None
+
+    def _no_room(self, session: Session, job: JobInfo, task: TaskInfo) -> NoRoom | None:
+        kind = session.engine.kind(task)
+        hopeless = self.refusal_of_equal(session, task) is not None or session.engine.hopeless(task)
+        if not hopeless or not _all_of_kind(session, job, kind):
+            return None
+        return NoRoom(kind, session.cluster.node_ledger.facts_version)
+
+
+_NOBODY = JobInfo("", "")
+"""Whom a lot is about that all its jobs have left."""
+
+
+def _dissolve(lot: Lot) -> None:
+    for job in list(lot.jobs.values()):
+        job.leave_lot()
+
+
+def _example(job: JobInfo) -> TaskInfo | None:
+    """Return one of the pods that a job waits to place, when all are equal and none has a history of its own."""
+    tasks = job.waiting.values()
+    first = next(iter(tasks), None)
+    if first is None or any(task.template is not first.template or has_history(task) for task in tasks):
+        return None
+    return first
+
+
+def _no_quota(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> NoQuota | None:
+    """Return what the queue had left: when it was all taken up, with less of it nobody of the job can start either."""
+    queue = session.cluster.queues.get(job.queue)
+    headrooms = session.headrooms(queue, task) if queue is not None else None
+    if not headrooms or max(0, min(each.count for each in headrooms)) != placed:
+        return None
+    return NoQuota(headrooms)
+
+
+def _speaks_for_others(session: Session, task: TaskInfo, cause: Cause) -> bool:
+    """Whether what holds of one pod holds of equal ones of its queue, too: quotas promise that, kinds may not."""
+    return isinstance(cause, NoQuota) or session.engine.speaks_for_queue(task)
+
+
+def _all_of_kind(session: Session, job: JobInfo, kind: Hashable) -> bool:
+    """Whether all that a job waits to place is of a kind, as their claims may tell pods apart that are equal else."""
+    first = next(iter(job.waiting.values()))
+    return kind == first.template.id or all(session.engine.kind(task) == kind for task in job.waiting.values())
+
+
+def _still_waits(session: Session, lot: Lot, still_without_room: dict[Hashable, bool]) -> bool:
+    """Whether jobs wait for what they waited for; a promise that is not taken up would leave room to them."""
+    job = next(iter(lot.jobs.values()), None)
+    queue = session.cluster.queues.get(job.queue) if job is not None else None
+    if job is None or queue is None or not queue.is_open or session.nominations.tasks():
+        return False
+    if isinstance(lot.cause, NoQuota):
+        return _still_without_quota(session, queue, job, lot.cause)
+    return _still_without_room(session, job, lot.cause, still_without_room)
+
+
+def _still_without_quota(session: Session, queue: QueueInfo, job: JobInfo, cause: NoQuota) -> bool:
+    return session.headrooms(queue, next(iter(job.waiting.values()))) == cause.headrooms
+
+
+def _still_without_room(session: Session, job: JobInfo, cause: NoRoom, known: dict[Hashable, bool]) -> bool:
+    """Ask once for each kind; when nodes say something else of themselves there may be another reason to tell."""
+    if cause.facts_version != session.cluster.node_ledger.facts_version or not _all_of_kind(session, job, cause.kind):
+        return False
+    if cause.kind not in known:
+        known[cause.kind] = session.engine.hopeless(next(iter(job.waiting.values())))
+    return known[cause.kind]
