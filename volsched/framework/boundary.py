@@ -31,7 +31,10 @@ PLUGIN_ERROR: Final = "PluginError"
 TOO_EXPENSIVE: Final = "TooExpensive"
 
 SET_ASIDE: Final = -2
-"""In place of the relief at which a job was parked: it is set aside. Something of its own that changes replaces it."""
+"""In place of the requeue generation in which a job was found to be unschedulable: it is set aside.
+
+Something of its own that changes replaces it.
+"""
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
