@@ -34,8 +34,8 @@ class Reservation:
     ``at``: when the first promise was made, ``first``: the start that it named. ``start``: the one that is thought of
     now. ``said``: that in the condition. None: not known. ``uid`` is that of the PodGroup: another one of the same name
     was promised nothing. ``stale``: something changed that may move the start. ``fullest`` is how much is in use on the
-    fullest of the nodes. ``tried_at`` is the requeue generation in which the job was last tried. ``priority``: with which
-    it holds its nodes.
+    fullest of the nodes. ``tried_at`` is the requeue generation in which the job was last tried. ``priority``: with
+    which it holds its nodes.
     """
 
     job: JobInfo
