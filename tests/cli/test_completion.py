@@ -105,6 +105,12 @@ def test_manual_page_has_every_verb_and_flag() -> None:
     assert ".B --fail-on-pending" in page
 
 
+def test_manual_page_leaves_the_verbs_as_they_are() -> None:
+    call("man")
+
+    assert call("queue", "list", "-h").exit_code == 0
+
+
 @pytest.mark.process
 def test_manual_page_is_well_formed(tmp_path: Path) -> None:
     file = tmp_path / "volsched.1"

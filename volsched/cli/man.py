@@ -34,8 +34,13 @@ def page(root: click.Command) -> Iterator[str]:
     yield ".SH DESCRIPTION"
     yield from _text(_paragraphs(root)[1:])
     yield ".SH COMMANDS"
-    for context in _commands(click.Context(root, info_name="volsched")):
+    for context in _commands(_context(root, "volsched")):
         yield from _command(context)
+
+
+def _context(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:
+    """Return the context in which a verb would run: the names of its help option come from there, and stay."""
+    return command.context_class(command, parent=parent, info_name=name, **command.context_settings)
 
 
 def _commands(context: click.Context) -> Iterator[click.Context]:
@@ -46,7 +51,7 @@ def _commands(context: click.Context) -> Iterator[click.Context]:
     for name in context.command.list_commands(context):
         command = context.command.get_command(context, name)
         if command is not None and not command.hidden:
-            yield from _commands(click.Context(command, parent=context, info_name=name))
+            yield from _commands(_context(command, name, context))
 
 
 def _command(context: click.Context) -> Iterator[str]:
