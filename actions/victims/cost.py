@@ -39,7 +39,7 @@ class Plan:
 
 
 def least_cost_first(plans: Iterator[Plan], most: int) -> Iterator[Plan]:
-    """Put plans in order of harm, so many of those that can do compared, and all others behind them."""
+    """Put plans in order of their cost, so many of those that can do compared, and all others behind them."""
     compared: list[tuple[VictimCost, Plan]] = []
     others: list[Plan] = []
     for plan in plans:

@@ -82,7 +82,7 @@ def test_what_is_refused_again_for_the_same_reason_is_not_told_again_when_someth
 
 
 def test_a_pod_that_is_tried_in_every_session_is_not_told_again_in_those_that_seek_no_victims() -> None:
-    """Where another pod's placement could help, a job is not parked; victims are sought after changes alone."""
+    """Where another pod's placement could help, a job is not left out; victims are sought after changes alone."""
     given = a_cluster().node("n1", cpu=4, labels={"zone": "a"}).group("g")
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
     given.pod("g-0", "g", cpu=8, spec={"topologySpreadConstraints": [spread]})

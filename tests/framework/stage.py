@@ -134,5 +134,5 @@ def standing(cluster: Cluster) -> dict[str, Any]:
         "waiting": sorted(cluster.queue_ledger.waiting),
         "unadmitted": sorted(cluster.queue_ledger.unadmitted),
         "terminating": sorted(cluster.node_ledger.with_terminating_pods),
-        "relief": cluster.clocks.requeue_generation,
+        "generation": cluster.clocks.requeue_generation,
     }

@@ -308,13 +308,13 @@ def test_labels_of_namespaces_are_known_and_a_change_may_help() -> None:
     believer = Believer(namespace(team="red"))
     cluster = believer.cluster
     assert cluster.queue_ledger.namespaces["a"] == {"team": "red"}
-    version, relief = cluster.clocks.namespaces, cluster.clocks.requeue_generation
+    version, generation = cluster.clocks.namespaces, cluster.clocks.requeue_generation
 
     believer.apply(namespace(team="red"))
-    assert (cluster.clocks.namespaces, cluster.clocks.requeue_generation) == (version, relief)
+    assert (cluster.clocks.namespaces, cluster.clocks.requeue_generation) == (version, generation)
 
     believer.apply(namespace(team="blue"))
-    assert (cluster.clocks.namespaces > version, cluster.clocks.requeue_generation > relief) == (True, True)
+    assert (cluster.clocks.namespaces > version, cluster.clocks.requeue_generation > generation) == (True, True)
 
     believer.apply(Gone("Namespace", "", "a", "a"))
     assert cluster.queue_ledger.namespaces == {}

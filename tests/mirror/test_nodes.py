@@ -226,7 +226,7 @@ def test_storage_is_kept_by_kind_and_name() -> None:
     assert (storage.claims, storage.version > version) == ({}, True)
 
 
-# -- relief -----------------------------------------------------------------------------------------------------------
+# -- what lets a waiting job try again -------------------------------------------------------------------------------
 
 HELPS: dict[str, list[Change]] = {
     "a node comes": [node("new")],
@@ -246,11 +246,11 @@ HELPS: dict[str, list[Change]] = {
 @pytest.mark.parametrize("what", HELPS)
 def test_what_may_help_those_who_wait_counts_as_relief(what: str) -> None:
     believer = Believer(node("n1"), queue("q"), group("g"), pod("p", "g", "n1", cpu=1))
-    relief = believer.cluster.clocks.requeue_generation
+    generation = believer.cluster.clocks.requeue_generation
 
     believer.apply(*HELPS[what])
 
-    assert believer.cluster.clocks.requeue_generation > relief
+    assert believer.cluster.clocks.requeue_generation > generation
 
 
 NO_HELP: dict[str, list[Change]] = {
@@ -265,11 +265,11 @@ NO_HELP: dict[str, list[Change]] = {
 @pytest.mark.parametrize("what", NO_HELP)
 def test_what_helps_nobody_lets_nobody_be_tried_again(what: str) -> None:
     believer = Believer(node("n1"), group("g"), pod("p", "g", "n1", cpu=1), pod("b", "g", "n1", "Pending", cpu=1))
-    relief = believer.cluster.clocks.requeue_generation
+    generation = believer.cluster.clocks.requeue_generation
 
     believer.apply(*NO_HELP[what])
 
-    assert believer.cluster.clocks.requeue_generation == relief
+    assert believer.cluster.clocks.requeue_generation == generation
 
 
 def test_an_empty_cluster_has_no_faults() -> None:
@@ -280,8 +280,8 @@ def test_an_empty_cluster_has_no_faults() -> None:
 def test_a_change_of_an_unknown_kind_of_object_is_none_of_ours() -> None:
     config: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "d"}}
     believer = Believer()
-    relief = believer.cluster.clocks.requeue_generation
+    generation = believer.cluster.clocks.requeue_generation
 
     believer.apply(put(config), Gone("ConfigMap", "d", "c", ""), Gone("Whatever", "", "x", ""))
 
-    assert believer.cluster.clocks.requeue_generation == relief
+    assert believer.cluster.clocks.requeue_generation == generation

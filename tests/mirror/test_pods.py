@@ -509,12 +509,12 @@ def test_a_pod_that_joins_another_group_takes_its_accounts_along() -> None:
 
 def test_labels_of_a_placed_pod_are_told_as_a_move_out_and_back() -> None:
     believer = Believer(node("n1"), pod("p", on="n1", labels={"app": "a"}, cpu=1))
-    relief = believer.cluster.clocks.requeue_generation
+    generation = believer.cluster.clocks.requeue_generation
 
     believer.apply(pod("p", on="n1", labels={"app": "b"}, cpu=1))
 
     assert (believer.task("p").labels, believer.standing("p")) == ({"app": "b"}, ("RUNNING", "n1"))
-    assert believer.cluster.clocks.requeue_generation > relief, "somebody may want to be near b, or apart from a"
+    assert believer.cluster.clocks.requeue_generation > generation, "somebody may want to be near b, or apart from a"
 
 
 def test_labels_of_a_waiting_pod_make_its_job_worth_another_try() -> None:

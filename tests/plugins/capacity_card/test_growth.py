@@ -114,7 +114,7 @@ def test_gangs_that_wait_for_the_same_quota_start_as_if_each_was_asked(
     patient, eager = rig(cluster), rig(cluster)
 
     for event in [("node", 0, 0), *story]:
-        eager.scheduler.reconfigure(eager.scheduler.profile)  # which forgets who was parked
+        eager.scheduler.reconfigure(eager.scheduler.profile)  # which forgets who was unschedulable
         bindings = [on.cycle(*changes_of(event, on)).bindings for on in (patient, eager)]
         assert bindings[0] == bindings[1]
 

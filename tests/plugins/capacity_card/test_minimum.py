@@ -212,11 +212,14 @@ def test_a_gang_that_takes_what_it_reserved_wakes_nobody() -> None:
     on = rig(world)
     assert len(on.cycle().bindings) == 4
     on.cycle()
-    parked, relief = on.cluster.jobs["default/late"].unschedulable_at, on.cluster.clocks.requeue_generation
+    parked, generation = on.cluster.jobs["default/late"].unschedulable_at, on.cluster.clocks.requeue_generation
 
     on.cycle()
 
-    assert (on.cluster.jobs["default/late"].unschedulable_at, on.cluster.clocks.requeue_generation) == (parked, relief)
+    assert (on.cluster.jobs["default/late"].unschedulable_at, on.cluster.clocks.requeue_generation) == (
+        parked,
+        generation,
+    )
 
 
 def test_gated_pods_of_a_minimum_reserve_nothing_and_the_others_do() -> None:

@@ -71,7 +71,7 @@ class NodeColumns:
         self._layout, self._width = self.cluster.clocks.layout, width
 
     def _copy(self, changed: list[int]) -> None:
-        """Copy rows. What nodes offer changes with their facts only; promises are there while anything is unsettled."""
+        """Copy rows. What nodes offer changes with their facts only; promises are there while pods are terminating."""
         nodes = self.cluster.rows
         rows = np.array(changed)
         self.used[:, rows] = _stack([nodes[row].used for row in changed], self._width)
@@ -84,11 +84,11 @@ class NodeColumns:
     def fits_idle(self, charge: tuple[tuple[int, int], ...], rows: Rows) -> npt.NDArray[np.bool_]:
         """Which rows have room for a charge, now and once what is promised has been taken."""
         fits = np.ones(len(rows), dtype=np.bool_)
-        unsettled = bool(self.cluster.node_ledger.with_terminating_pods)
+        is_freed = bool(self.cluster.node_ledger.with_terminating_pods)
         for column, amount in charge:
             idle = self.allocatable[column][rows] - self.used[column][rows]
             enough = idle >= amount
-            if unsettled:
+            if is_freed:
                 enough &= idle + self.releasing[column][rows] - self.pipelined[column][rows] >= amount
             fits &= enough | self.left_to_devices(column, rows)
         return fits

@@ -1,4 +1,4 @@
-"""Where the least harm is done: the node whose victims matter least, when the action is told so."""
+"""Where the victims cost least: the node whose victims matter least, when the action is told so."""
 
 from __future__ import annotations
 

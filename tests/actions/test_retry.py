@@ -45,7 +45,7 @@ def test_a_hopeless_job_is_not_tried_again() -> None:
     assert tries.take() == []
 
 
-RELIEF: dict[str, Callable[[Rig], list[Change]]] = {
+HELPED_BY: dict[str, Callable[[Rig], list[Change]]] = {
     "a node comes": lambda on: a_cluster().node("n2", cpu=1).changes(),
     "a node changes": lambda on: a_cluster().node("n1", cpu=3).changes(),
     "a pod finishes": lambda on: [finished(on, "r")],
@@ -63,19 +63,19 @@ def api_gone(kind: str, name: str) -> Change:
     return Gone(kind, "default", name, "")
 
 
-@pytest.mark.parametrize("what", RELIEF)
+@pytest.mark.parametrize("what", HELPED_BY)
 def test_it_is_tried_again_when_something_happened_that_could_help(what: str) -> None:
     on, tries = started()
     tries.take()
 
-    cycle(on, *RELIEF[what](on))
+    cycle(on, *HELPED_BY[what](on))
 
     assert "big-0" in tries.take()
     cycle(on)
     assert tries.take() == []
 
 
-NO_RELIEF: dict[str, Callable[[Rig], list[Change]]] = {
+NO_HELPED_BY: dict[str, Callable[[Rig], list[Change]]] = {
     "another pod comes": lambda on: a_cluster().pod("other", "run", cpu=1).changes(),
     "the bound pod starts": lambda on: a_cluster().pod("small-0", "small", on="n1", cpu=1).changes(),
     "a running pod is shown again": lambda on: a_cluster().pod("r", "run", on="n1", cpu=2).changes(),
@@ -83,12 +83,12 @@ NO_RELIEF: dict[str, Callable[[Rig], list[Change]]] = {
 }
 
 
-@pytest.mark.parametrize("what", NO_RELIEF)
+@pytest.mark.parametrize("what", NO_HELPED_BY)
 def test_it_is_left_alone_when_nothing_that_happened_could_help(what: str) -> None:
     on, tries = started()
     tries.take()
 
-    cycle(on, *NO_RELIEF[what](on))
+    cycle(on, *NO_HELPED_BY[what](on))
 
     assert not [name for name in tries.take() if name.startswith("big")]
 
@@ -226,7 +226,7 @@ class Slots:
 
 
 def with_slots(most: int, *sizes: int) -> tuple[Rig, Slots]:
-    """Room for all, and a queue that lets in so many of some gangs; pod "r" of another queue can make relief."""
+    """Room for all, and a queue that lets in so many of some gangs; pod "r" of another queue can free room."""
     given = a_cluster().node("n1", cpu=99).queue("q").queue("other").group("run", "other", phase="Running")
     given.pod("r", "run", on="n1", cpu=2)
     for number, size in enumerate(sizes):
