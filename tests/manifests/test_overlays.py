@@ -287,7 +287,7 @@ def test_every_object_says_whose_it_is() -> None:
 def test_every_example_is_tried_on_a_cluster_or_replayed() -> None:
     """The whole example cluster and the workloads in `test_processes`, those of plugins in `test_scenes`.
 
-    The trace and its policies are replayed by the commands of docs/replay.md, in `tests/docs`.
+    The trace and its policies are replayed in `tests/docs/test_replay.py`.
     """
     tried = {*EXAMPLES.glob("*.yaml"), *WORKLOADS, *SCENES, *(EXAMPLES / "replay").iterdir()}
 
