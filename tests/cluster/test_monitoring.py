@@ -365,6 +365,7 @@ def quotas_by_card_are_used_up(run: Run) -> None:
     run.wait_shown(f'volsched_cluster_workload_cards{{card="{MODEL}", workload="online"}} == 0')
     run.wait_shown("max(volsched_queue_card_reclaimable) == 1")
     run.wait_shown("sum(volsched_queue_card_refusals_total) > 0")
+    run.wait_shown("max(volsched_queue_mean_use) > 0")
 
 
 def a_job_is_scaled_beyond_its_quota_and_back(run: Run) -> None:

@@ -18,7 +18,7 @@ EXAMPLES = MANIFESTS / "examples"
 NODES = EXAMPLES / "10-nodes.yaml"
 CONFIGURATION = MANIFESTS / "base/scheduler/configuration.yaml"
 WORKLOADS = sorted((EXAMPLES / "workloads").glob("*.yaml"))
-SCENES = sorted({*EXAMPLES.glob("*/*.yaml")} - {*WORKLOADS})
+SCENES = sorted({*EXAMPLES.glob("*/*.yaml")} - {*WORKLOADS, *EXAMPLES.glob("replay/*.yaml")})
 """Whole clusters with a configuration of their own, in a folder for each plugin."""
 
 WITH_PODS = {"Deployment", "Job", "Pod"}

@@ -284,8 +284,11 @@ def test_every_object_says_whose_it_is() -> None:
             assert component(found) in {*COMPONENTS, "users"}, identity(found)
 
 
-def test_every_example_is_tried_on_a_cluster() -> None:
-    """The whole example cluster and the workloads in `test_processes`, those of plugins in `test_scenes`."""
-    tried = {*EXAMPLES.glob("*.yaml"), *WORKLOADS, *SCENES}
+def test_every_example_is_tried_on_a_cluster_or_replayed() -> None:
+    """The whole example cluster and the workloads in `test_processes`, those of plugins in `test_scenes`.
+
+    The trace and its policies are replayed in `tests/docs/test_replay.py`.
+    """
+    tried = {*EXAMPLES.glob("*.yaml"), *WORKLOADS, *SCENES, *(EXAMPLES / "replay").iterdir()}
 
     assert {path for path in EXAMPLES.rglob("*") if path.is_file()} == tried

@@ -151,15 +151,11 @@ class Ui:
 
     async def _next(self, answer: web.StreamResponse, version: int) -> tuple[int, Picture]:
         """Wait for the next picture; a line now and then finds out who has gone."""
-        waiting = asyncio.ensure_future(self._follower.after(version))
-        try:
-            while not waiting.done():
-                await asyncio.wait([waiting], timeout=_HEARTBEAT_SECONDS)
-                if not waiting.done():
-                    await answer.write(b": still here\n\n")
-            return waiting.result()
-        finally:
-            waiting.cancel()
+        while True:
+            try:
+                return await asyncio.wait_for(self._follower.after(version), _HEARTBEAT_SECONDS)
+            except TimeoutError:
+                await answer.write(b": still here\n\n")
 
 
 def differences(sent: dict[str, str], rows: dict[str, str]) -> list[tuple[str, str]]:
