@@ -142,6 +142,42 @@ CLUSTER = Row(
     ),
 )
 
+STRANDED = Row(
+    "Cards that nobody can use, of the plugin fragmentation",
+    (
+        Panel(
+            "Free",
+            (
+                Query("max by (model) (volsched_cards)", "{{model}} there"),
+                Query("max by (model) (volsched_cards_free)", "{{model}} free"),
+            ),
+            "Cards of all nodes, and what of them is free; parts of cards are added up.",
+            width=12,
+        ),
+        Panel(
+            "Free, and of no use to any pod",
+            (Query("sum by (cause) (max by (model, cause) (volsched_cards_stranded))", "{{cause}}"),),
+            "Why: the node has no CPU or memory left, parts are too small, no pod that waits takes the model, or they are "
+            "scattered over nodes.",
+            width=12,
+            stacked=True,
+        ),
+        Panel(
+            "Of no use, as a part of all cards",
+            (
+                Query(
+                    "sum by (model) (max by (model, cause) (volsched_cards_stranded)) "
+                    "/ max by (model) (volsched_cards)",
+                    "{{model}}",
+                ),
+            ),
+            "What a better packing would bring; volsched cards --stranded says the same on the command line.",
+            unit="percentunit",
+            width=12,
+        ),
+    ),
+)
+
 ONLINE = Row(
     "Online and offline",
     (
@@ -219,8 +255,8 @@ SCALING = Row(
 CARDS = Dashboard(
     "capacity-card",
     "volsched / Cards",
-    "Quota by card model, of the plugin capacity-card. Metrics: docs/metrics.md.",
-    (QUOTAS, DUES, ONLINE, SCALING, CLUSTER),
+    "Quota by card model, of the plugin capacity-card, and cards that nobody can use. Metrics: docs/metrics.md.",
+    (QUOTAS, DUES, ONLINE, SCALING, CLUSTER, STRANDED),
     (
         Variable("queue", "volcano_queue_card_capacity", "queue_name"),
         Variable("card", "volsched_cluster_cards", "card"),

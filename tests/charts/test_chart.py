@@ -88,8 +88,16 @@ def test_chart_says_what_the_overlay_says(overlay: str, flags: tuple[str, ...]) 
     assert_same(chart_objects("--set", "namespace.create=true", *flags), rendered(MANIFESTS / "overlays" / overlay))
 
 
-def test_every_component_has_a_value() -> None:
-    assert set(COMPONENTS) == {path.name for path in (MANIFESTS / "components").iterdir()}
+def test_every_component_has_a_value_or_a_file_of_values() -> None:
+    assert {*COMPONENTS, "accelerators"} == {path.name for path in (MANIFESTS / "components").iterdir()}
+
+
+def test_file_of_values_does_what_the_component_accelerators_does(tmp_path: Path) -> None:
+    folder = a_kustomization(tmp_path, [MANIFESTS / "overlays/standalone"], [MANIFESTS / "components/accelerators"])
+
+    chart = chart_objects("--set", "namespace.create=true", "-f", str(CHART / "values-accelerators.yaml"))
+
+    assert_same(chart, rendered(folder))
 
 
 @pytest.mark.parametrize("component", COMPONENTS)

@@ -72,7 +72,7 @@ tiers:
     arguments: {cardUnlimitedCpuMemory: true, usage.halfLife: 1h}
 - plugins:
   - name: predicates
-  - name: nodeorder
+  - name: fragmentation
 """
 """The plugin minds queues, as does proportion, and does not run beside it."""
 
