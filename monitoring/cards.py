@@ -157,8 +157,8 @@ STRANDED = Row(
         Panel(
             "Free, and of no use to any pod",
             (Query("sum by (cause) (max by (model, cause) (volsched_cards_stranded))", "{{cause}}"),),
-            "Why: the node has no CPU or memory left, parts are too small, no pod that waits takes the model, or they are "
-            "scattered over nodes.",
+            "Why: the node has no CPU or memory left, parts are too small, no pod that waits takes the model, or they "
+            "are scattered over nodes.",
             width=12,
             stacked=True,
         ),
