@@ -12,6 +12,7 @@ from plugins.capacity_card.cards.stock import Stock, stock_of
 from volsched.cli import in_force
 from volsched.cli.flags import output_flag
 from volsched.cli.look import keeps_tables, look
+from volsched.cli.moves_view import show_moves
 from volsched.cli.output import print_result, say, width
 from volsched.cli.quota_view import by_name, sections
 from volsched.cli.sources import check_source, read_cluster, read_manifests, source_flags
@@ -27,7 +28,14 @@ from volsched.simulation.table import section
 @in_force.config_flags
 @output_flag("table", "Tables for people, or all of it for programs.")
 @click.option("--stranded", is_flag=True, help="Show which free cards no pod can use now, by model and cause, alone.")
-def cards(paths: tuple[str, ...], output: str, *, stranded: bool, **flags: Any) -> None:
+@click.option(
+    "--suggest-moves",
+    "number",
+    type=click.IntRange(1),
+    metavar="NUMBER",
+    help="Show the fewest pods whose restart would free all cards of so many nodes; nothing is moved.",
+)
+def cards(paths: tuple[str, ...], output: str, *, stranded: bool, number: int | None, **flags: Any) -> None:
     """Show which accelerator cards the nodes of a cluster offer, by the names that capacity-card knows them by: those
     are what to write into volcano.sh/card.quota, card.request and card.name.
 
@@ -39,6 +47,9 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, **flags: Any) 
     model, and why: no CPU or memory is left for them, parts are too small, no waiting pod takes the model, or the free
     cards are scattered over nodes. --stranded shows that alone.
 
+    --suggest-moves says which pods to restart so that so many nodes have all their cards free. Each answer was seen to
+    work: sessions were run in memory with these nodes cordoned and these pods waiting, and all found another place.
+
     Other quotas that the scheduler's plugins keep are shown beside: devices, CPU pods on GPU nodes, shared cards. Of a
     cluster the right to list nodes is needed, and for these the others of the ClusterRole volsched-queue-reader.
 
@@ -48,6 +59,7 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, **flags: Any) 
       volsched cards --context production -o json
       volsched cards -f manifests/nodes.yaml
       volsched cards --stranded -o json
+      volsched cards --suggest-moves 2
       kubectl get nodes -o yaml | volsched cards -f - -o json | jq .total
 
     \b
@@ -56,6 +68,9 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, **flags: Any) 
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     check_source(paths, flags)
     in_force.check_flags(paths, flags)
+    if number is not None:
+        show_moves(paths, flags, number, output)
+        return
     inventory = read_manifests(paths) if paths else None
     stock = stock_of(inventory.of(api.Node) if inventory is not None else _nodes(flags))
     tables = _tables(inventory, flags)
