@@ -8,7 +8,6 @@ tried again before it has changed. What is only tried and undone helps nobody, s
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from enum import StrEnum
 from types import TracebackType
 
@@ -35,12 +34,11 @@ class Clocks:
     better begin anew: working it out again for those that are left costs less than they cost when they came.
     """
 
-    __slots__ = ("changes", "era", "events", "layout", "namespaces", "queue_tree", "requeue_generation", "standing")
+    __slots__ = ("changes", "era", "layout", "namespaces", "queue_tree", "requeue_generation", "standing")
 
     def __init__(self) -> None:
         self.layout = 0
         self.requeue_generation = 0
-        self.events: Counter[ClusterEvent] = Counter()
         self.standing = 0
         self.changes = 0
         self.queue_tree = 0
@@ -48,9 +46,11 @@ class Clocks:
         self.era = 0
 
     def wake(self, event: ClusterEvent) -> None:
-        """Have jobs that could not be placed tried again, as something happened that could let them in."""
+        """Have jobs that could not be placed tried again, as something happened that could let them in.
+
+        All of them, whatever happened: ``event`` is for whoever reads the call.
+        """
         self.requeue_generation += 1
-        self.events[event] += 1
 
     def tentative(self, since: int | None = None) -> Tentative:
         """Wake nobody by what is done inside; with ``since``, nor by what was done since that generation."""
