@@ -105,10 +105,7 @@ class CapacityCardPlugin:
         past = self._past_use(registrar, ledger)
         books = registrar.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments, past))
         books.tell_faults(registrar.session)
-        if past is None:
-            registrar.register(QueueOrder(books.queues.key))
-        else:
-            order_over_time(registrar, past, books.queues.key)
+        _order_queues(registrar, books, past)
         registrar.register(
             *books.rules.registered(),
             *books.registered(),
@@ -129,6 +126,14 @@ class CapacityCardPlugin:
     def _ledger(self, cluster: Cluster, *, above: bool) -> Ledger:
         told = self._arguments
         return Ledger(cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above)
+
+
+def _order_queues(registrar: Registrar, books: _Books, past: PastUse | None) -> None:
+    """Order queues by what they hold, or by what they held over time."""
+    if past is None:
+        registrar.register(QueueOrder(books.queues.key))
+    else:
+        order_over_time(registrar, past, books.queues.key)
 
 
 class _Books:
