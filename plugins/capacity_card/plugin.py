@@ -103,13 +103,13 @@ class CapacityCardPlugin:
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
         ledger.wants.begin(registrar.cluster.clocks.era)
         past = self._past_use(registrar, ledger)
-        books = registrar.account(f"{NAME}.books", lambda cluster: _Books(cluster, ledger, self._arguments, past))
-        books.tell_faults(registrar.session)
-        _order_queues(registrar, books, past)
+        runtime = registrar.account(f"{NAME}.runtime", lambda cluster: _Runtime(cluster, ledger, self._arguments, past))
+        runtime.tell_faults(registrar.session)
+        _order_queues(registrar, runtime, past)
         registrar.register(
-            *books.rules.registered(),
-            *books.registered(),
-            *books.series.registered(books.queues, books.rules),
+            *runtime.rules.registered(),
+            *runtime.registered(),
+            *runtime.series.registered(runtime.queues, runtime.rules),
         )
 
     def _past_use(self, registrar: Registrar, ledger: Ledger) -> PastUse | None:
@@ -128,15 +128,15 @@ class CapacityCardPlugin:
         return Ledger(cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above)
 
 
-def _order_queues(registrar: Registrar, books: _Books, past: PastUse | None) -> None:
+def _order_queues(registrar: Registrar, runtime: _Runtime, past: PastUse | None) -> None:
     """Order queues by what they hold, or by what they held over time."""
     if past is None:
-        registrar.register(QueueOrder(books.queues.key))
+        registrar.register(QueueOrder(runtime.queues.key))
     else:
-        order_over_time(registrar, past, books.queues.key)
+        order_over_time(registrar, past, runtime.queues.key)
 
 
-class _Books:
+class _Runtime:
     """Everything that is kept beside the ledger."""
 
     def __init__(

@@ -119,18 +119,18 @@ class CapacityDRAPlugin:
     def on_session_open(self, registrar: Registrar) -> None:
         """Register everything, and tell what queues say wrongly."""
         if self._arguments.enabled:
-            books = self._books(registrar)
-            books.open(registrar.session, above=registrar.minds_ancestors)
-            registrar.register(*books.rules(), *books.metrics())
+            quotas = self._account(registrar)
+            quotas.open(registrar.session, above=registrar.minds_ancestors)
+            registrar.register(*quotas.rules(), *quotas.metrics())
 
-    def _books(self, registrar: Registrar) -> Books:
-        books = registrar.account(f"{NAME}.books", lambda cluster: Books(cluster, self._arguments))
-        registrar.account(f"{NAME}.ledger", lambda _: books.ledger).catch_up()
-        registrar.account(f"{NAME}.reserved", lambda _: books.reservations)
-        return books
+    def _account(self, registrar: Registrar) -> Quotas:
+        quotas = registrar.account(f"{NAME}.quotas", lambda cluster: Quotas(cluster, self._arguments))
+        registrar.account(f"{NAME}.ledger", lambda _: quotas.ledger).catch_up()
+        registrar.account(f"{NAME}.reserved", lambda _: quotas.reservations)
+        return quotas
 
 
-class Books:
+class Quotas:
     """The quotas of all queues, and what is checked against them."""
 
     def __init__(self, cluster: Cluster, arguments: CapacityDRAArguments) -> None:

@@ -35,13 +35,13 @@ class FragmentationPlugin:
         if not self._arguments[WEIGHT]:
             return
         parts = registrar.account(ACCOUNT, CardParts.of_cluster)
-        books = registrar.account(f"{NAME}.books", lambda cluster: _Books.of(cluster, self._arguments, parts))
-        registrar.account(NAME, lambda _: books.demand).open()
-        registrar.register(*books.score.registered(), *books.stranded.registered())
+        accounts = registrar.account(f"{NAME}.accounts", lambda cluster: _Accounts.of(cluster, self._arguments, parts))
+        registrar.account(NAME, lambda _: accounts.demand).open()
+        registrar.register(*accounts.score.registered(), *accounts.stranded.registered())
 
 
 @dataclass(frozen=True, slots=True)
-class _Books:
+class _Accounts:
     """What is kept from session to session."""
 
     demand: Demand
@@ -49,7 +49,7 @@ class _Books:
     stranded: Stranded
 
     @classmethod
-    def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts) -> _Books:
+    def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts) -> _Accounts:
         offers = Offers(cluster, arguments[RESOURCES])
         wishes = Wishes(offers, parts)
         demand = Demand(cluster, offers, wishes)

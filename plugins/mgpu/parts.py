@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from plugins.mgpu.books import Books
 from plugins.mgpu.devices import CORE_OF_CARD, State
+from plugins.mgpu.ledger import CardLedger
 from plugins.mgpu.placement import Ask
 from volsched.framework.accounts.card_parts import Wanted
 from volsched.model.node import NodeInfo
@@ -11,25 +11,25 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.values.bounded import Bounded
 
 
-class BookTeller:
-    """Reads the books. A card is as free as the scarcer of its core and its memory."""
+class FreeParts:
+    """Reads the ledger. A card is as free as the scarcer of its core and its memory."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, ledger: CardLedger) -> None:
+        self._ledger = ledger
         self._known: Bounded[State, tuple[int, ...]] = Bounded(10_000)
 
     def wanted(self, template: PodTemplate) -> tuple[Wanted, ...]:
         """Return what the containers of a template's pods take, by core."""
-        if not self._books.follows(template):
+        if not self._ledger.follows(template):
             return ()
-        return tuple(_wanted(ask) for ask in self._books.requests.sorted(template))
+        return tuple(_wanted(ask) for ask in self._ledger.requests.sorted(template))
 
     def free(self, node: NodeInfo) -> tuple[int, ...]:
         """Return the percent that is free of each card, ascending."""
-        book = self._books.nodes.get(node.name)
-        if book is None or book.unclear:
+        account = self._ledger.nodes.get(node.name)
+        if account is None or account.unclear:
             return ()
-        state = book.alike
+        state = account.alike
         found = self._known.recall(state)
         if found is None:
             found = self._known[state] = _free(state)

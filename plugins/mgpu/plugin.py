@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from plugins.mgpu.books import Books, Requests
 from plugins.mgpu.devices import POLICY
-from plugins.mgpu.parts import BookTeller
+from plugins.mgpu.ledger import CardLedger, Requests
+from plugins.mgpu.node_events import NodeEvents
+from plugins.mgpu.parts import FreeParts
 from plugins.mgpu.placement import Search
 from plugins.mgpu.requests import MIN_MEMORY, MULTIPLE
 from plugins.mgpu.rules import NAME, Rules
 from plugins.mgpu.scoring import Strategy
 from plugins.mgpu.series import CardSeries
-from plugins.mgpu.telling import Herald
 from volsched.framework.accounts.card_parts import ACCOUNT as CARD_PARTS
 from volsched.framework.accounts.card_parts import CardParts
 from volsched.framework.config.arguments import Argument
@@ -35,7 +35,7 @@ NODE_ORDER_WEIGHT: Final = "predicate.MGPUNodeOrderWeight"
 
 
 class MGPUPlugin:
-    """Registers the rules; the books follow the cluster from one session to the next."""
+    """Registers the rules; the ledger follows the cluster from one session to the next."""
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (POLICY, MULTIPLE)
@@ -70,31 +70,31 @@ class MGPUPlugin:
         if not self._arguments[ENABLE]:
             return
         least = self._arguments[LEAST_MEMORY]
-        books = registrar.account(f"{NAME}.books", lambda cluster: Books(cluster, Requests(least)))
-        desk = registrar.account(NAME, lambda _: self._desk(books))
-        desk.tell(registrar.session)
-        registrar.account(CARD_PARTS, CardParts.of_cluster).tellers[NAME] = desk.teller
-        registrar.register(*desk.rules.registered(), *desk.series.registered())
+        ledger = registrar.account(f"{NAME}.ledger", lambda cluster: CardLedger(cluster, Requests(least)))
+        runtime = registrar.account(NAME, lambda _: self._runtime(ledger))
+        runtime.tell(registrar.session)
+        registrar.account(CARD_PARTS, CardParts.of_cluster).tellers[NAME] = runtime.teller
+        registrar.register(*runtime.rules.registered(), *runtime.series.registered())
 
-    def _desk(self, books: Books) -> _Desk:
+    def _runtime(self, ledger: CardLedger) -> _Runtime:
         search = Search(self._strategy)
         by_id = self._arguments[SCHEDULE_MODE] == "id"
-        rules = Rules(books, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
-        return _Desk(books, rules, CardSeries(books, search), Herald(books, by_id=by_id), BookTeller(books))
+        rules = Rules(ledger, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
+        return _Runtime(ledger, rules, CardSeries(ledger, search), NodeEvents(ledger, by_id=by_id), FreeParts(ledger))
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
-    """What is kept beside the books."""
+class _Runtime:
+    """What is kept beside the ledger."""
 
-    books: Books
+    ledger: CardLedger
     rules: Rules
     series: CardSeries
-    herald: Herald
-    teller: BookTeller
+    node_events: NodeEvents
+    teller: FreeParts
 
     def tell(self, session: Session) -> None:
         """Tell what is new about nodes."""
-        changed = self.books.take_changed()
-        self.herald.tell(session, changed)
+        changed = self.ledger.take_changed()
+        self.node_events.tell(session, changed)
         self.series.note(changed)

@@ -1,7 +1,7 @@
 """Whether a pod with cards may go on a node, how good it is there, and which cards it gets.
 
 The two predicates and the score change nothing. Cards are chosen when a session puts a pod on a node, and noted in the
-books; the books alone undo that.
+ledger; the ledger alone undoes that.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from plugins.mgpu.books import Books, NodeBook
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, State, count_of, policy_of
+from plugins.mgpu.ledger import CardAccount, CardLedger
 from plugins.mgpu.placement import Best, Search, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
@@ -62,9 +62,9 @@ class Rules:
     node tells them.
     """
 
-    def __init__(self, books: Books, search: Search, *, weight: int, by_id: bool) -> None:
-        self._books = books
-        self._requests = books.requests
+    def __init__(self, ledger: CardLedger, search: Search, *, weight: int, by_id: bool) -> None:
+        self._ledger = ledger
+        self._requests = ledger.requests
         self._search = search
         self.weight = weight * BEST_SCORE
         self._by_id = by_id
@@ -81,7 +81,7 @@ class Rules:
 
     def applies(self, template: PodTemplate) -> bool:
         """Whether pods of a template want cards."""
-        return self._books.follows(template)
+        return self._ledger.follows(template)
 
     # -- filter ---------------------------------------------------------------------------------------------------
 
@@ -115,36 +115,36 @@ class Rules:
 
         Where the node's sums say that the pod has to wait for others to leave, the cards are looked at as they will be.
         """
-        book = self._books.nodes.get(node.name)
-        if book is None:
+        account = self._ledger.nodes.get(node.name)
+        if account is None:
             return NO_CARDS
-        if book.unclear:
+        if account.unclear:
             return UNCLEAR
-        best = self._best(template, node, book)
+        best = self._best(template, node, account)
         if best.points is not None:
             return None
         return GIVEN_UP if best.truncated else NO_FIT
 
-    def _best(self, template: PodTemplate, node: NodeInfo, book: NodeBook) -> Best:
-        has_to_wait = node.terminating_pods and not node.fits_idle(self._books.cluster.columns.request(template))
-        state = alike(_state_after_leaving(book, node)) if has_to_wait else book.alike
+    def _best(self, template: PodTemplate, node: NodeInfo, account: CardAccount) -> Best:
+        has_to_wait = node.terminating_pods and not node.fits_idle(self._ledger.cluster.columns.request(template))
+        state = alike(_state_after_leaving(account, node)) if has_to_wait else account.alike
         return self._search.best(state, self._requests.sorted(template))
 
     # -- score ----------------------------------------------------------------------------------------------------
 
     def score(self, template: PodTemplate, node: NodeInfo) -> float:
         """Score a node by the best placement there: from 0 to 10, times the weight."""
-        book = self._books.nodes.get(node.name)
-        if book is None or book.unclear:
+        account = self._ledger.nodes.get(node.name)
+        if account is None or account.unclear:
             return 0.0
-        best = self._best(template, node, book)
+        best = self._best(template, node, account)
         if best.points is None:
             return 0.0
-        return self.weight * self._search.strategy.score(best.points, book.cards.count, book.cards.memory)
+        return self.weight * self._search.strategy.score(best.points, account.cards.count, account.cards.memory)
 
     def wants_none(self, template: PodTemplate) -> bool:
         """Whether pods of a template want no card, and there are some that they could stand in the way of."""
-        return self._books.cluster.columns.find(CORE) is not None and not self.applies(template)
+        return self._ledger.cluster.columns.find(CORE) is not None and not self.applies(template)
 
     def spare(self, template: PodTemplate, node: NodeAmounts) -> float:
         """Score a node for pods without cards: from 10 where no card is free, the fewer are the better."""
@@ -152,7 +152,7 @@ class Rules:
 
     def spares(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """Answer as ``spare``, for many nodes at once."""
-        column = self._books.cluster.columns.place(CORE)
+        column = self._ledger.cluster.columns.place(CORE)
         idle = nodes.columns.allocatable[column][nodes.rows] - nodes.columns.used[column][nodes.rows]
         found: Floats = self.weight / (1.0 + np.maximum(0, idle) / (CORE_OF_CARD * MILLI))
         return found
@@ -167,28 +167,30 @@ class Rules:
         node = task.node
         if node is None or not self.applies(task.template):
             return None
-        book = self._books.nodes.get(node.name)
-        if book is None:
+        account = self._ledger.nodes.get(node.name)
+        if account is None:
             return NO_CARDS
-        if task.uid in book.holdings or task.uid in book.unclear:
+        if task.uid in account.holdings or task.uid in account.unclear:
             return None
         is_promise = task.status is TaskStatus.PIPELINED
         request = self._requests.of(task.template)
-        placement = self._search.place(_state_after_leaving(book, node) if is_promise else book.state, request.shapes)
+        placement = self._search.place(
+            _state_after_leaving(account, node) if is_promise else account.state, request.shapes
+        )
         if placement.lists is None:
             return GIVEN_UP if placement.truncated else NO_FIT
-        self._books.hold(task, node, placement.lists)
+        self._ledger.hold(task, node, placement.lists)
         if not is_promise:
-            ids = book.cards.ids if self._by_id else ()
+            ids = account.cards.ids if self._by_id else ()
             results = written(request.asks, placement.lists, task.containers, ids)
             task.bind_annotations = {**without_results(task.bind_annotations or {}), **results}
         return None
 
     def deallocate(self, task: TaskInfo) -> None:
-        """Take what was chosen out of the Binding again; the books follow the task by themselves."""
+        """Take what was chosen out of the Binding again; the ledger follows the task by itself."""
         if task.status is TaskStatus.ALLOCATED and task.bind_annotations:
             task.bind_annotations = without_results(task.bind_annotations) or None
 
 
-def _state_after_leaving(book: NodeBook, node: NodeInfo) -> State:
-    return book.state_without(uid for uid, task in node.tasks.items() if task.status is TaskStatus.RELEASING)
+def _state_after_leaving(account: CardAccount, node: NodeInfo) -> State:
+    return account.state_without(uid for uid, task in node.tasks.items() if task.status is TaskStatus.RELEASING)

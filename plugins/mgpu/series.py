@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from plugins.mgpu.books import Books, NodeBook
 from plugins.mgpu.devices import CORE_OF_CARD
+from plugins.mgpu.ledger import CardAccount, CardLedger
 from plugins.mgpu.placement import Search
 from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.rules import Metric, Rule, ShownTable
@@ -77,8 +77,8 @@ class _Laid(Mapping[tuple[str, ...], float]):
 class CardSeries:
     """The numbers of all series."""
 
-    def __init__(self, books: Books, search: Search) -> None:
-        self._books = books
+    def __init__(self, ledger: CardLedger, search: Search) -> None:
+        self._ledger = ledger
         self._search = search
         self._nodes: dict[str, _Shown] = {}
         self._changed: dict[str, None] = {}
@@ -103,14 +103,14 @@ class CardSeries:
 
     def table(self) -> QuotaTable:
         """What of each shared card is given away, and on which nodes that is not known of all pods."""
-        books = sorted(self._books.nodes.items())
-        rows = [row for name, book in books for row in _rows(name, book)]
+        ledger = sorted(self._ledger.nodes.items())
+        rows = [row for name, account in ledger for row in _rows(name, account)]
         return QuotaTable("sharedCards", "Shared cards", ("node", "card"), _FIGURES, rows)
 
     def _numbers(self) -> tuple[Numbers, ...]:
-        changed = {**self._changed, **self._books.changed}
+        changed = {**self._changed, **self._ledger.changed}
         self._changed.clear()
-        shown = {name: _shown(self._books.nodes.get(name)) for name in changed}
+        shown = {name: _shown(self._ledger.nodes.get(name)) for name in changed}
         if any(self._nodes.get(name) != now for name, now in shown.items()):
             nodes = {**self._nodes, **shown}
             self._nodes = {name: now for name, now in nodes.items() if now is not None}
@@ -134,15 +134,15 @@ def _by_card(name: str, numbers: Iterable[float]) -> Iterator[tuple[tuple[str, .
     return (((name, str(card)), number) for card, number in enumerate(numbers))
 
 
-def _rows(name: str, book: NodeBook) -> Iterator[QuotaRow]:
-    unclear = len(book.unclear)
+def _rows(name: str, account: CardAccount) -> Iterator[QuotaRow]:
+    unclear = len(account.unclear)
     remark = f"of {unclear} pod{'s' if unclear > 1 else ''} on the node it is not known which cards they use"
-    for index, used in enumerate(book.used):
+    for index, used in enumerate(account.used):
         figures: dict[str, Value] = {
-            "id": book.cards.ids[index] if book.cards.ids else None,
+            "id": account.cards.ids[index] if account.cards.ids else None,
             "core": CORE_OF_CARD,
             "coreUsed": used.core,
-            "memory": format_amount("memory", book.cards.memory * _MIB),
+            "memory": format_amount("memory", account.cards.memory * _MIB),
             "memoryUsed": format_amount("memory", used.memory * _MIB),
             "containers": used.instances,
             "remark": remark if unclear else None,
@@ -150,18 +150,18 @@ def _rows(name: str, book: NodeBook) -> Iterator[QuotaRow]:
         yield QuotaRow((name, index), figures)
 
 
-def _shown(book: NodeBook | None) -> _Shown | None:
-    if book is None:
+def _shown(account: CardAccount | None) -> _Shown | None:
+    if account is None:
         return None
-    cards = book.used
+    cards = account.used
     free = [max(0, CORE_OF_CARD - card.core) for card in cards]
     on_cards_in_use = sum(left for left, card in zip(free, cards, strict=True) if card.instances)
     return _Shown(
         core=tuple(card.core / CORE_OF_CARD for card in cards),
         memory=tuple(float(card.memory * _MIB) for card in cards),
-        size=float(book.cards.memory * _MIB),
+        size=float(account.cards.memory * _MIB),
         instances=tuple(float(card.instances) for card in cards),
         fragmentation=on_cards_in_use / sum(free) if sum(free) else 0.0,
-        is_unknown=bool(book.unclear),
-        changed=len(book.changed),
+        is_unknown=bool(account.unclear),
+        changed=len(account.changed),
     )

@@ -72,31 +72,31 @@ class ProportionPlugin:
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Share the cluster out, and register."""
-        books, last = self._books(registrar)
-        self._order_queues(registrar, books)
+        shares, last = self._shares(registrar)
+        self._order_queues(registrar, shares)
         registrar.register(
-            Reclaimable(books.reclaimable),
-            Overused(books.overused),
-            Allocatable(headroom=books.headroom),
-            Preemptive(books.may_preempt),
-            JobEnqueueable(books.vote),
-            EventHandler(books, promises=True),
+            Reclaimable(shares.reclaimable),
+            Overused(shares.overused),
+            Allocatable(headroom=shares.headroom),
+            Preemptive(shares.may_preempt),
+            JobEnqueueable(shares.vote),
+            EventHandler(shares, promises=True),
             Metric(FAIR_SHARE, last.fair_shares),
-            ShownUsage(books.usage),
+            ShownUsage(shares.usage),
         )
 
-    def _books(self, registrar: Registrar) -> tuple[Books, LastClaims]:
+    def _shares(self, registrar: Registrar) -> tuple[FairShares, LastClaims]:
         last, demand = registrar.account("proportion.last", LastClaims), registrar.account(ACCOUNT, QueueDemands)
-        return Books(registrar.cluster, demand, last, leaves_due=self._leaves_due), last
+        return FairShares(registrar.cluster, demand, last, leaves_due=self._leaves_due), last
 
-    def _order_queues(self, registrar: Registrar, books: Books) -> None:
+    def _order_queues(self, registrar: Registrar, shares: FairShares) -> None:
         """Order queues by what they hold of their due, or by what they held over time."""
         if not self._half_life:
-            registrar.register(QueueOrder(books.order))
+            registrar.register(QueueOrder(shares.order))
             return
 
         def by_past(queue: QueueInfo) -> tuple[int, float]:
-            return -queue.priority, past.key(queue, books.held(queue), books.totals)
+            return -queue.priority, past.key(queue, shares.held(queue), shares.totals)
 
         past = registrar.account(
             "proportion.past", lambda cluster: PastUse(cluster, self._half_life, lambda queue: queue.allocated)
@@ -136,7 +136,7 @@ class LastClaims:
         return self._fair_shares
 
 
-class Books:
+class FairShares:
     """What each queue deserves and may have; what it holds is read live."""
 
     def __init__(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.proportion.plugin import Books
+from plugins.proportion.plugin import FairShares
 from tests.actions.evictions import World, protected
 from tests.actions.rigs import conf
 from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
@@ -298,8 +298,8 @@ class Dues:
         )
 
     def on_session_open(self, registrar: Registrar) -> None:
-        books = Books(registrar.cluster, registrar.account(ACCOUNT, QueueDemands))
-        self.due = {queue: dict(books._deserved(info)) for queue, info in registrar.cluster.queues.items()}
+        shares = FairShares(registrar.cluster, registrar.account(ACCOUNT, QueueDemands))
+        self.due = {queue: dict(shares._deserved(info)) for queue, info in registrar.cluster.queues.items()}
         self.held = {queue: dict(info.allocated) for queue, info in registrar.cluster.queues.items()}
 
 

@@ -137,7 +137,7 @@ def _status_patch(queue: api.Queue, meta: Mapping[str, str], status: Mapping[str
 # --- counting -------------------------------------------------------------------------------------------------------
 
 
-class Books:
+class GroupLedger:
     """The PodGroups of queues by phase, kept change by change."""
 
     def __init__(self) -> None:

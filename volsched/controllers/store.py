@@ -20,7 +20,7 @@ from volsched.controllers.job_controller import JobView, Surroundings
 from volsched.controllers.lifecycle import Loss, Member
 from volsched.controllers.objects import WORKLOADS, Workload
 from volsched.controllers.owners import as_owner
-from volsched.controllers.queues import Books, Tree
+from volsched.controllers.queues import GroupLedger, Tree
 from volsched.controllers.roster import Roster, member_of
 from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
@@ -121,7 +121,7 @@ class Store:
     queues: dict[str, api.Queue] = field(default_factory=dict)
     jobs: dict[str, JobView] = field(default_factory=dict)
     classes: dict[str, int] = field(default_factory=dict)
-    books: Books = field(default_factory=Books)
+    group_ledger: GroupLedger = field(default_factory=GroupLedger)
     tombstones: Tombstones = field(default_factory=Tombstones)
     _families: dict[str, dict[str, PodView]] = field(default_factory=dict)
     _rosters: dict[Owner, Roster] = field(default_factory=dict)
@@ -304,7 +304,7 @@ class Store:
         if known is None or _standing(known) != _standing(group):
             if known is not None:
                 self.dirty(Key(QUEUE.name, known.spec.queue or self.default_queue))
-            self.books.put_group(key, queue, group.status.phase)
+            self.group_ledger.put_group(key, queue, group.status.phase)
             self.dirty(Key(QUEUE.name, queue))
         if known is None:
             self.dirty(Key(GROUP.name, key))
@@ -318,7 +318,7 @@ class Store:
         if group is None or group.metadata.uid != uid:
             return
         del self.groups[key]
-        self.books.drop_group(key)
+        self.group_ledger.drop_group(key)
         self.dirty(Key(QUEUE.name, group.spec.queue or self.default_queue))
         self.dirty(Key(GROUP.name, key))
         self._dirty_job_with(group)

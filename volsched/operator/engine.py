@@ -132,7 +132,7 @@ class Engine:
 
     def groups_in(self, queue: str) -> int:
         """Return how many PodGroups of a queue have not completed."""
-        phases = self.store.books.phases(queue)
+        phases = self.store.group_ledger.phases(queue)
         return sum(phases.values()) - phases.get("completed", 0)
 
     # -- work -----------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class Engine:
                 await self.writes.all([queues.standing_queue(name)])
             return
         parent = self.store.queues.get(queues.parent_of(queue))
-        for write in queues.reconcile(queue, parent, self.store.books.phases(name)):
+        for write in queues.reconcile(queue, parent, self.store.group_ledger.phases(name)):
             left = self._written_at.get(name, -QUEUE_INTERVAL_SECONDS) + QUEUE_INTERVAL_SECONDS - time.monotonic()
             if left > 0 and _is_only_numbers(write):
                 self.queue.add_later(key, left)

@@ -66,4 +66,4 @@ def _by_kind(queue: WorkQueue, counts: Counter[str]) -> Numbers:
 
 
 def _groups(store: Store, phase: str) -> Numbers:
-    return {(name,): store.books.phases(name).get(phase, 0) for name in store.queues}
+    return {(name,): store.group_ledger.phases(name).get(phase, 0) for name in store.queues}

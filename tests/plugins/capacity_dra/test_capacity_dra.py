@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.plugin import Books
+from plugins.capacity_dra.plugin import Quotas
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount
@@ -64,18 +64,18 @@ def wanting(
     return cluster.pod(name, name, cpu="1", spec=using(name))
 
 
-def books_of(rig: Rig) -> Books:
-    books: Books = rig.scheduler._accounts.get("capacity-dra.books", _not_made)
-    return books
+def quotas_of(rig: Rig) -> Quotas:
+    quotas: Quotas = rig.scheduler._accounts.get("capacity-dra.quotas", _not_made)
+    return quotas
 
 
 def used(rig: Rig, queue: str) -> dict[str, int]:
-    books = books_of(rig)
-    books.ledger.catch_up()
-    return {key.key: int(value) for key, value in books.ledger.account(queue).used.items()}
+    quotas = quotas_of(rig)
+    quotas.ledger.catch_up()
+    return {key.key: int(value) for key, value in quotas.ledger.account(queue).used.items()}
 
 
-def _not_made(_: Any) -> Books:
+def _not_made(_: Any) -> Quotas:
     raise AssertionError("no session has run")
 
 
@@ -267,7 +267,7 @@ def test_without_dimensions_only_devices_count() -> None:
     rig = a_rig(wanting(cluster, "p", exactly(count=2, capacity={"memory": "8Gi"})), arguments)
 
     assert rig.cycle().bindings == {"p": "n1"}
-    shown = books_of(rig).amounts(rig.cluster.queues["q"])
+    shown = quotas_of(rig).amounts(rig.cluster.queues["q"])
     assert shown.allocated == shown.capability == {"deviceclass/gpu": 2000}
 
 
@@ -332,7 +332,7 @@ def test_wrong_quotas_of_a_queue_that_is_made_anew_are_told_again() -> None:
     ]
 
     assert told == [["q"], [], ["q"]]
-    assert books_of(rig)._quotas.keys() <= rig.cluster.queues.keys()
+    assert quotas_of(rig)._quotas.keys() <= rig.cluster.queues.keys()
 
 
 @pytest.mark.parametrize(("dropped", "told"), [({"spec.dra"}, ["default"]), (set(), []), (None, [])])

@@ -14,7 +14,7 @@ from plugins.capacity_dra.demands import Demands
 from plugins.capacity_dra.ledger import Ledger
 from tests.framework.dra.worlds import claim, device_class, exactly, held
 from tests.plugins.capacity_dra.test_announced import template
-from tests.plugins.capacity_dra.test_capacity_dra import EXTENDED, HIERARCHY, a_world, books_of, quota, wanting
+from tests.plugins.capacity_dra.test_capacity_dra import EXTENDED, HIERARCHY, a_world, quota, quotas_of, wanting
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.model.changes import BindFailed, Change, Gone
@@ -56,16 +56,16 @@ def total(found: Iterable[Amounts]) -> dict[Amount, Fraction]:
 
 
 def check(rig: Rig) -> None:
-    books = books_of(rig)
+    quotas = quotas_of(rig)
     for queue in (*QUEUES, "root", "nowhere"):
-        now = books.reservations.of(queue)
+        now = quotas.reservations.of(queue)
         assert (now.own, now.below, now.shown) == counted_anew(rig.cluster, queue), queue
     check_ungated(rig)
 
 
 def check_ungated(rig: Rig) -> None:
     """What pods count for that were let in and have no node is what they count for when everything is counted anew."""
-    followed, anew = books_of(rig).ledger, Ledger(rig.cluster, with_admin=False)
+    followed, anew = quotas_of(rig).ledger, Ledger(rig.cluster, with_admin=False)
     for task in rig.cluster.tasks.values():
         if task.ungated and task.status is TaskStatus.PENDING:
             keys = followed.claims_of(task)
@@ -251,7 +251,7 @@ def test_what_is_reserved_changes_with_what_it_is_made_from(before: tuple[Any, .
 
 def figures(rig: Rig) -> list[Any]:
     """All sums, as they are now."""
-    found = (books_of(rig).reservations.of(queue) for queue in QUEUES)
+    found = (quotas_of(rig).reservations.of(queue) for queue in QUEUES)
     return [(dict(sums.own), dict(sums.below), dict(sums.shown)) for sums in found]
 
 
@@ -264,7 +264,7 @@ def with_admitted(count: int) -> Rig:
         wanting(cluster, f"j{number}", exactly(), queue=f"q{number}")
     rig = a_rig(cluster, HIERARCHY)
     rig.cycle()
-    books_of(rig).reservations.catch_up()
+    quotas_of(rig).reservations.catch_up()
     return rig
 
 

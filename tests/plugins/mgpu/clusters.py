@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plugins.mgpu.books import Books
 from plugins.mgpu.devices import CARD_IDS, CORE, MEMORY, POLICY
+from plugins.mgpu.ledger import CardLedger
 from plugins.mgpu.requests import MULTIPLE
 from plugins.mgpu.results import ASSUMED, INDEX
 from tests.plugins.mgpu.cards import M, asks
@@ -139,13 +139,13 @@ def lists(decision: Decision, name: str) -> str | None:
     return None
 
 
-def books_of(rig: Rig) -> Books:
-    """The books as they are."""
-    observers = [o for o in rig.cluster.observers if isinstance(o, Books)]
+def ledger_of(rig: Rig) -> CardLedger:
+    """The ledger as it is."""
+    observers = [o for o in rig.cluster.observers if isinstance(o, CardLedger)]
     (found,) = observers
     return found
 
 
 def states(rig: Rig, name: str = "n1") -> str:
     """Free core/MiB/instances of each card of a node."""
-    return " ; ".join(f"{c.core}/{c.memory}/{c.instances}" for c in books_of(rig).nodes[name].state.cards)
+    return " ; ".join(f"{c.core}/{c.memory}/{c.instances}" for c in ledger_of(rig).nodes[name].state.cards)

@@ -1,4 +1,4 @@
-"""mgpu in the real scheduler: filter, cards in the Binding, books, restart, gangs, configuration, Events, numbers."""
+"""mgpu in the real scheduler: filter, cards in the Binding, ledger, restart, gangs, configuration, Events, numbers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.plugins.mgpu.clusters import (
     GUARANTEED,
     NATIVE,
     Manifest,
-    books_of,
     configuration,
     container,
     gone,
+    ledger_of,
     lists,
     node,
     pod,
@@ -97,7 +97,7 @@ def test_filter_changes_nothing_and_is_asked_as_often_as_one_likes() -> None:
         decision = rig.cycle()
 
     assert decision.bindings == {}
-    assert all(not book.holdings for book in books_of(rig).nodes.values())
+    assert all(not account.holdings for account in ledger_of(rig).nodes.values())
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_cards_of_a_node(core: str, memory: str, cards: list[int]) -> None:
     rig = rig_of(made)
     rig.cycle()
 
-    book = books_of(rig).nodes.get("n1")
-    assert [card.memory for card in book.state.cards] == cards if book else cards == []
+    account = ledger_of(rig).nodes.get("n1")
+    assert [card.memory for card in account.state.cards] == cards if account else cards == []
 
 
 @pytest.mark.parametrize(
@@ -516,7 +516,7 @@ def test_the_place_of_a_container_is_not_read_where_another_has_it_for_a_name() 
 
     rig = rig_after(rig_of(node(), a_group("g"), found))
 
-    assert f"{INDEX}x]: is missing" in books_of(rig).nodes["n1"].unclear["uid-p"]
+    assert f"{INDEX}x]: is missing" in ledger_of(rig).nodes["n1"].unclear["uid-p"]
 
 
 def test_other_schedulers_pods_count() -> None:
@@ -621,19 +621,19 @@ def test_what_a_pod_was_bound_to_counts_whatever_is_written_over_it(cards: str |
     assert numbers(decision)["volsched_mgpu_changed_results"] == {}
     rig.cycle(gone("p"), gone("q"))
     assert states(rig) == "100/16384/0 ; 100/16384/0"
-    assert books_of(rig)._allocations == {}
+    assert ledger_of(rig)._allocations == {}
 
 
 def test_what_was_bound_is_forgotten_with_a_pod_whose_node_has_lost_its_cards() -> None:
     rig = rig_of(node(), a_group("g"), running("p", "30/4096", "1"))
     rig.cycle()
-    books = books_of(rig)
-    assert list(books._allocations) == ["uid-p"]
+    ledger = ledger_of(rig)
+    assert list(ledger._allocations) == ["uid-p"]
 
     rig.cycle(*puts(node(cards=0)))
     rig.cycle(gone("p"))
 
-    assert books._allocations == {}
+    assert ledger._allocations == {}
 
 
 def test_what_was_bound_is_forgotten_with_the_cards_that_it_named() -> None:

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.mgpu.books import Books, Requests
 from plugins.mgpu.devices import Card
+from plugins.mgpu.ledger import CardLedger, Requests
 from plugins.mgpu.results import INDEX
 from tests.plugins.mgpu.cards import M, asks
 from tests.plugins.mgpu.clusters import (
     NATIVE,
     Manifest,
-    books_of,
     configuration,
     gone,
+    ledger_of,
     node,
     pod,
     rig_of,
@@ -142,7 +142,7 @@ class World:
                     free[where][card] = [core - ask.core, left - memory, instances + 1]
         for name, cards in free.items():
             assert all(core >= 0 and left >= 0 and instances <= MOST for core, left, instances in cards), (name, cards)
-            assert books_of(self.rig).nodes[name].state.cards == tuple(Card(*card) for card in cards)
+            assert ledger_of(self.rig).nodes[name].state.cards == tuple(Card(*card) for card in cards)
 
 
 arrivals = st.tuples(st.just("arrive"), st.sampled_from(WANTS), st.integers(1, 3))
@@ -178,8 +178,10 @@ def test_no_card_gives_more_than_it_has_and_books_are_what_annotations_say(
 
     live(world, [*story, ("unseen", 0, 0)])
 
-    kept, anew = books_of(world.rig), Books(world.rig.cluster, Requests())
-    assert {n: book.state for n, book in kept.nodes.items()} == {n: book.state for n, book in anew.nodes.items()}
+    kept, anew = ledger_of(world.rig), CardLedger(world.rig.cluster, Requests())
+    assert {n: account.state for n, account in kept.nodes.items()} == {
+        n: account.state for n, account in anew.nodes.items()
+    }
 
 
 @settings(max_examples=60)

@@ -1,9 +1,9 @@
 """What is taken of the cards of each node, and by whom.
 
 Every pod that has a node holds its cards there: bound and not started, running, being deleted, whoever bound it; as do
-pods that a session has placed or promised room to. Books are keyed by the uid of the pod, since a pod that is made
+pods that a session has placed or promised room to. Holdings are keyed by the uid of the pod, since a pod that is made
 anew has the name of the one before. What a pod holds stands in its annotations, or in those that its Binding is
-carrying; so books that are made anew, after a restart, are the same.
+carrying; so a ledger that is made anew, after a restart, is the same.
 
 Whoever may edit a pod may change these annotations while it runs, and its containers go on using what they were given.
 So what the API server showed first of a pod on its node counts until the pod has left it (node and annotations are one
@@ -57,12 +57,12 @@ class Allocation(NamedTuple):
 
 
 @dataclass(slots=True)
-class NodeBook:
+class CardAccount:
     """One node: its cards, what pods hold of them by uid, and the pods of which that is not known, with the reason.
 
     ``changed`` are the pods whose annotations say other cards by now than they were given, with what they say.
 
-    A node without cards has a book when there is something odd to say of it.
+    A node without cards has an account when there is something odd to say of it.
     ``used`` is what is taken of each card, by however much that is more than it has.
     """
 
@@ -165,16 +165,16 @@ class Requests:
         return found
 
 
-class Books(Observer):
-    """The books of all nodes with cards; they follow every move of a pod that wants cards.
+class CardLedger(Observer):
+    """The accounts of all nodes with cards; they follow every move of a pod that wants cards.
 
-    ``changed`` are the names of nodes whose books changed since somebody took them.
+    ``changed`` are the names of nodes whose account changed since somebody took them.
     """
 
     def __init__(self, cluster: Cluster, requests: Requests) -> None:
         self.cluster = cluster
         self.requests = requests
-        self.nodes: dict[str, NodeBook] = {}
+        self.nodes: dict[str, CardAccount] = {}
         self.changed: dict[str, None] = {}
         self._allocations: dict[str, Allocation] = {}
         self._left: set[str] = set()
@@ -204,20 +204,20 @@ class Books(Observer):
             self._take(task, task.node)
 
     def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
-        """Begin a node's book anew when it offers other cards, from the pods that are there."""
+        """Begin a node's account anew when it offers other cards, from the pods that are there."""
         known = self.nodes.get(node.name)
         if (known.cards if known is not None else Cards()) != _cards_of(node):
             self._open(node)
 
     def node_removed(self, node: NodeInfo) -> None:
-        """Close the book of a node."""
+        """Close the account of a node."""
         if self.nodes.pop(node.name, None) is not None:
             self.changed[node.name] = None
 
-    # -- books ----------------------------------------------------------------------------------------------------
+    # -- accounts -------------------------------------------------------------------------------------------------
 
     def take_changed(self) -> dict[str, None]:
-        """Return the nodes whose books changed since this was last called, and forget what pods had that have left."""
+        """Return the nodes whose account changed since this was last called; forget what pods had that have left."""
         changed, self.changed = self.changed, {}
         for uid in self._left:
             task, given = self.cluster.tasks.get(uid), self._allocations.get(uid)
@@ -237,63 +237,63 @@ class Books(Observer):
         if cards == Cards():
             self.nodes.pop(node.name, None)
             return
-        self.nodes[node.name] = NodeBook(cards)
+        self.nodes[node.name] = CardAccount(cards)
         for task in node.tasks.values():
             if self.follows(task.template):
                 self._take(task, node)
 
     def _take(self, task: TaskInfo, node: NodeInfo) -> None:
         """Note what a pod with a node holds, by its annotations."""
-        book = self.nodes.get(node.name)
-        if book is None or not book.cards.count:
+        account = self.nodes.get(node.name)
+        if account is None or not account.cards.count:
             return
         shown = Allocation(node.name, self.requests.of(task.template), task.containers, only_results(results_of(task)))
-        book.release(task.uid)
+        account.release(task.uid)
         given = self._allocations.get(task.uid)
-        if given is not None and given.node == node.name and self._hold(task, book, given):
-            self._compare(task, book, shown)
+        if given is not None and given.node == node.name and self._hold(task, account, given):
+            self._compare(task, account, shown)
         else:
-            self._believe(task, book, shown)
+            self._believe(task, account, shown)
         self._note(node)
 
-    def _believe(self, task: TaskInfo, book: NodeBook, shown: Allocation) -> None:
+    def _believe(self, task: TaskInfo, account: CardAccount, shown: Allocation) -> None:
         """Take what a pod shows for what it was given, and keep to that once it is the API server that shows it."""
         try:
             if not shown.request.is_clear:
                 fault = next(fault for fault in shown.request.faults if fault.vague)
                 raise FieldError(fault.field, f"{fault.code} {fault.said(task.containers)}")
-            lists = shown.lists(book.cards)
+            lists = shown.lists(account.cards)
         except FieldError as error:
-            book.unclear[task.uid] = f'pod "{task.key}": {error}'
+            account.unclear[task.uid] = f'pod "{task.key}": {error}'
         else:
-            book.hold(task.uid, Holding(shown.request.shapes, lists))
+            account.hold(task.uid, Holding(shown.request.shapes, lists))
             if not task.bind_annotations:
                 self._allocations[task.uid] = shown
 
-    def _hold(self, task: TaskInfo, book: NodeBook, given: Allocation) -> bool:
+    def _hold(self, task: TaskInfo, account: CardAccount, given: Allocation) -> bool:
         """Note what a pod was given; False when the node's cards are others by now, so that this says nothing."""
         try:
-            lists = given.lists(book.cards)
+            lists = given.lists(account.cards)
         except FieldError:
             return False
-        book.hold(task.uid, Holding(given.request.shapes, lists))
+        account.hold(task.uid, Holding(given.request.shapes, lists))
         return True
 
-    def _compare(self, task: TaskInfo, book: NodeBook, shown: Allocation) -> None:
+    def _compare(self, task: TaskInfo, account: CardAccount, shown: Allocation) -> None:
         """Note it when a pod shows something else than it holds by what it was given."""
         try:
-            is_same = Holding(shown.request.shapes, shown.lists(book.cards)) == book.holdings[task.uid]
+            is_same = Holding(shown.request.shapes, shown.lists(account.cards)) == account.holdings[task.uid]
         except FieldError:
             is_same = False
         if not is_same:
             text = ", ".join(f"{key}={shortened(text, 40)!r}" for key, text in sorted(shown.results.items()))
-            book.changed[task.uid] = text or "no result"
+            account.changed[task.uid] = text or "no result"
 
     def _release(self, task: TaskInfo, node: NodeInfo) -> None:
         if task.uid in self._allocations:
             self._left.add(task.uid)
-        book = self.nodes.get(node.name)
-        if book is not None and book.release(task.uid):
+        account = self.nodes.get(node.name)
+        if account is not None and account.release(task.uid):
             self._note(node)
 
     def _note(self, node: NodeInfo) -> None:

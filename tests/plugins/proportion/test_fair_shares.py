@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plugins.proportion.plugin import LEAVE_DUE, Books, ProportionPlugin
+from plugins.proportion.plugin import LEAVE_DUE, FairShares, ProportionPlugin
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
 from tests.plugins.admission import ADMISSION, a_job_to_admit
@@ -22,7 +22,7 @@ from volsched.testing.builders import ClusterBuilder, a_cluster
 class Told(ProportionPlugin):
     """The plugin, and its figures at hand."""
 
-    books: Books
+    shares: FairShares
 
     def __init__(self, *, leaves_due: bool = False) -> None:
         super().__init__({LEAVE_DUE: leaves_due})
@@ -30,8 +30,10 @@ class Told(ProportionPlugin):
 
     def on_session_open(self, registrar: Registrar) -> None:
         super().on_session_open(registrar)
-        self.books = Books(registrar.cluster, registrar.account(ACCOUNT, QueueDemands), leaves_due=self.leaves_due)
-        registrar.register(EventHandler(self.books, promises=True))
+        self.shares = FairShares(
+            registrar.cluster, registrar.account(ACCOUNT, QueueDemands), leaves_due=self.leaves_due
+        )
+        registrar.register(EventHandler(self.shares, promises=True))
 
 
 class Desk:
@@ -42,8 +44,8 @@ class Desk:
         self.stage = Stage(given, self.plugin.on_session_open)
 
     @property
-    def books(self) -> Books:
-        return self.plugin.books
+    def shares(self) -> FairShares:
+        return self.plugin.shares
 
     def queue(self, name: str) -> Any:
         return self.stage.queue(name)
@@ -62,7 +64,7 @@ def world(held: int = 0, asks: int = 20, **spec: Any) -> ClusterBuilder:
 def test_a_queue_is_overused_once_it_holds_its_due(held: int, expected: bool) -> None:
     desk = Desk(world(held))
 
-    verdict = desk.books.overused(desk.queue("q"))
+    verdict = desk.shares.overused(desk.queue("q"))
 
     assert (verdict is not None) is expected
     if verdict is not None:
@@ -80,7 +82,7 @@ def test_a_queue_is_overused_once_it_holds_its_due(held: int, expected: bool) ->
 def test_a_queue_that_deserves_nothing_is_told_why(spec: dict[str, Any], why: str | None) -> None:
     desk = Desk(world(**spec))
 
-    verdict = desk.books.overused(desk.queue("q"))
+    verdict = desk.shares.overused(desk.queue("q"))
 
     assert (verdict.message if verdict else None) == (why and f'queue "q" holds all that it deserves ({why})')
 
@@ -88,7 +90,7 @@ def test_a_queue_that_deserves_nothing_is_told_why(spec: dict[str, Any], why: st
 def test_in_a_cluster_without_nodes_nothing_is_deserved_and_that_is_said() -> None:
     desk = Desk(a_cluster().queue("q").job("more", 1, queue="q", cpu=1))
 
-    verdict = desk.books.overused(desk.queue("q"))
+    verdict = desk.shares.overused(desk.queue("q"))
 
     assert verdict is not None
     assert "nothing: there is none of what it asks for, or it may have none" in verdict.message
@@ -98,7 +100,7 @@ def test_a_queue_is_not_overused_while_it_lacks_one_of_its_resources() -> None:
     given = world(5).job("memory", 1, queue="q", memory="2Gi")
     desk = Desk(given)
 
-    assert desk.books.overused(desk.queue("q")) is None
+    assert desk.shares.overused(desk.queue("q")) is None
 
 
 @pytest.mark.parametrize(("held", "cpu", "expected"), [(4, "1", True), (4, "1001m", False), (5, "1m", False)])
@@ -107,7 +109,7 @@ def test_a_queue_takes_on_no_more_than_it_deserves_to_the_thousandth_of_a_core(
 ) -> None:
     desk = Desk(world(held).job("try", 1, queue="q", cpu=cpu))
 
-    refusal = desk.books.refusal(desk.queue("q"), desk.stage.task("try-0"))
+    refusal = desk.shares.refusal(desk.queue("q"), desk.stage.task("try-0"))
 
     assert (refusal is None) is expected
     if refusal is not None:
@@ -119,7 +121,7 @@ def test_a_queue_takes_on_no_more_than_it_deserves_to_the_thousandth_of_a_core(
 def test_a_resource_that_the_task_does_not_ask_for_is_not_looked_at() -> None:
     desk = Desk(world(6).job("memory", 1, queue="q", memory="1Gi"))
 
-    assert desk.books.refusal(desk.queue("q"), desk.stage.task("memory-0")) is None
+    assert desk.shares.refusal(desk.queue("q"), desk.stage.task("memory-0")) is None
 
 
 def test_a_third_of_ten_cores_is_not_rounded_up() -> None:
@@ -129,24 +131,24 @@ def test_a_third_of_ten_cores_is_not_rounded_up() -> None:
     given.job("below", 1, queue="a", cpu="3333m").job("above", 1, queue="a", cpu="3334m")
     desk = Desk(given)
 
-    assert desk.books.refusal(desk.queue("a"), desk.stage.task("below-0")) is None
-    assert desk.books.refusal(desk.queue("a"), desk.stage.task("above-0")) is not None
+    assert desk.shares.refusal(desk.queue("a"), desk.stage.task("below-0")) is None
+    assert desk.shares.refusal(desk.queue("a"), desk.stage.task("above-0")) is not None
 
 
 def test_what_is_promised_in_this_session_counts_and_no_longer_when_it_is_taken_back() -> None:
     desk = Desk(world(3))
     stage, queue = desk.stage, desk.queue("q")
     statement = stage.session.statement()
-    before = desk.books.order(queue)
+    before = desk.shares.order(queue)
 
     assert statement.pipeline(stage.task("more-0"), stage.node("n1")) is None
-    assert desk.books.order(queue) == (0, Fraction(4, 5))
+    assert desk.shares.order(queue) == (0, Fraction(4, 5))
     assert statement.allocate(stage.task("more-1"), stage.node("n1")) is None
-    assert desk.books.order(queue) == (0, Fraction(5, 5))
-    assert desk.books.overused(queue) is not None
+    assert desk.shares.order(queue) == (0, Fraction(5, 5))
+    assert desk.shares.overused(queue) is not None
     statement.discard()
 
-    assert desk.books.order(queue) == before == (0, Fraction(3, 5))
+    assert desk.shares.order(queue) == before == (0, Fraction(3, 5))
 
 
 def test_what_is_evicted_is_held_no_longer() -> None:
@@ -155,9 +157,9 @@ def test_what_is_evicted_is_held_no_longer() -> None:
 
     statement.evict(desk.stage.task("run-0"), "test")
 
-    assert desk.books.order(desk.queue("q")) == (0, Fraction(4, 5))
+    assert desk.shares.order(desk.queue("q")) == (0, Fraction(4, 5))
     statement.discard()
-    assert desk.books.order(desk.queue("q")) == (0, Fraction(1))
+    assert desk.shares.order(desk.queue("q")) == (0, Fraction(1))
 
 
 def test_priority_goes_before_share() -> None:
@@ -165,7 +167,7 @@ def test_priority_goes_before_share() -> None:
     desk = Desk(given)
     names = ["q", "r", "low", "high"]
 
-    ordered = sorted(names, key=lambda name: desk.books.order(desk.queue(name)))
+    ordered = sorted(names, key=lambda name: desk.shares.order(desk.queue(name)))
 
     assert ordered == ["high", "r", "q", "low"]
 
@@ -182,7 +184,7 @@ def test_a_queue_may_take_room_from_others_up_to_its_due_while_it_is_open(
     desk = Desk(given)
     wanted = [desk.stage.task(f"more-{index}") for index in range(tasks)]
 
-    assert desk.books.may_preempt(desk.queue("q"), wanted) is expected
+    assert desk.shares.may_preempt(desk.queue("q"), wanted) is expected
 
 
 # -- admission --------------------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ def test_a_queue_may_take_room_from_others_up_to_its_due_while_it_is_open(
 def admission(least: dict[str, str] | None, **more: Any) -> Any:
     """The vote on a job."""
     desk = Desk(a_job_to_admit(least, **more))
-    return desk.books.vote(desk.stage.cluster.jobs["default/new"])
+    return desk.shares.vote(desk.stage.cluster.jobs["default/new"])
 
 
 @pytest.mark.parametrize("what", ADMISSION)
@@ -239,9 +241,9 @@ def test_a_cluster_that_shrinks_below_what_is_held_denies_and_does_not_fail() ->
     given.node("n1", cpu=3)
     desk = Desk(given)
 
-    assert desk.books.overused(desk.queue("q")) is not None
-    assert desk.books.refusal(desk.queue("q"), desk.stage.task("more-0")) is not None
-    assert desk.books.order(desk.queue("q")) == (0, Fraction(20, 3))
+    assert desk.shares.overused(desk.queue("q")) is not None
+    assert desk.shares.refusal(desk.queue("q"), desk.stage.task("more-0")) is not None
+    assert desk.shares.order(desk.queue("q")) == (0, Fraction(20, 3))
 
 
 def test_pod_slots_count_for_the_order_of_queues() -> None:
@@ -250,7 +252,7 @@ def test_pod_slots_count_for_the_order_of_queues() -> None:
     given.job("other", 20, queue="r", cpu=1)
     desk = Desk(given)
 
-    orders = desk.books.order(desk.queue("q")), desk.books.order(desk.queue("r"))
+    orders = desk.shares.order(desk.queue("q")), desk.shares.order(desk.queue("r"))
 
     assert orders == ((0, Fraction(2, 4)), (0, Fraction(0)))
 
@@ -260,8 +262,8 @@ def test_pod_slots_refuse_nobody_and_are_in_no_message() -> None:
     given.pod("run-0", "run", on="n1", cpu=1).job("more", 20, queue="q", cpu=1).job("other", 20, queue="r", cpu=1)
     desk = Desk(given)
 
-    assert desk.books.refusal(desk.queue("q"), desk.stage.task("more-0")) is None
-    assert desk.books.overused(desk.queue("q")) is None
+    assert desk.shares.refusal(desk.queue("q"), desk.stage.task("more-0")) is None
+    assert desk.shares.overused(desk.queue("q")) is None
 
 
 @pytest.mark.parametrize(("held", "expected"), [(0, True), (5, True), (25, False)])
@@ -274,7 +276,7 @@ def test_a_task_that_asks_for_nothing_may_reclaim_while_its_queue_lacks_some_of_
         given.pod(f"run-{index}", "run", on="n1", cpu=1)
     desk = Desk(given)
 
-    assert desk.books.may_preempt(desk.queue("q"), [desk.stage.task("idle-0")]) is expected
+    assert desk.shares.may_preempt(desk.queue("q"), [desk.stage.task("idle-0")]) is expected
 
 
 # -- reclaiming -------------------------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ def reclaimable(
     given.job("try", 1, queue="r", **({"cpu": "1"} if asks is None else asks)).job("fill", 20, queue="r", cpu=1)
     desk = Desk(given, leaves_due=leaves_due)
     names = [f"run-{index}" for index in range(held if victims is None else victims)]
-    chosen = desk.books.reclaimable(desk.stage.task("try-0"), [desk.stage.task(name) for name in names])
+    chosen = desk.shares.reclaimable(desk.stage.task("try-0"), [desk.stage.task(name) for name in names])
     assert [task.name for task in chosen] == names[: len(chosen)]
     return len(chosen)
 
@@ -328,7 +330,7 @@ def test_a_queue_with_more_than_its_part_of_the_pod_slots_is_above_its_due() -> 
     desk = Desk(given)
     names = [f"run-{index}" for index in range(5)]
 
-    chosen = desk.books.reclaimable(desk.stage.task("try-0"), [desk.stage.task(name) for name in names])
+    chosen = desk.shares.reclaimable(desk.stage.task("try-0"), [desk.stage.task(name) for name in names])
 
     assert [task.name for task in chosen] == ["run-0", "run-1"]
 
@@ -338,5 +340,5 @@ def test_without_weights_nobody_deserves_anything() -> None:
     next(o for o in given.objects if o["metadata"]["name"] == "r")["spec"]["weight"] = 0
     desk = Desk(given)
 
-    assert desk.books.overused(desk.queue("q")) is not None
-    assert desk.books.refusal(desk.queue("r"), desk.stage.task("other-0")) is not None
+    assert desk.shares.overused(desk.queue("q")) is not None
+    assert desk.shares.refusal(desk.queue("r"), desk.stage.task("other-0")) is not None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from plugins.mgpu.books import Books, NodeBook
 from plugins.mgpu.devices import CARD_IDS
+from plugins.mgpu.ledger import CardAccount, CardLedger
 from volsched.framework.reporter import about_node, about_pod
 from volsched.framework.session import Session
 from volsched.model.node import NodeInfo
@@ -21,14 +21,14 @@ _CHANGED: Final = "the annotations that say its cards were changed after it was 
 _WAY_OUT: Final = "no more pods get cards here until it is gone, or its annotations say its cards"
 
 
-class Herald:
-    """Remembers what was told of each node, and looks at those whose books changed.
+class NodeEvents:
+    """Remembers what was told of each node, and looks at those whose account changed.
 
     ``by_id`` says that pods are told the ids of cards, so that a node without any is odd.
     """
 
-    def __init__(self, books: Books, *, by_id: bool) -> None:
-        self._books = books
+    def __init__(self, ledger: CardLedger, *, by_id: bool) -> None:
+        self._ledger = ledger
         self._by_id = by_id
         self._told: dict[str, dict[str, str]] = {}
         self._changed: dict[str, dict[str, str]] = {}
@@ -43,18 +43,18 @@ class Herald:
                 continue
             self._tell_pods(session, node)
             before = self._told.pop(name, {})
-            now = _findings(self._books.nodes.get(name), by_id=self._by_id)
+            now = _findings(self._ledger.nodes.get(name), by_id=self._by_id)
             if now:
                 self._told[name] = now
             self._compare(session, node, before, now)
 
     def _tell_pods(self, session: Session, node: NodeInfo) -> None:
         """Have an Event recorded on each pod whose annotations do not say any more what it was given."""
-        book, before = self._books.nodes.get(node.name), self._changed.pop(node.name, {})
-        if book is None or not book.changed:
+        account, before = self._ledger.nodes.get(node.name), self._changed.pop(node.name, {})
+        if account is None or not account.changed:
             return
-        self._changed[node.name] = dict(book.changed)
-        for uid, text in book.changed.items():
+        self._changed[node.name] = dict(account.changed)
+        for uid, text in account.changed.items():
             task = session.cluster.tasks.get(uid)
             if task is not None and before.get(uid) != text:
                 session.tell(about_pod(task, "Warning", CHANGED, f"{_CHANGED} (now {text})"))
@@ -70,21 +70,21 @@ class Herald:
             session.tell(about_node(node, "Warning", ODD, now[ODD]))
 
 
-def _findings(book: NodeBook | None, *, by_id: bool) -> dict[str, str]:
+def _findings(account: CardAccount | None, *, by_id: bool) -> dict[str, str]:
     found: dict[str, str] = {}
-    if book is None:
+    if account is None:
         return found
-    if book.unclear:
-        first = min(book.unclear.values())
-        others = f" (and {len(book.unclear) - 1} more)" if len(book.unclear) > 1 else ""
+    if account.unclear:
+        first = min(account.unclear.values())
+        others = f" (and {len(account.unclear) - 1} more)" if len(account.unclear) > 1 else ""
         found[UNKNOWN] = f"which cards are in use is not known: {first}{others}; {_WAY_OUT}"
-    if book.overdrawn:
-        cards = ", ".join(map(str, book.overdrawn))
+    if account.overdrawn:
+        cards = ", ".join(map(str, account.overdrawn))
         found[OVERDRAWN] = (
             f"pods hold more than there is of card {cards}; nothing is added until enough of them are gone"
         )
-    odd = [*book.cards.warnings]
-    if by_id and book.cards.is_silent:
+    odd = [*account.cards.warnings]
+    if by_id and account.cards.is_silent:
         odd.append(_NO_IDS)
     if odd:
         found[ODD] = "; ".join(odd)
