@@ -359,7 +359,7 @@ def _read_cards(annotations: dict[str, str]) -> None:
     names = card_requests.card_names_of(annotations)
     amounts.joined(names)
     if names:
-        card_requests.wish_of(names, {"nvidia.com/gpu": 1000}, {names[0]: "nvidia.com/gpu"})
+        card_requests.card_request_of(names, {"nvidia.com/gpu": 1000}, {names[0]: "nvidia.com/gpu"})
 
 
 def _node_of_cards(maker: Maker) -> tuple[dict[str, str], dict[str, str], dict[str, int]]:

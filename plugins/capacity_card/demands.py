@@ -111,12 +111,14 @@ class _Waiting:
         return self.gated + self.others
 
     @property
-    def wishes(self) -> dict[Names, int]:
+    def card_requests(self) -> dict[Names, int]:
         """Milli-cards that they want, by list."""
         found: dict[Names, int] = {}
         for kind in self.kinds:
-            if kind.wish is not None:
-                found[kind.wish.names] = found.get(kind.wish.names, 0) + kind.count * kind.wish.amount
+            if kind.card_request is not None:
+                found[kind.card_request.names] = (
+                    found.get(kind.card_request.names, 0) + kind.count * kind.card_request.amount
+                )
         return found
 
 
@@ -213,7 +215,7 @@ class Demands:
             reserved,
             max(0, held.cpu - minimum.cpu),
             max(0, held.memory - minimum.memory),
-            {} if job.barred else waiting.wishes,
+            {} if job.barred else waiting.card_requests,
             Promised(held.cpu + reserved.cpu, held.memory + reserved.memory, cards),
         )
 
@@ -268,16 +270,16 @@ class Demands:
         gated: list[Kind] = []
         others: list[Kind] = []
         for (is_gated, role, template), count in alike.items():
-            wish = self._ledger.wants.wish(template)
-            if not isinstance(wish, FieldError):
-                (gated if is_gated else others).append(Kind(role, self._ledger.wants.of(template), wish, count))
+            asked = self._ledger.charges.card_request(template)
+            if not isinstance(asked, FieldError):
+                (gated if is_gated else others).append(Kind(role, self._ledger.charges.of(template), asked, count))
         return _Waiting(started, tuple(gated), tuple(others))
 
     def _declared(self, job: JobInfo) -> Wanted:
         """What a job's PodGroup says that it wants, less what it holds."""
         held = self._ledger.held(job)
         cpu, memory = self._declared_minimum(job)
-        cards = _less(self.request(job).wants, {(card,): amount for card, amount in held.cards.items()})
+        cards = _less(self.request(job).lists, {(card,): amount for card, amount in held.cards.items()})
         return Wanted(max(0, cpu - held.cpu), max(0, memory - held.memory), cards)
 
     def _declared_minimum(self, job: JobInfo) -> tuple[int, int]:
@@ -287,10 +289,10 @@ class Demands:
         return least.get(CPU, 0), least.get(MEMORY, 0)
 
     def _has_cards(self, job: JobInfo) -> bool:
-        if self.request(job).wants:
+        if self.request(job).lists:
             return True
         if job.tasks:
-            return any(self._ledger.wants.of(task.template).names for task in job.tasks.values())
+            return any(self._ledger.charges.of(task.template).names for task in job.tasks.values())
         least = job.min_resources or Resources.EMPTY
         return any(least.get(resource, 0) for resource in self._ledger.catalogue.resources.values())
 
@@ -300,7 +302,9 @@ class Demands:
         if not (held.cpu or held.memory) or job.placed_count + job.pipelined_count <= job.min_available:
             return Wanted(held.cpu, held.memory)
         alike = Counter((task.role, task.template) for task in job.tasks.values() if _holds(task))
-        kinds = [Kind(role, self._ledger.wants.of(template), None, count) for (role, template), count in alike.items()]
+        kinds = [
+            Kind(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
+        ]
         return cheapest(need_of(job, Counter()), kinds)
 
 
@@ -326,9 +330,11 @@ def _without(wanted: Wanted, kinds: tuple[Kind, ...]) -> Wanted:
     """What is left when some pods do not count."""
     cpu, memory, cards = wanted.cpu, wanted.memory, dict(wanted.cards)
     for kind in kinds:
-        cpu, memory = max(0, cpu - kind.count * kind.want.cpu), max(0, memory - kind.count * kind.want.memory)
-        if kind.wish is not None and kind.wish.names in cards:
-            cards[kind.wish.names] = max(0, cards[kind.wish.names] - kind.count * kind.wish.amount)
+        cpu, memory = max(0, cpu - kind.count * kind.charge.cpu), max(0, memory - kind.count * kind.charge.memory)
+        if kind.card_request is not None and kind.card_request.names in cards:
+            cards[kind.card_request.names] = max(
+                0, cards[kind.card_request.names] - kind.count * kind.card_request.amount
+            )
     return Wanted(cpu, memory, cards)
 
 

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias, TypeVar
 
 from plugins.capacity_card.cards.catalogue import NO_KIND, Catalogue
 from plugins.capacity_card.quotas.limits import Limit, Limits
-from plugins.capacity_card.requests.charges import Seat, Want, Wants
-from plugins.capacity_card.requests.requests import Wish
+from plugins.capacity_card.requests.charges import Charge, ChargedCard, Charges
+from plugins.capacity_card.requests.requests import CardRequest
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -46,15 +46,15 @@ class Account:
     placed: dict[Placed, int] = field(default_factory=dict)
     version: int = 0
 
-    def charge(self, want: Want, seat: Seat | None, by: int, placed: str) -> None:
+    def charge(self, charge: Charge, charged: ChargedCard | None, by: int, placed: str) -> None:
         """Add what a task counts for, or take it off; ``placed`` is its workload if it stands allocated, else empty."""
-        self.cpu += by * want.cpu
-        self.memory += by * want.memory
+        self.cpu += by * charge.cpu
+        self.memory += by * charge.memory
         self.version += 1
-        if seat is not None:
-            _add(self.cards, seat.card, by * seat.amount)
+        if charged is not None:
+            _add(self.cards, charged.card, by * charged.amount)
             if placed:
-                _add(self.placed, (seat.card, placed), by * seat.amount)
+                _add(self.placed, (charged.card, placed), by * charged.amount)
 
     def add(self, other: Account, by: int) -> None:
         """Add all of another account, or take it off."""
@@ -92,7 +92,7 @@ class Ledger(Observer):
         self._cluster = cluster
         self.catalogue = Catalogue(cluster)
         self.limits = Limits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
-        self.wants = Wants(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)
+        self.charges = Charges(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)
         self.changed_jobs: dict[str, JobInfo] = dict(cluster.jobs)
         self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
         self.changed_placed: dict[str, None] = {}
@@ -100,7 +100,7 @@ class Ledger(Observer):
         self._own: dict[str, Account] = {}
         self._below: dict[str, Account] = {}
         self._holdings: dict[str, Holding] = {}
-        self._seats: dict[str, Seat] = {}
+        self._charged_cards: dict[str, ChargedCard] = {}
         self._lost: dict[str, TaskInfo] = {}
         self._charge_all(cluster.tasks.values())
 
@@ -120,17 +120,17 @@ class Ledger(Observer):
         holding = self._holdings.get(job.key)
         return holding.account if holding is not None else _NOTHING
 
-    def seat(self, task: TaskInfo) -> Seat | None:
+    def charged(self, task: TaskInfo) -> ChargedCard | None:
         """The card that a task is charged for; None when it is charged for none."""
-        return self._seats.get(task.uid)
+        return self._charged_cards.get(task.uid)
 
-    def offered(self, template: PodTemplate, node: NodeFacts) -> Seat | None:
+    def offered(self, template: PodTemplate, node: NodeFacts) -> ChargedCard | None:
         """The card that a node offers to pods of a template; None when it offers none of those that they name."""
-        return self.wants.offered(template, self.catalogue.kind_of(node))
+        return self.charges.offered(template, self.catalogue.kind_of(node))
 
-    def offered_by_kinds(self, template: PodTemplate) -> Iterator[Seat | None]:
+    def offered_by_kinds(self, template: PodTemplate) -> Iterator[ChargedCard | None]:
         """The same for nodes of every kind, in order of the kinds' numbers."""
-        return (self.wants.offered(template, kind) for kind in range(len(self.catalogue.kinds())))
+        return (self.charges.offered(template, kind) for kind in range(len(self.catalogue.kinds())))
 
     def blocking(self, chain: Sequence[Limit], card: str, amount: int) -> Limit | None:
         """Return the first limit that has not that much left of a card (milli-cards); None when all have."""
@@ -161,22 +161,22 @@ class Ledger(Observer):
         counted, counts = IS_CHOSEN[before], IS_CHOSEN[status]
         if counted and counts and node is node_before and HOLDS_ROOM[before] == HOLDS_ROOM[status]:
             return  # on its way from chosen to running
-        want = self.wants.of(task.template)
-        if want.devices:
+        charge = self.charges.of(task.template)
+        if charge.devices:
             self._note_node(node_before)
             self._note_node(node)
         if job is None:
             return
         self.changed_jobs[job.key] = job
         if counted:
-            self._charge(job, want, self._leave_seat(task) if want.names else None, -1, _placed(task, before))
+            self._charge(job, charge, self._leave_card(task) if charge.names else None, -1, _placed(task, before))
         if counts:
-            seat = self._take_seat(task, want) if want.names else None
-            self._charge(job, want, seat, 1, _placed(task, status))
+            charged = self._take_card(task, charge) if charge.names else None
+            self._charge(job, charge, charged, 1, _placed(task, status))
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Charge equal tasks of one job, those on the same card together."""
-        job, want = tasks[0].job, self.wants.of(tasks[0].template)
+        job, charge = tasks[0].job, self.charges.of(tasks[0].template)
         if job is None:
             return
         self.changed_jobs[job.key] = job
@@ -189,9 +189,9 @@ class Ledger(Observer):
                 alike = by_kind.setdefault((self.catalogue.kind_of(node), workload), [])
             alike.append(task)
         for (kind, workload), alike in by_kind.items():
-            seat = self.wants.seat(alike[0].template, kind)
-            self._sit(alike, seat)
-            self._charge(job, want, seat, len(alike), workload)
+            charged = self.charges.charged(alike[0].template, kind)
+            self._sit(alike, charged)
+            self._charge(job, charge, charged, len(alike), workload)
 
     def _note_node(self, node: NodeInfo | None) -> None:
         """Remember a node of which other cards may be idle now."""
@@ -204,43 +204,43 @@ class Ledger(Observer):
         if job is None:
             return
         self.changed_jobs[job.key] = job
-        want = self.wants.of(task.template)
+        charge = self.charges.of(task.template)
         if counts:
-            self._charge(job, want, self._take_seat(task, want) if want.names else None, 1, "")
+            self._charge(job, charge, self._take_card(task, charge) if charge.names else None, 1, "")
         else:
-            self._charge(job, want, self._leave_seat(task) if want.names else None, -1, "")
+            self._charge(job, charge, self._leave_card(task) if charge.names else None, -1, "")
 
-    def _take_seat(self, task: TaskInfo, want: Want) -> Seat | None:
-        seat = self._open_seat(task) if task.status is TaskStatus.PENDING else None
-        seat = seat or self.wants.seat(task.template, self._kind(task))
-        self._sit((task,), seat)
-        return seat
+    def _take_card(self, task: TaskInfo, charge: Charge) -> ChargedCard | None:
+        charged = self._open_card(task) if task.status is TaskStatus.PENDING else None
+        charged = charged or self.charges.charged(task.template, self._kind(task))
+        self._sit((task,), charged)
+        return charged
 
     def _kind(self, task: TaskInfo) -> int:
         return self.catalogue.kind_of(task.node) if task.node is not None else NO_KIND
 
-    def _sit(self, tasks: Sequence[TaskInfo], seat: Seat | None) -> None:
-        if seat is None:
+    def _sit(self, tasks: Sequence[TaskInfo], charged: ChargedCard | None) -> None:
+        if charged is None:
             return
         for task in tasks:
-            self._seats[task.uid] = seat
-        if not seat.is_offered:
+            self._charged_cards[task.uid] = charged
+        if not charged.is_offered:
             self._lost.update((task.uid, task) for task in tasks)
 
-    def _open_seat(self, task: TaskInfo) -> Seat | None:
+    def _open_card(self, task: TaskInfo) -> ChargedCard | None:
         """For a task that was let in and has no node: the first card of its list that its queue may hold more of."""
-        wish = self.wants.wish(task.template)
-        if not isinstance(wish, Wish) or task.job is None:
+        asked = self.charges.card_request(task.template)
+        if not isinstance(asked, CardRequest) or task.job is None:
             return None
         chain = self.limits.chain(task.job.queue)
-        for name in wish.candidates:
-            if self.blocking(chain, name, wish.amount) is None:
-                return Seat(name, wish.amount, is_offered=False)
+        for name in asked.candidates:
+            if self.blocking(chain, name, asked.amount) is None:
+                return ChargedCard(name, asked.amount, is_offered=False)
         return None
 
-    def _leave_seat(self, task: TaskInfo) -> Seat | None:
+    def _leave_card(self, task: TaskInfo) -> ChargedCard | None:
         self._lost.pop(task.uid, None)
-        return self._seats.pop(task.uid, None)
+        return self._charged_cards.pop(task.uid, None)
 
     def _charge_all(self, tasks: Iterable[TaskInfo]) -> None:
         """Charge what stood before anybody followed it, equal tasks of a job on nodes of a kind together."""
@@ -253,19 +253,19 @@ class Ledger(Observer):
                 self.task_ungated(task, counts=True)
         for (_, _, kind, placed), alike in groups.items():
             first = alike[0]
-            seat = self.wants.seat(first.template, kind)
-            self._sit(alike, seat)
+            charged = self.charges.charged(first.template, kind)
+            self._sit(alike, charged)
             if first.job is not None:
-                self._charge(first.job, self.wants.of(first.template), seat, len(alike), placed)
+                self._charge(first.job, self.charges.of(first.template), charged, len(alike), placed)
 
-    def _charge(self, job: JobInfo, want: Want, seat: Seat | None, by: int, placed: str) -> None:
+    def _charge(self, job: JobInfo, charge: Charge, charged: ChargedCard | None, by: int, placed: str) -> None:
         holding = self._holdings.get(job.key)
         if holding is None:
             holding = self._holdings[job.key] = Holding(job.queue)
-        holding.account.charge(want, seat, by, placed)
+        holding.account.charge(charge, charged, by, placed)
         for account in self._charged(holding.queue):
-            account.charge(want, seat, by, placed)
-        if seat is not None and placed:
+            account.charge(charge, charged, by, placed)
+        if charged is not None and placed:
             self.changed_placed[holding.queue] = None
         self.version += 1
 
@@ -328,8 +328,8 @@ class Ledger(Observer):
         self.changed_nodes[node.name] = node
         if self.catalogue.put(node):
             self.limits.stock_changed()
-            self._seat_again(node.tasks.values())
-        self._seat_lost(known)
+            self._charge_again(node.tasks.values())
+        self._card_lost(known)
 
     def node_removed(self, node: NodeInfo) -> None:
         """Forget a node."""
@@ -337,20 +337,20 @@ class Ledger(Observer):
         self.changed_nodes[node.name] = node
         self.catalogue.remove(node)
         self.limits.stock_changed()
-        self._seat_lost(known)
+        self._card_lost(known)
 
-    def _seat_lost(self, known: int) -> None:
+    def _card_lost(self, known: int) -> None:
         """What a task holds on a node that does not offer it depends on which cards there are in the cluster."""
         if self.catalogue.version != known:
-            self._seat_again(list(self._lost.values()))
+            self._charge_again(list(self._lost.values()))
 
-    def _seat_again(self, tasks: Iterable[TaskInfo]) -> None:
+    def _charge_again(self, tasks: Iterable[TaskInfo]) -> None:
         for task in list(tasks):
-            job, want = task.job, self.wants.of(task.template)
-            if job is not None and want.names and _counts(task):
+            job, charge = task.job, self.charges.of(task.template)
+            if job is not None and charge.names and _counts(task):
                 placed = _placed(task, task.status)
-                self._charge(job, want, self._leave_seat(task), -1, placed)
-                self._charge(job, want, self._take_seat(task, want), 1, placed)
+                self._charge(job, charge, self._leave_card(task), -1, placed)
+                self._charge(job, charge, self._take_card(task, charge), 1, placed)
 
 
 def _add(cards: dict[K, int], key: K, amount: int) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.quotas.quota import Cards
-from plugins.capacity_card.requests.charges import Seat
+from plugins.capacity_card.requests.charges import ChargedCard
 from volsched.framework.accounts.past_use import PastUse
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeFacts, NodeTable
@@ -54,15 +54,15 @@ class CardScore:
 
     def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """``score`` for many nodes."""
-        points = (self._points(template, seat) for seat in self._ledger.offered_by_kinds(template))
+        points = (self._points(template, charged) for charged in self._ledger.offered_by_kinds(template))
         found: Floats = np.fromiter(points, np.float64)[self._ledger.catalogue.kind_rows()[nodes.rows]]
         return found
 
-    def _points(self, template: PodTemplate, seat: Seat | None) -> float:
-        names = self._ledger.wants.of(template).names
-        if seat is None or len(names) < 2:
+    def _points(self, template: PodTemplate, charged: ChargedCard | None) -> float:
+        names = self._ledger.charges.of(template).names
+        if charged is None or len(names) < 2:
             return 0.0
-        return BEST_SCORE * 0.5 ** names.index(seat.card) * self._weight
+        return BEST_SCORE * 0.5 ** names.index(charged.card) * self._weight
 
 
 class QueueShares:

@@ -101,7 +101,7 @@ class CapacityCardPlugin:
         """Register everything, and tell what objects say wrongly."""
         above = registrar.minds_ancestors or self._arguments.checks_ancestors
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
-        ledger.wants.begin(registrar.cluster.clocks.era)
+        ledger.charges.begin(registrar.cluster.clocks.era)
         past = self._past_use(registrar, ledger)
         runtime = registrar.account(f"{NAME}.runtime", lambda cluster: _Runtime(cluster, ledger, self._arguments, past))
         runtime.tell_faults(registrar.session)

@@ -24,9 +24,9 @@ from plugins.capacity_card.demands import Demands, Sums
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.quotas.limits import Limit
 from plugins.capacity_card.refusals import NAME, Short
-from plugins.capacity_card.requests.charges import Seat, Want
+from plugins.capacity_card.requests.charges import Charge, ChargedCard
 from plugins.capacity_card.requests.minimum import Wanted
-from plugins.capacity_card.requests.requests import Names, Wish
+from plugins.capacity_card.requests.requests import CardRequest, Names
 from volsched.framework.accounts.queue_tree import QueueTree
 from volsched.framework.callbacks import NO_LIMIT, PERMIT, Ballot, Headroom, Vote
 from volsched.framework.columns.arrays import Mask
@@ -144,14 +144,14 @@ class Rules:
 
     def _room(self, chain: Sequence[Limit], template: PodTemplate) -> tuple[int, int]:
         """How many tasks there is room for, and how many whichever card each gets."""
-        wish, want = self._ledger.wants.wish(template), self._ledger.wants.of(template)
-        if isinstance(wish, FieldError):
+        asked, charge = self._ledger.charges.card_request(template), self._ledger.charges.of(template)
+        if isinstance(asked, FieldError):
             return 0, 0
-        most = self._room_of_cpu_and_memory(chain, want) if want.cpu or want.memory else NO_LIMIT
-        if wish is None:
+        most = self._room_of_cpu_and_memory(chain, charge) if charge.cpu or charge.memory else NO_LIMIT
+        if asked is None:
             return most, most
-        left, amount = self._ledger.left, wish.amount
-        cards = [count for name in wish.candidates if (count := left(chain, name) // amount) > 0]
+        left, amount = self._ledger.left, asked.amount
+        cards = [count for name in asked.candidates if (count := left(chain, name) // amount) > 0]
         return (min(most, sum(cards)), min(most, *cards)) if cards else (0, 0)
 
     def count_refusal(self, task: TaskInfo, verdict: Verdict) -> None:
@@ -163,60 +163,61 @@ class Rules:
         """Whether in a hierarchy a queue has others below it, and so takes no work itself."""
         return self._ledger.limits.is_hierarchical and self._tree.is_parent(queue)
 
-    def _room_of_cpu_and_memory(self, chain: Sequence[Limit], want: Want) -> int:
+    def _room_of_cpu_and_memory(self, chain: Sequence[Limit], charge: Charge) -> int:
         count = NO_LIMIT
         for limit in chain:
             account = self._ledger.account(limit.queue)
-            if want.cpu:
-                count = min(count, (limit.cpu - account.cpu) // want.cpu)
-            if want.memory:
-                count = min(count, (limit.memory - account.memory) // want.memory)
+            if charge.cpu:
+                count = min(count, (limit.cpu - account.cpu) // charge.cpu)
+            if charge.memory:
+                count = min(count, (limit.memory - account.memory) // charge.memory)
         return count
 
     def _say(self, queue: str, chain: Sequence[Limit], task: TaskInfo) -> Verdict:
-        wants = self._ledger.wants
-        wish, want = wants.wish(task.template), wants.of(task.template)
-        if isinstance(wish, FieldError):
-            return refusals.unreadable_request(queue, wish)
+        charges = self._ledger.charges
+        asked, charge = charges.card_request(task.template), charges.of(task.template)
+        if isinstance(asked, FieldError):
+            return refusals.unreadable_request(queue, asked)
         for limit in chain:
-            verdict = self._short_of_cpu_or_memory(limit, want)
+            verdict = self._short_of_cpu_or_memory(limit, charge)
             if verdict is not None:
                 return verdict
-        return self._short_of_all(chain, cast("Wish", wish))  # with room for the rest it is cards that are short
+        # with room for the rest it is cards that are short
+        return self._short_of_all(chain, cast("CardRequest", asked))
 
-    def _short_of_cpu_or_memory(self, limit: Limit, want: Want) -> Verdict | None:
+    def _short_of_cpu_or_memory(self, limit: Limit, charge: Charge) -> Verdict | None:
         account = self._ledger.account(limit.queue)
         if limit.is_empty:
             return refusals.empty_capability(limit, Step.ALLOCATABLE)
-        if want.cpu and account.cpu + want.cpu > limit.cpu:
-            return refusals.short_of_cpu(limit, Short(CPU, want.cpu, account.cpu, limit.cpu), Step.ALLOCATABLE)
-        if want.memory and account.memory + want.memory > limit.memory:
-            short = Short(MEMORY, want.memory, account.memory, limit.memory)
+        if charge.cpu and account.cpu + charge.cpu > limit.cpu:
+            return refusals.short_of_cpu(limit, Short(CPU, charge.cpu, account.cpu, limit.cpu), Step.ALLOCATABLE)
+        if charge.memory and account.memory + charge.memory > limit.memory:
+            short = Short(MEMORY, charge.memory, account.memory, limit.memory)
             return refusals.short_of_memory(limit, short, Step.ALLOCATABLE)
         return None
 
-    def _short_of_all(self, chain: Sequence[Limit], wish: Wish) -> Verdict:
+    def _short_of_all(self, chain: Sequence[Limit], asked: CardRequest) -> Verdict:
         """Every card of a list is short; the last one's numbers stand in the sentence (as in Volcano's design)."""
         details: list[Short] = []
         last = chain[0]
-        for name in wish.candidates:
-            last = self._ledger.blocking(chain, name, wish.amount) or last
+        for name in asked.candidates:
+            last = self._ledger.blocking(chain, name, asked.amount) or last
             held = self._ledger.account(last.queue).cards.get(name, 0)
-            details.append(Short(name, wish.amount, held, last.card(name)))
-        return refusals.short_of_cards(last, wish.names, details[-1], details, Step.ALLOCATABLE)
+            details.append(Short(name, asked.amount, held, last.card(name)))
+        return refusals.short_of_cards(last, asked.names, details[-1], details, Step.ALLOCATABLE)
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether a queue would stay within its own limit with all of these tasks.
 
         What queues above it may hold is looked at once victims are gone: they may be below the same ones.
         """
-        wants = self._ledger.wants
-        cpu = sum(wants.of(task.template).cpu for task in tasks)
-        memory = sum(wants.of(task.template).memory for task in tasks)
-        wishes = [wants.wish(task.template) for task in tasks]
-        if any(isinstance(wish, FieldError) for wish in wishes):
+        charges = self._ledger.charges
+        cpu = sum(charges.of(task.template).cpu for task in tasks)
+        memory = sum(charges.of(task.template).memory for task in tasks)
+        all_asked = [charges.card_request(task.template) for task in tasks]
+        if any(isinstance(asked, FieldError) for asked in all_asked):
             return False
-        lists = [(wish.names, wish.amount) for wish in wishes if isinstance(wish, Wish)]
+        lists = [(asked.names, asked.amount) for asked in all_asked if isinstance(asked, CardRequest)]
         return all(self._takes(limit, cpu, memory, lists) for limit in self._ledger.limits.chain(queue.name)[:1])
 
     def _takes(self, limit: Limit, cpu: int, memory: int, lists: Sequence[tuple[Names, int]]) -> bool:
@@ -236,21 +237,21 @@ class Rules:
 
     def offering_rows(self, template: PodTemplate, nodes: NodeTable) -> Mask:
         """``offers`` for many nodes."""
-        return self._rows_of(template, lambda seat: seat is not None, nodes)
+        return self._rows_of(template, lambda charged: charged is not None, nodes)
 
     def has_quota_left(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
         """Refuse a node whose card the task's queue may not hold that much more of."""
-        seat = self._ledger.offered(task.template, node)
-        if seat is None or seat.card in self.open_cards(task.template, task.queue):
+        charged = self._ledger.offered(task.template, node)
+        if charged is None or charged.card in self.open_cards(task.template, task.queue):
             return None
         return self._without_quota(task.queue)
 
     def quota_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """``has_quota_left`` for many nodes."""
         left = self.open_cards(task.template, task.queue)
-        return self._rows_of(task.template, lambda seat: seat is None or seat.card in left, nodes)
+        return self._rows_of(task.template, lambda charged: charged is None or charged.card in left, nodes)
 
-    def _rows_of(self, template: PodTemplate, passes: Callable[[Seat | None], bool], nodes: NodeTable) -> Mask:
+    def _rows_of(self, template: PodTemplate, passes: Callable[[ChargedCard | None], bool], nodes: NodeTable) -> Mask:
         by_kind = np.fromiter(map(passes, self._ledger.offered_by_kinds(template)), np.bool_)
         found: Mask = by_kind.take(self._ledger.catalogue.kind_rows().take(nodes.rows))
         return found
@@ -267,11 +268,11 @@ class Rules:
         return self._open
 
     def _look_up_open(self, template: PodTemplate, queue: str) -> Names:
-        wish = self._ledger.wants.wish(template)
-        if not isinstance(wish, Wish):
+        asked = self._ledger.charges.card_request(template)
+        if not isinstance(asked, CardRequest):
             return ()
         chain = self._ledger.limits.chain(queue)
-        return tuple(name for name in wish.candidates if self._ledger.blocking(chain, name, wish.amount) is None)
+        return tuple(name for name in asked.candidates if self._ledger.blocking(chain, name, asked.amount) is None)
 
     def key(self, template: PodTemplate, queue: QueueInfo) -> Names | None:
         """What answers about a pod's nodes are shared by; None for a pod without a list of cards."""
@@ -283,14 +284,14 @@ class Rules:
 
     def has_list(self, template: PodTemplate) -> bool:
         """Whether pods of a template name several cards."""
-        return len(self._ledger.wants.of(template).names) > 1
+        return len(self._ledger.charges.of(template).names) > 1
 
     def names_cards(self, template: PodTemplate) -> bool:
         """Whether pods of a template name any card."""
-        return bool(self._ledger.wants.of(template).names)
+        return bool(self._ledger.charges.of(template).names)
 
     def _without_card(self, template: PodTemplate) -> Verdict:
-        names = self._ledger.wants.of(template).names
+        names = self._ledger.charges.of(template).names
         found = self._no_card.get(names)
         if found is None:
             text = f"node(s) didn't have card {'|'.join(names)}"
@@ -309,14 +310,14 @@ class Rules:
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
         """Look at the charge that was just made; what is beyond a limit is taken back."""
-        want, queue = self._ledger.wants.of(task.template), task.queue
+        charge, queue = self._ledger.charges.of(task.template), task.queue
         if task.status not in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
             return None
-        seat = self._ledger.seat(task)
-        if seat is not None and not seat.is_offered:
+        charged = self._ledger.charged(task)
+        if charged is not None and not charged.is_offered:
             return self._without_card(task.template)
         for limit in self._ledger.limits.chain(queue):
-            refusal = _overcharged(limit, self._ledger.account(limit.queue), want, seat)
+            refusal = _overcharged(limit, self._ledger.account(limit.queue), charge, charged)
             if refusal is not None:
                 return refusal
         return None
@@ -325,17 +326,21 @@ class Rules:
         """Nothing to do: the ledger follows moves."""
 
 
-def _overcharged(limit: Limit, account: Account, want: Want, seat: Seat | None) -> Verdict | None:
+def _overcharged(limit: Limit, account: Account, charge: Charge, charged: ChargedCard | None) -> Verdict | None:
     """Say which amount is above a limit now that a task is charged."""
-    if want.cpu and account.cpu > limit.cpu:
-        return refusals.short_of_cpu(limit, Short(CPU, want.cpu, account.cpu - want.cpu, limit.cpu), Step.ALLOCATABLE)
-    if want.memory and account.memory > limit.memory:
-        short = Short(MEMORY, want.memory, account.memory - want.memory, limit.memory)
+    if charge.cpu and account.cpu > limit.cpu:
+        return refusals.short_of_cpu(
+            limit, Short(CPU, charge.cpu, account.cpu - charge.cpu, limit.cpu), Step.ALLOCATABLE
+        )
+    if charge.memory and account.memory > limit.memory:
+        short = Short(MEMORY, charge.memory, account.memory - charge.memory, limit.memory)
         return refusals.short_of_memory(limit, short, Step.ALLOCATABLE)
-    if seat is None or account.cards.get(seat.card, 0) <= limit.card(seat.card):
+    if charged is None or account.cards.get(charged.card, 0) <= limit.card(charged.card):
         return None
-    short = Short(seat.card, seat.amount, account.cards.get(seat.card, 0) - seat.amount, limit.card(seat.card))
-    return refusals.short_of_cards(limit, (seat.card,), short, [short], Step.ALLOCATABLE)
+    short = Short(
+        charged.card, charged.amount, account.cards.get(charged.card, 0) - charged.amount, limit.card(charged.card)
+    )
+    return refusals.short_of_cards(limit, (charged.card,), short, [short], Step.ALLOCATABLE)
 
 
 def _unmet(limit: Limit, account: Account, unmet: Unmet) -> Verdict:

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.requests.charges import Want
-from plugins.capacity_card.requests.requests import Wish
+from plugins.capacity_card.requests.charges import Charge
+from plugins.capacity_card.requests.requests import CardRequest
 from volsched.framework.accounts.elastic import reclaimable_of
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
@@ -53,20 +53,20 @@ class CardStakes:
 
     def wanted(self, task: TaskInfo) -> Amounts:
         """Return the cards of a task's list that there are, each in the amount that the task asks for."""
-        wish = self._ledger.wants.wish(task.template)
-        return dict.fromkeys(wish.candidates, wish.amount) if isinstance(wish, Wish) else NOTHING
+        asked = self._ledger.charges.card_request(task.template)
+        return dict.fromkeys(asked.candidates, asked.amount) if isinstance(asked, CardRequest) else NOTHING
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
         """Return the card that a pod has, on a node that offers it."""
-        seat = self._ledger.seat(victim)
-        return {seat.card: seat.amount} if seat is not None and seat.is_offered else NOTHING
+        charged = self._ledger.charged(victim)
+        return {charged.card: charged.amount} if charged is not None and charged.is_offered else NOTHING
 
     def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Amounts:
         """Return the cards that victims are charged for."""
         found: Counter[str] = Counter()
-        for seat in map(self._ledger.seat, victims):
-            if seat is not None:
-                found[seat.card] += seat.amount
+        for charged in map(self._ledger.charged, victims):
+            if charged is not None:
+                found[charged.card] += charged.amount
         return found
 
 
@@ -98,8 +98,8 @@ class CpuStakes:
 
     def wanted(self, task: TaskInfo) -> Amounts:
         """Return what a task without cards counts for."""
-        want = self._ledger.wants.of(task.template)
-        return NOTHING if want.names else {key: amount for key, amount in _parts(want) if amount}
+        charge = self._ledger.charges.of(task.template)
+        return NOTHING if charge.names else {key: amount for key, amount in _parts(charge) if amount}
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
         """Return what a pod without cards counts for."""
@@ -109,10 +109,10 @@ class CpuStakes:
         """Return what victims count for, the cards of their gangs included."""
         found = Counter(self._cards.frees(queue, victims, task))
         for victim in victims:
-            found.update({key: amount for key, amount in _parts(self._ledger.wants.of(victim.template)) if amount})
+            found.update({key: amount for key, amount in _parts(self._ledger.charges.of(victim.template)) if amount})
         return found
 
 
-def _parts(of: Account | Want) -> Iterator[tuple[str, int]]:
+def _parts(of: Account | Charge) -> Iterator[tuple[str, int]]:
     yield CPU, of.cpu
     yield MEMORY, of.memory

@@ -146,8 +146,8 @@ class _Reader:
         )
 
     def _pod(self, task: TaskInfo) -> PodUse:
-        seat = self._ledger.seat(task)
-        return PodUse(task.key, node_name(task), seat.card if seat else "", seat.amount if seat else 0)
+        charged = self._ledger.charged(task)
+        return PodUse(task.key, node_name(task), charged.card if charged else "", charged.amount if charged else 0)
 
     # -- cards --------------------------------------------------------------------------------------------------------
 

@@ -134,7 +134,7 @@ def _request_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
     request = job_request_of(found.metadata.annotations)
     yield from _errors(request.errors)
     quotas = _quotas_for(found, beside)
-    for names, amount in request.wants.items():
+    for names, amount in request.lists.items():
         path = at(REQUEST_PATH, joined(names))
         yield from _unknown(path, names, beside)
         if quotas is not None:

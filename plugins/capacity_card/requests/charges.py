@@ -12,7 +12,7 @@ from typing import Final
 from plugins.capacity_card.cards.amounts import whole_up
 from plugins.capacity_card.cards.cards import resource_by_name
 from plugins.capacity_card.cards.catalogue import Catalogue, Kind
-from plugins.capacity_card.requests.requests import Names, Wish, card_names_of, wish_of
+from plugins.capacity_card.requests.requests import CardRequest, Names, card_names_of, card_request_of
 from volsched.model.errors import FieldError
 from volsched.model.pods.requests import aggregate
 from volsched.model.pods.template import INIT, MAIN, PodTemplate
@@ -22,7 +22,7 @@ _MOST_KNOWN: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class Charge:
     """What a template counts for: milli-cores, bytes, and one card of ``names`` (empty: no card by name).
 
     ``devices`` are its extended resources in thousandths, each rounded up to whole ones.
@@ -39,7 +39,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class ChargedCard:
     """The card that a placed task holds: its name and milli-cards of it.
 
     ``is_offered``: its node offers that card; otherwise nobody can say what it holds, and it counts as what it asked
@@ -51,7 +51,7 @@ class Seat:
     is_offered: bool = True
 
 
-class Wants:
+class Charges:
     """Templates as quotas see them.
 
     ``spares_cpu``: tasks with cards count for no cpu and memory. ``is_strict``: a pod that asks for cards and does not
@@ -62,9 +62,9 @@ class Wants:
         self._catalogue = catalogue
         self._spares_cpu = spares_cpu
         self._is_strict = is_strict
-        self._wants: dict[int, Want] = {}
-        self._wishes: dict[int, Wish | FieldError | None] = {}
-        self._offered: dict[tuple[int, int], Seat | None] = {}
+        self._charges: dict[int, Charge] = {}
+        self._card_requests: dict[int, CardRequest | FieldError | None] = {}
+        self._offered: dict[tuple[int, int], ChargedCard | None] = {}
         self._version = -1
         self._era = 0
 
@@ -72,51 +72,51 @@ class Wants:
         """Forget what is known of templates when most of them are gone (``Cluster.clocks.era``)."""
         if era != self._era:
             self._era = era
-            for known in (self._wants, self._wishes, self._offered):
+            for known in (self._charges, self._card_requests, self._offered):
                 known.clear()
 
-    def of(self, template: PodTemplate) -> Want:
+    def of(self, template: PodTemplate) -> Charge:
         """What a template counts for."""
-        found = self._wants.get(template.id)
+        found = self._charges.get(template.id)
         if found is None:
-            if len(self._wants) >= _MOST_KNOWN:
-                self._wants.clear()
-            found = self._wants[template.id] = self._want(template)
+            if len(self._charges) >= _MOST_KNOWN:
+                self._charges.clear()
+            found = self._charges[template.id] = self._charge_of(template)
         return found
 
-    def _want(self, template: PodTemplate) -> Want:
+    def _charge_of(self, template: PodTemplate) -> Charge:
         request = template.request
         names = card_names_of(template.annotations)
         devices = tuple(sorted(_devices(template).items()))
         if self._spares_cpu and names and devices:
-            return Want(0, 0, names, devices)
-        return Want(request.get(CPU, 0), request.get(MEMORY, 0), names, devices)
+            return Charge(0, 0, names, devices)
+        return Charge(request.get(CPU, 0), request.get(MEMORY, 0), names, devices)
 
-    def wish(self, template: PodTemplate) -> Wish | FieldError | None:
+    def card_request(self, template: PodTemplate) -> CardRequest | FieldError | None:
         """Which cards a template wants as the cluster is now; None for no card, an error when that cannot be said."""
-        if self._version != self._catalogue.version or len(self._wishes) >= _MOST_KNOWN:
-            self._wishes.clear()
+        if self._version != self._catalogue.version or len(self._card_requests) >= _MOST_KNOWN:
+            self._card_requests.clear()
             self._version = self._catalogue.version
-        if template.id not in self._wishes:
-            self._wishes[template.id] = self._read(template)
-        return self._wishes[template.id]
+        if template.id not in self._card_requests:
+            self._card_requests[template.id] = self._read(template)
+        return self._card_requests[template.id]
 
-    def _read(self, template: PodTemplate) -> Wish | FieldError | None:
-        want, resources = self.of(template), self._catalogue.resources
-        wish: Wish | None = None
-        if want.names:
+    def _read(self, template: PodTemplate) -> CardRequest | FieldError | None:
+        charge, resources = self.of(template), self._catalogue.resources
+        asked: CardRequest | None = None
+        if charge.names:
             try:
-                wish = wish_of(want.names, dict(want.devices), resources)
+                asked = card_request_of(charge.names, dict(charge.devices), resources)
             except FieldError as error:
                 return error.detached()
-        return self._unnamed(want, wish) or wish
+        return self._unnamed(charge, asked) or asked
 
-    def _unnamed(self, want: Want, wish: Wish | None) -> FieldError | None:
+    def _unnamed(self, charge: Charge, asked: CardRequest | None) -> FieldError | None:
         """What a strict reading finds: cards that are asked for and not named."""
         if not self._is_strict:
             return None
-        cards = set(self._catalogue.resources.values()) - {wish.resource if wish is not None else ""}
-        unnamed = [name for name, _ in want.devices if name in cards]
+        cards = set(self._catalogue.resources.values()) - {asked.resource if asked is not None else ""}
+        unnamed = [name for name, _ in charge.devices if name in cards]
         if not unnamed:
             return None
         said = (
@@ -124,11 +124,11 @@ class Wants:
         )
         return FieldError("metadata.annotations", said)
 
-    def seat(self, template: PodTemplate, kind: int) -> Seat | None:
+    def charged(self, template: PodTemplate, kind: int) -> ChargedCard | None:
         """The card that a task of this template holds on a node of a kind; None when it wants no card."""
-        return self.offered(template, kind) or self._lost_seat(self.of(template))
+        return self.offered(template, kind) or self._lost_card(self.of(template))
 
-    def offered(self, template: PodTemplate, kind: int) -> Seat | None:
+    def offered(self, template: PodTemplate, kind: int) -> ChargedCard | None:
         """The first card of a template's list that nodes of a kind offer as a resource that it asks for."""
         key = (template.id, kind)
         if key in self._offered:
@@ -138,21 +138,21 @@ class Wants:
         found = self._offered[key] = _first_offered(self.of(template), self._catalogue.kinds()[kind])
         return found
 
-    def _lost_seat(self, want: Want) -> Seat | None:
+    def _lost_card(self, charge: Charge) -> ChargedCard | None:
         """The first card of the list that is known, and what the task asks of it, by its name if need be."""
-        if not want.names:
+        if not charge.names:
             return None
         resources = self._catalogue.resources
-        for name in want.names:
-            amount = want.amount(resources.get(name, ""))
+        for name in charge.names:
+            amount = charge.amount(resources.get(name, ""))
             if amount:
-                return Seat(name, amount, is_offered=False)
-        for name in want.names:
-            amount = want.amount(resource_by_name(name) or "")
+                return ChargedCard(name, amount, is_offered=False)
+        for name in charge.names:
+            amount = charge.amount(resource_by_name(name) or "")
             if amount:
-                return Seat(name, amount, is_offered=False)
-        most = max((amount for _, amount in want.devices), default=0)
-        return Seat(want.names[0], most, is_offered=False) if most else None
+                return ChargedCard(name, amount, is_offered=False)
+        most = max((amount for _, amount in charge.devices), default=0)
+        return ChargedCard(charge.names[0], most, is_offered=False) if most else None
 
 
 def _devices(template: PodTemplate) -> dict[str, int]:
@@ -170,10 +170,10 @@ def _devices(template: PodTemplate) -> dict[str, int]:
     return {name: whole_up(amount) for name, amount in asked.items()}
 
 
-def _first_offered(want: Want, kind: Kind) -> Seat | None:
+def _first_offered(charge: Charge, kind: Kind) -> ChargedCard | None:
     offers = dict(kind)
-    for name in want.names:
-        amount = want.amount(offers.get(name, ""))
+    for name in charge.names:
+        amount = charge.amount(offers.get(name, ""))
         if amount:
-            return Seat(name, amount)
+            return ChargedCard(name, amount)
     return None

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from plugins.capacity_card.requests.charges import Want
-from plugins.capacity_card.requests.requests import Names, Wish
+from plugins.capacity_card.requests.charges import Charge
+from plugins.capacity_card.requests.requests import CardRequest, Names
 from volsched.model.job import JobInfo
 
 
@@ -41,8 +41,8 @@ class Kind:
     """Pods of one role that want the same, and how many there are."""
 
     role: str
-    want: Want
-    wish: Wish | None
+    charge: Charge
+    card_request: CardRequest | None
     count: int
 
 
@@ -76,15 +76,15 @@ def cheapest(need: Need, kinds: Sequence[Kind]) -> Wanted:
     if not need.count:
         return NOTHING
     return Wanted(
-        least(need, ((kind.role, kind.want.cpu, kind.count) for kind in kinds)),
-        least(need, ((kind.role, kind.want.memory, kind.count) for kind in kinds)),
+        least(need, ((kind.role, kind.charge.cpu, kind.count) for kind in kinds)),
+        least(need, ((kind.role, kind.charge.memory, kind.count) for kind in kinds)),
         _cards(need, kinds),
     )
 
 
 def _cards(need: Need, kinds: Sequence[Kind]) -> dict[Names, int]:
     """Return milli-cards by list: of each list what cannot be spared, and the rest of what all pods take of any."""
-    lists = sorted({kind.wish.names for kind in kinds if kind.wish is not None})
+    lists = sorted({kind.card_request.names for kind in kinds if kind.card_request is not None})
     found = {names: least(need, _of_lists(kinds, (names,))) for names in lists}
     rest = least(need, _of_lists(kinds, lists)) - sum(found.values())
     if rest:
@@ -95,8 +95,12 @@ def _cards(need: Need, kinds: Sequence[Kind]) -> dict[Names, int]:
 
 def _of_lists(kinds: Iterable[Kind], lists: Sequence[Names]) -> Iterable[tuple[str, int, int]]:
     for kind in kinds:
-        wish = kind.wish
-        yield kind.role, wish.amount if wish is not None and wish.names in lists else 0, kind.count
+        asked = kind.card_request
+        yield (
+            kind.role,
+            asked.amount if asked is not None and asked.names in lists else 0,
+            kind.count,
+        )
 
 
 def least(need: Need, pods: Iterable[tuple[str, int, int]]) -> int:

@@ -34,12 +34,12 @@ class JobRequest:
     What is wrong is left out: the annotation is optional, so a mistake in it must not keep a job out (*ours*).
     """
 
-    wants: Mapping[Names, int] = field(default_factory=dict)
+    lists: Mapping[Names, int] = field(default_factory=dict)
     errors: tuple[FieldError, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CardRequest:
     """What a pod wants: ``amount`` milli-cards of one of ``names``, as ``resource``.
 
     ``candidates`` are those of the names that there are in the cluster.
@@ -59,14 +59,14 @@ class Wish:
 def job_request_of(annotations: Mapping[str, str]) -> JobRequest:
     """Return what a job's PodGroup says that the job wants in all; lists of equal names are added up."""
     found, errors = entries(REQUEST_PATH, annotations.get(CARD_REQUEST, ""))
-    wants: dict[Names, int] = {}
+    lists: dict[Names, int] = {}
     for written, amount in found:
         names = names_in(written)
         if not names or not all(map(is_plain, names)):
             errors.append(FieldError(at(REQUEST_PATH, written), "is no name of a card, and no list of names"))
         elif amount:
-            wants[names] = wants.get(names, 0) + amount
-    return JobRequest(wants, tuple(errors))
+            lists[names] = lists.get(names, 0) + amount
+    return JobRequest(lists, tuple(errors))
 
 
 def card_names_of(annotations: Mapping[str, str]) -> Names:
@@ -74,7 +74,7 @@ def card_names_of(annotations: Mapping[str, str]) -> Names:
     return names_in(annotations.get(CARD_NAME, ""))
 
 
-def wish_of(names: Names, request: Mapping[str, int], resources: Mapping[str, str]) -> Wish:
+def card_request_of(names: Names, request: Mapping[str, int], resources: Mapping[str, str]) -> CardRequest:
     """Return what a pod with these names and this request (thousandths) wants.
 
     ``resources`` says for each card in the cluster which resource it is. Names that are not in the cluster are no
@@ -92,4 +92,4 @@ def wish_of(names: Names, request: Mapping[str, int], resources: Mapping[str, st
     if amount <= 0:
         first = next(iter(known))
         raise FieldError(NAME_PATH, f"no resource <{resource}> defined in requests/limits for card <{first}>")
-    return Wish(names, resource, amount, tuple(known))
+    return CardRequest(names, resource, amount, tuple(known))

@@ -184,7 +184,7 @@ def charged(reader: Reader) -> Counter[tuple[str, str]]:
     """Whole cards that placed pods are charged for by queue, those of queues below it too, pod by pod."""
     ledger, held = ledger_of(reader), Counter[tuple[str, str]]()
     for task in reader.cluster.tasks.values():
-        seat = ledger.seat(task) if IS_ALLOCATED[task.status] else None
+        seat = ledger.charged(task) if IS_ALLOCATED[task.status] else None
         if seat is not None and task.queue in reader.cluster.queues:
             amount = seat.amount // MILLI
             held.update({(level, seat.card): amount for level in levels(reader.cluster.queues, task.queue)})

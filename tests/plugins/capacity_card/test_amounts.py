@@ -13,10 +13,10 @@ from plugins.capacity_card.quotas.quota import CARD_QUOTA, quota_of
 from plugins.capacity_card.requests.requests import (
     CARD_NAME,
     CARD_REQUEST,
-    Wish,
+    CardRequest,
     card_names_of,
+    card_request_of,
     job_request_of,
-    wish_of,
 )
 from volsched.model.errors import FieldError
 from volsched.model.values.quantity import MAX_AMOUNT
@@ -141,7 +141,7 @@ def test_a_pod_without_the_annotation_names_no_card() -> None:
 def test_a_job_says_what_it_wants_in_all(text: str, wants: dict[tuple[str, ...], int]) -> None:
     request = job_request_of({CARD_REQUEST: text})
 
-    assert (request.wants, request.errors) == (wants, ())
+    assert (request.lists, request.errors) == (wants, ())
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_job_says_what_it_wants_in_all(text: str, wants: dict[tuple[str, ...],
 def test_what_is_wrong_in_a_jobs_request_is_left_out_and_said(text: str, wants: dict[tuple[str, ...], int]) -> None:
     request = job_request_of({CARD_REQUEST: text})
 
-    assert request.wants == wants
+    assert request.lists == wants
     (error,) = request.errors
     assert error.path.startswith("metadata.annotations[volcano.sh/card.request]")
 
@@ -159,16 +159,16 @@ def test_what_is_wrong_in_a_jobs_request_is_left_out_and_said(text: str, wants: 
 @pytest.mark.parametrize(
     ("names", "request_", "expected"),
     [
-        ((A,), {GPU: 2000}, Wish((A,), GPU, 2000, (A,))),
-        ((A, H), {GPU: 1000}, Wish((A, H), GPU, 1000, (A, H))),
-        (("Unknown", A), {GPU: 1000}, Wish(("Unknown", A), GPU, 1000, (A,))),
-        ((A,), {GPU: 1000, "cpu": 4000, "rdma/ib": 8000}, Wish((A,), GPU, 1000, (A,))),
+        ((A,), {GPU: 2000}, CardRequest((A,), GPU, 2000, (A,))),
+        ((A, H), {GPU: 1000}, CardRequest((A, H), GPU, 1000, (A, H))),
+        (("Unknown", A), {GPU: 1000}, CardRequest(("Unknown", A), GPU, 1000, (A,))),
+        ((A,), {GPU: 1000, "cpu": 4000, "rdma/ib": 8000}, CardRequest((A,), GPU, 1000, (A,))),
     ],
 )
 def test_a_pod_wants_what_it_asks_of_the_cards_resource(
-    names: tuple[str, ...], request_: dict[str, int], expected: Wish
+    names: tuple[str, ...], request_: dict[str, int], expected: CardRequest
 ) -> None:
-    assert wish_of(names, request_, RESOURCES) == expected
+    assert card_request_of(names, request_, RESOURCES) == expected
 
 
 @pytest.mark.parametrize(
@@ -184,14 +184,14 @@ def test_a_wish_that_cannot_be_understood_says_why(
     names: tuple[str, ...], request_: dict[str, int], message: str
 ) -> None:
     with pytest.raises(FieldError) as raised:
-        wish_of(names, request_, RESOURCES)
+        card_request_of(names, request_, RESOURCES)
 
     assert (raised.value.path, raised.value.message) == ("metadata.annotations[volcano.sh/card.name]", message)
 
 
 def test_cards_of_different_resources_are_no_list() -> None:
     with pytest.raises(FieldError, match="must be of one resource") as raised:
-        wish_of((A, f"{A}/mps-80g*1/8"), {GPU: 1000}, RESOURCES)
+        card_request_of((A, f"{A}/mps-80g*1/8"), {GPU: 1000}, RESOURCES)
 
     assert GPU in raised.value.message
     assert "nvidia.com/gpu.shared" in raised.value.message
@@ -209,10 +209,10 @@ def test_any_text_of_an_annotation_is_read_or_refused_in_words(text: str) -> Non
     quota, request = quota_of({CARD_QUOTA: text}), job_request_of({CARD_REQUEST: text})
 
     assert all(0 <= amount <= MAX_AMOUNT and amount % 1000 == 0 for amount in quota.cards.values())
-    assert all(0 < amount <= MAX_AMOUNT * 4 for amount in request.wants.values())
+    assert all(0 < amount <= MAX_AMOUNT * 4 for amount in request.lists.values())
     for error in (*quota.errors, *request.errors):
         assert str(error).isascii() or str(error).encode()
-    assert all(names and all(names) for names in request.wants)
+    assert all(names and all(names) for names in request.lists)
 
 
 @given(

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_card.cards.matching import first_unmet
-from plugins.capacity_card.requests.charges import Want
+from plugins.capacity_card.requests.charges import Charge
 from plugins.capacity_card.requests.minimum import Kind, Need, cheapest, least
-from plugins.capacity_card.requests.requests import Wish
+from plugins.capacity_card.requests.requests import CardRequest
 from tests.plugins.capacity_card.clusters import GPU, A, Cards, H, T, cards, configuration, decided, refusal, rig
 from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Gone
@@ -282,7 +282,7 @@ needs = st.builds(
 kinds = st.lists(
     st.builds(
         lambda role, cpu, names, amount, count: Kind(
-            role, Want(cpu, 0, names, ()), Wish(names, GPU, amount, names) if names else None, count
+            role, Charge(cpu, 0, names, ()), CardRequest(names, GPU, amount, names) if names else None, count
         ),
         st.sampled_from("xyz"),
         st.integers(0, 3),
@@ -296,7 +296,7 @@ kinds = st.lists(
 
 def startable(need: Need, found: list[Kind]) -> Iterator[list[Kind]]:
     """All choices of pods with which a gang can start."""
-    pods = [Kind(kind.role, kind.want, kind.wish, 1) for kind in found for _ in range(kind.count)]
+    pods = [Kind(kind.role, kind.charge, kind.card_request, 1) for kind in found for _ in range(kind.count)]
     for chosen in combinations(pods, min(need.count, len(pods))):
         by_role = Counter(pod.role for pod in chosen)
         if need.can_be_had(by_role):
@@ -305,10 +305,10 @@ def startable(need: Need, found: list[Kind]) -> Iterator[list[Kind]]:
 
 @given(needs, kinds)
 def test_the_least_of_an_amount_is_that_of_the_best_choice(need: Need, found: list[Kind]) -> None:
-    sums = [sum(pod.want.cpu for pod in chosen) for chosen in startable(need, found)]
+    sums = [sum(pod.charge.cpu for pod in chosen) for chosen in startable(need, found)]
 
     if sums:
-        assert least(need, [(kind.role, kind.want.cpu, kind.count) for kind in found]) == min(sums)
+        assert least(need, [(kind.role, kind.charge.cpu, kind.count) for kind in found]) == min(sums)
 
 
 @pytest.mark.slow(reason="a hundred random clusters and their sessions")
@@ -319,8 +319,8 @@ def test_no_gang_is_kept_out_that_could_start(need: Need, found: list[Kind], roo
     for chosen in startable(need, found):
         wanted: Counter[tuple[str, ...]] = Counter()
         for pod in chosen:
-            if pod.wish is not None:
-                wanted[pod.wish.names] += pod.wish.amount
+            if pod.card_request is not None:
+                wanted[pod.card_request.names] += pod.card_request.amount
         choices.append(wanted)
 
     if any(first_unmet(room, (), sorted(wanted.items())) is None for wanted in choices):

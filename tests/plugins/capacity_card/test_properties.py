@@ -79,7 +79,7 @@ def test_charges_are_what_bound_pods_physically_use(story: Story) -> None:
         ledger = ledger_of(reader)
         held: Held = Counter()
         for task in reader.cluster.tasks.values():
-            seat = ledger.seat(task)
+            seat = ledger.charged(task)
             if seat is not None and seat.is_offered and task.job is not None:
                 held[task.job.queue, seat.card] += seat.amount
         assert held == physically_held(reader.cluster)
