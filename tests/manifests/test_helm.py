@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from charts.readme import CHART
+from tests.cluster.scheduling import eventually
 from tests.manifests.rendering import SYSTEM
 from tests.manifests.test_applied import may, wait_until_available
 from volsched.testing import helm
@@ -38,6 +39,13 @@ def run(cluster: ControlPlane) -> Iterator[Helm]:
         cluster.kubectl("delete", "crd", "-l", "app.kubernetes.io/instance=volsched", "--ignore-not-found")
 
 
+def schedulers(cluster: ControlPlane) -> int:
+    """How many pods of the scheduler there are that are not going; Deployments are scaled after they were available."""
+    found = json.loads(cluster.kubectl("get", "pods", "-n", SYSTEM, "-o", "json"))["items"]
+    staying = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+    return sum(pod["spec"]["serviceAccountName"] == "volsched-scheduler" for pod in staying)
+
+
 def test_chart_is_installed_upgraded_and_uninstalled(cluster: ControlPlane, run: Helm) -> None:
     said = run("install", str(CHART))
     first = wait_until_available(cluster)
@@ -45,7 +53,8 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster: ControlPlane, run:
         "upgrade", str(CHART), "--reuse-values",
         "--set-string", "scheduler.configuration=actions: allocate", "--set", "ssh.enabled=true,scheduler.replicas=1",
     )  # fmt: skip
-    second = wait_until_available(cluster)
+    wait_until_available(cluster)
+    eventually(lambda: schedulers(cluster) == 1, what="one scheduler")
     configuration = json.loads(cluster.kubectl("get", "configmap", "-n", SYSTEM, "volsched-config", "-o", "json"))
 
     assert "pod-security.kubernetes.io/enforce=restricted" in said
@@ -53,7 +62,6 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster: ControlPlane, run:
     assert configuration["data"] == {"volsched.conf": "actions: allocate"}
     assert "REVISION: 2" in again
     assert may(cluster, "volsched-controllers", "create", "secrets", namespace="default")
-    assert len([pod for pod in second if pod["spec"]["serviceAccountName"] == "volsched-scheduler"]) == 1
 
     run("uninstall")
 
