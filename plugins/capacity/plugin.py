@@ -22,6 +22,7 @@ from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_queue
 from volsched.framework.rules import (
     Allocatable,
+    Holders,
     JobEnqueueable,
     Metric,
     Preemptive,
@@ -72,6 +73,8 @@ class CapacityPlugin:
             *(VictimQueueOrder(reclaim.closeness) for _ in range(registrar.minds_ancestors)),
             Metric(LIMIT, lambda: standing.limits),
             ShownUsage(rules.usage),
+            Holders(rules.holders),
+            Remedies(rules.remedies),
         )
 
     def _rules(self, registrar: Registrar) -> tuple[Rules, Standing]:

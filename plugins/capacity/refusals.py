@@ -19,7 +19,7 @@ Short = tuple[Shortfall, ...]
 def exceeds(queue: str, level: str, short: Short) -> Verdict:
     """A pod would take its queue, or one above it, beyond what that may have."""
     message = f"{_named(queue, level)} may have no more: {figures(short)}"
-    return Verdict(Step.ALLOCATABLE, NAME, Scope.QUEUE, INSUFFICIENT, message, short)
+    return Verdict(Step.ALLOCATABLE, NAME, Scope.QUEUE, INSUFFICIENT, message, short, queue=level)
 
 
 def not_let_in(level: str, short: Short) -> Verdict:

@@ -6,14 +6,16 @@ that are asked for only. The rules are those of Volcano's plugin of this name; w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from plugins.capacity.refusals import At, Short, exceeds, no_place, not_a_leaf, not_let_in
 from plugins.capacity.standing import NO_DEMAND, Standing
+from volsched.framework.accounts.holdings import Holding, asked_of, held_of_quota, queues_below
 from volsched.framework.accounts.queue_demand import QueueDemands
 from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
 from volsched.framework.accounts.quotas import capability_of
+from volsched.framework.accounts.remedies import Remedy, raises
 from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Headroom, Vote
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -38,6 +40,21 @@ class Rules:
     def usage(self) -> Usage:
         """Return what all queues may have and hold, for people."""
         return usage_by_resource(self._cluster, self.dimensions)
+
+    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
+        """Return what jobs of the queue that refused, and of those below it, hold of what it has too little of."""
+        level = refusal.queue or job.queue
+        shared = queues_below(self._cluster, level) if len(self._standing.levels(job.queue)) > 1 else [level]
+        return held_of_quota(self.usage(), shared, job, refusal)
+
+    def remedies(self, job: JobInfo) -> Iterator[Remedy]:
+        """Yield a larger capability of the queue and of those above it, and more that it may reclaim."""
+        asked = asked_of(job).keys()
+        for level in self._standing.levels(job.queue):
+            if queue := self._cluster.queues.get(level):
+                yield from raises(queue, "capability", sorted(capability_of(queue).keys() & asked))
+        if own := self._cluster.queues.get(job.queue):
+            yield from raises(own, "deserved", sorted(own.deserved.keys() & asked))
 
     def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
         """Return what a queue may have, deserves, holds and has left, of what it or its jobs say anything about."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -11,12 +11,14 @@ from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.refusals import NAME
+from plugins.capacity_card.remedies import CardRemedies
 from plugins.capacity_card.requests.requests import CARD_NAME
 from plugins.capacity_card.rules import Rules
 from plugins.capacity_card.series import CardSeries, by_list
 from plugins.capacity_card.stakes import CpuStakes
 from plugins.capacity_card.usage import usage_of
 from volsched.framework.accounts.elastic import Elastic
+from volsched.framework.accounts.holdings import Holding, held_of_quota, queues_below
 from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
 from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.callbacks import QueueAmounts
@@ -24,11 +26,23 @@ from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.over_time import order_over_time
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group, about_node, about_queue
-from volsched.framework.rules import Deserved, NodeOrder, QueueOrder, Rule, ShownAmounts, ShownHoldings, ShownUsage
+from volsched.framework.rules import (
+    Deserved,
+    Holders,
+    NodeOrder,
+    QueueOrder,
+    Remedies,
+    Rule,
+    ShownAmounts,
+    ShownHoldings,
+    ShownUsage,
+)
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import CPU, MEMORY
+from volsched.model.verdict import Verdict
 
 SPARES_CPU: Final = "cardUnlimitedCpuMemory"
 WEIGHT: Final = "nodeOrderWeight"
@@ -152,6 +166,7 @@ class _Runtime:
         self.allocated = AllocatedCards(ledger)
         self.cards = Elastic(self.series.stakes)
         self.cpu = Elastic(CpuStakes(cluster, ledger))
+        self.remedies = CardRemedies(cluster, ledger, self._demands)
 
     def registered(self) -> Iterator[Rule]:
         """Return what the plugin registers of the order, of what queues deserve, and of what is shown."""
@@ -162,6 +177,8 @@ class _Runtime:
         yield ShownAmounts(self.amounts)
         yield ShownHoldings(self.allocated)
         yield ShownUsage(self.usage)
+        yield Holders(self.holders)
+        yield Remedies(self.remedies.of)
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""
@@ -173,6 +190,12 @@ class _Runtime:
     def usage(self) -> Usage:
         """What all queues may hold and hold, for people."""
         return usage_of(self._cluster, self._ledger, self._demands, self.series.stakes)
+
+    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
+        """What jobs of the queue that refused, in a hierarchy of those below it, hold of what it has too little of."""
+        level = refusal.queue or job.queue
+        shared = queues_below(self._cluster, level) if self._ledger.limits.is_hierarchical else [level]
+        return held_of_quota(self.usage(), shared, job, refusal)
 
     def tell_faults(self, session: Session) -> None:
         """Say on queues, PodGroups and nodes what is wrong in their annotations and labels."""

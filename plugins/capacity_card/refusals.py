@@ -79,22 +79,21 @@ def empty_capability(limit: Limit, step: At) -> Verdict:
         "counts as 0: set annotation volcano.sh/card.quota for cards, spec.capability for cpu and memory, or have "
         "cardUnlimitedCpuMemory spare pods with cards)"
     )
-    return Verdict(step, NAME, Scope.QUEUE, NO_CAPABILITY, message)
+    return Verdict(step, NAME, Scope.QUEUE, NO_CAPABILITY, message, queue=limit.queue)
 
 
 def short_of_cpu(limit: Limit, short: Short, step: At) -> Verdict:
     """A queue's cpu does not suffice."""
     text = _sentence(limit.queue, "CPU", str(short.requested), str(short.total), str(short.limit))
-    return Verdict(
-        step, NAME, Scope.QUEUE, NO_CPU, f"{text} ({short.human()}{_advice(limit, CPU)})", (short.shortfall(),)
-    )
+    message = f"{text} ({short.human()}{_advice(limit, CPU)})"
+    return Verdict(step, NAME, Scope.QUEUE, NO_CPU, message, (short.shortfall(),), queue=limit.queue)
 
 
 def short_of_memory(limit: Limit, short: Short, step: At) -> Verdict:
     """A queue's memory does not suffice."""
     text = _sentence(limit.queue, "memory", _mi(short.requested), _mi(short.total), _mi(short.limit))
     message = f"{text} ({short.human()}{_advice(limit, MEMORY)})"
-    return Verdict(step, NAME, Scope.QUEUE, NO_MEMORY, message, (short.shortfall(),))
+    return Verdict(step, NAME, Scope.QUEUE, NO_MEMORY, message, (short.shortfall(),), queue=limit.queue)
 
 
 def short_of_cards(limit: Limit, names: Names, sentence: Short, details: Sequence[Short], step: At) -> Verdict:
@@ -105,9 +104,8 @@ def short_of_cards(limit: Limit, names: Names, sentence: Short, details: Sequenc
     numbers = (str(sentence.requested), str(sentence.total), str(sentence.limit))
     text = _sentence(limit.queue, f"<{'|'.join(names)}>", *numbers)
     human = "; ".join([*(short.human() for short in details), *_kept_for_others(limit, names)])
-    return Verdict(
-        step, NAME, Scope.QUEUE, NO_CARDS, f"{text} ({human})", tuple(short.shortfall() for short in details)
-    )
+    shortfalls = tuple(short.shortfall() for short in details)
+    return Verdict(step, NAME, Scope.QUEUE, NO_CARDS, f"{text} ({human})", shortfalls, queue=limit.queue)
 
 
 def _kept_for_others(limit: Limit, names: Names) -> Iterator[str]:

@@ -6,23 +6,27 @@ Decoupled from the allocation of devices: it only counts. It stands alone, besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 from plugins.capacity_dra.demands import Demands
 from plugins.capacity_dra.guarantees import Guarantees
 from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.quota import DROPPED, Quota, as_named, read_quota, total
+from plugins.capacity_dra.refusals import NAME, At, insufficient, not_a_leaf
+from plugins.capacity_dra.remedies import holdings, raised
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.stakes import DeviceStakes
 from volsched.framework.accounts.elastic import Elastic, reclaimable_of
+from volsched.framework.accounts.holdings import Holding, queues_below
 from volsched.framework.accounts.queue_tree import QueueTree
 from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
+from volsched.framework.accounts.remedies import Remedy
 from volsched.framework.callbacks import ABSTAIN, Ballot, QueueAmounts, Vote
 from volsched.framework.config.arguments import Argument
-from volsched.framework.dra.amounts import COUNT, Amount, Amounts, in_words, milli
+from volsched.framework.dra.amounts import COUNT, Amount, Amounts, milli
 from volsched.framework.dra.charges import named_as
 from volsched.framework.dra.extended import from_devices
 from volsched.framework.registration import Registrar
@@ -32,9 +36,11 @@ from volsched.framework.rules import (
     Deserved,
     DeviceLimits,
     EventHandler,
+    Holders,
     JobEnqueueable,
     Metric,
     QueueOrder,
+    Remedies,
     Rule,
     ShownAmounts,
     ShownTable,
@@ -49,13 +55,10 @@ from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.values.quantity import as_float
 from volsched.model.values.series import Numbers, Series
-from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
+from volsched.model.verdict import Step, Verdict
 
-NAME: Final = "capacity-dra"
-INSUFFICIENT: Final = "InsufficientDRAQuota"
 BAD_QUOTA: Final = "InvalidDRAQuota"
 BAD_REQUEST: Final = "InvalidDRARequest"
-NOT_A_LEAF: Final = "NotALeafQueue"
 DRA: Final = "spec.dra"
 
 ENABLED: Final = "dynamicResourceAllocationEnable"
@@ -77,7 +80,6 @@ INQUEUE: Final = Series("volcano_queue_dra_inqueue", "What is reserved for jobs 
 DEVICE_KINDS: Final = ("DeviceClass", "ResourceSlice", "ResourceClaimTemplate", "ResourceClaim")
 """What the accounts are made from beside nodes, queues, PodGroups and pods."""
 
-At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
 PLACED_NOW: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 
@@ -161,6 +163,8 @@ class Quotas:
         yield ShownAmounts(self.amounts)
         yield ShownTable(self.table)
         yield DeviceLimits(self.left)
+        yield Holders(self.holders)
+        yield Remedies(self.remedies)
 
     def metrics(self) -> Iterator[Rule]:
         """Return the series that the plugin shows."""
@@ -238,7 +242,7 @@ class Quotas:
         if not self.ledger.concerns(task):
             return None
         if self._has_children(queue.name):
-            return self._told_group(task, _not_a_leaf(queue.name, Step.ALLOCATABLE))
+            return self._told_group(task, not_a_leaf(queue.name, Step.ALLOCATABLE))
         self.ledger.catch_up()
         wanted = self._demands.of_task(task)
         for level in self._levels(queue.name):
@@ -292,7 +296,7 @@ class Quotas:
         if not self.ledger.awaits_devices(job):
             return ABSTAIN
         if self._has_children(job.queue):
-            return Ballot(Vote.REJECT, _not_a_leaf(job.queue, Step.ENQUEUE))
+            return Ballot(Vote.REJECT, not_a_leaf(job.queue, Step.ENQUEUE))
         self.ledger.catch_up()
         for level in self._levels(job.queue):
             account = self.ledger.account(level)
@@ -336,7 +340,7 @@ class Quotas:
             have = held.get(key, Fraction(0))
             if amount > 0 and limit is not None and have + amount > limit:
                 short.append((key, amount, have, limit))
-        return _insufficient(level, short, step) if short else None
+        return insufficient(level, short, step) if short else None
 
     def _limited(self, level: str) -> Amounts:
         """Return what a queue's quota names, and what others beside it are guaranteed."""
@@ -380,6 +384,23 @@ class Quotas:
         reserved = self.reservations.of(queue.name).shown
         limits = self._quota(queue.name).limits
         return QueueAmounts(self._shown(held), self._shown(reserved), self._shown(limits), beside=True)
+
+    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
+        """Say what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
+        self.ledger.catch_up()
+        level = refusal.queue or job.queue
+        shared = queues_below(self._cluster, level) if self._checks_ancestors else [level]
+        return holdings(self._cluster, self.ledger, shared, self._limited(level), refusal)
+
+    def remedies(self, job: JobInfo) -> Iterator[Remedy]:
+        """Yield a larger quota of what a job wants, of its queue and of those above that limit it."""
+        self.ledger.catch_up()
+        claims = {key: found for task in job.waiting.values() for key, found in self._demands.of_task(task).items()}
+        asked = total((*claims.values(), self._demands.minimum(job)))
+        for level in self._levels(job.queue):
+            for key, amount in sorted(as_named(asked, self._limited(level)).items()):
+                if self._limit(key, level) is not None:
+                    yield raised(level, key, amount)
 
     def table(self) -> QuotaTable:
         """Say what queues may hold, hold, have reserved and have left of each class and dimension."""
@@ -472,21 +493,3 @@ def _value(key: Amount, amount: Fraction) -> Value:
     """Return so many devices as a number, so much capacity as a quantity."""
     return int(amount) if key.dimension == COUNT and amount.denominator == 1 else key.quantity(amount)
 
-
-def _not_a_leaf(queue: str, step: At) -> Verdict:
-    message = f'queue "{queue}" has queues below it, and takes no pods with ResourceClaims itself; use one of those'
-    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
-
-
-def _insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Fraction]], step: At) -> Verdict:
-    """Say what is short, with Volcano's token in front where a PodGroup waits for admission."""
-    said = "; ".join(
-        f"{key.said()}: requested {in_words(amount)}, used {in_words(have)}, total would be {in_words(have + amount)}, "
-        f"but capability is {in_words(limit)}"
-        for key, amount, have, limit in short
-    )
-    message = f'queue "{queue}" has insufficient DRA quota: {said}'
-    if step is Step.ENQUEUE:
-        message = f"queue resource quota insufficient: insufficient dra-resource-exceeded ({message})"
-    shortfalls = tuple(Shortfall(key.key, milli(a), milli(h), milli(limit)) for key, a, h, limit in short)
-    return Verdict(step, NAME, Scope.QUEUE, INSUFFICIENT, message, shortfalls)

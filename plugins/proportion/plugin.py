@@ -10,15 +10,18 @@ who may take or reclaim, stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import Claim, share_out
+from volsched.framework.accounts.holdings import Holding, asked_of, held_of_quota
 from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
 from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemand, QueueDemands
 from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
 from volsched.framework.accounts.quotas import capability_of, figures, guaranteed, limits, not_admitted, share, there
+from volsched.framework.accounts.remedies import QUOTA, Remedy, raises, with_spec
 from volsched.framework.callbacks import NO_LIMIT, PERMIT, Ballot, Headroom, Vote
 from volsched.framework.config.arguments import Argument
 from volsched.framework.over_time import order_over_time
@@ -26,14 +29,17 @@ from volsched.framework.registration import Registrar
 from volsched.framework.rules import (
     Allocatable,
     EventHandler,
+    Holders,
     JobEnqueueable,
     Metric,
     Overused,
     Preemptive,
     QueueOrder,
     Reclaimable,
+    Remedies,
     ShownUsage,
 )
+from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -83,6 +89,8 @@ class ProportionPlugin:
             EventHandler(shares, promises=True),
             Metric(FAIR_SHARE, last.fair_shares),
             ShownUsage(shares.usage),
+            Holders(shares.holders),
+            Remedies(shares.remedies),
         )
 
     def _shares(self, registrar: Registrar) -> tuple[FairShares, LastClaims]:
@@ -188,7 +196,7 @@ class FairShares:
             return None
         said = _held_of_due(held, deserved) or self._why_nothing(queue)
         message = f'queue "{queue.name}" holds all that it deserves ({said})'
-        return Verdict(Step.OVERUSED, "proportion", Scope.QUEUE, "QueueOverused", message)
+        return Verdict(Step.OVERUSED, "proportion", Scope.QUEUE, "QueueOverused", message, queue=queue.name)
 
     def _why_nothing(self, queue: QueueInfo) -> str:
         """Say why a queue deserves nothing at all."""
@@ -202,7 +210,8 @@ class FairShares:
         if not short:
             return None
         message = f'queue "{queue.name}" deserves no more: {figures(short)}'
-        return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, "InsufficientQueueShare", message, short)
+        reason = "InsufficientQueueShare"
+        return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, reason, message, short, queue=queue.name)
 
     def headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
         """Say how many such tasks a queue may take on until it holds what it deserves, and why not even one."""
@@ -274,6 +283,16 @@ class FairShares:
         """Return what all queues may have and hold, for people."""
         return usage_by_resource(self._cluster, self.dimensions)
 
+    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
+        """Return what jobs of the queue hold of what it has too little of."""
+        return held_of_quota(self.usage(), (job.queue,), job, refusal)
+
+    def remedies(self, job: JobInfo) -> Iterator[Remedy]:
+        """Yield a larger capability, and a larger weight: what the queue may hold follows from both."""
+        queue = self._cluster.queues[job.queue]
+        yield from raises(queue, "capability", sorted(capability_of(queue).keys() & asked_of(job)))
+        yield Remedy(QUOTA, ((api.Queue, queue.name),), _with_weight, partial(_said_of_weight, queue.name))
+
     def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
         """Return what a queue may have, deserves, holds and has left, of what it or its jobs say anything about."""
         sums, held = self._demand.queues().get(queue.name, QueueDemand()), self.held(queue)
@@ -341,6 +360,14 @@ def _claims(cluster: Cluster, demands: Mapping[str, QueueDemand]) -> dict[str, C
             found[name] = Claim(queue, request, limits(queue, total, kept))
     share_out(found.values(), total)
     return found
+
+
+def _with_weight(queue: api.Queue, more: int) -> api.Queue:
+    return with_spec(queue, weight=queue.spec.weight + more)
+
+
+def _said_of_weight(queue: str, more: int, _: Sequence[str]) -> str:
+    return f"the weight of queue {queue} by {more} (spec.weight)"
 
 
 def _without_slots(deserved: Mapping[str, Fraction]) -> dict[str, Fraction]:

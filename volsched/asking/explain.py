@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,21 +13,20 @@ from volsched.asking.lists import (
     figures_of,
     jobs_in_order,
     quantities,
-    requests,
     since,
     usage_of,
     verdict_of_job,
     waiting_jobs,
 )
 from volsched.asking.records import Explanation, Gang, Holder, NodeLine, Place, Short, Subject, WaitingPod
-from volsched.framework.accounts.quota_report import QueueUse
+from volsched.framework.accounts.holdings import Holding, asked_of, held_of_quota, held_of_queue
 from volsched.framework.config.arguments import nearest
 from volsched.framework.engine.engine import FastEngine
+from volsched.framework.rules import Holders
 from volsched.model import api
 from volsched.model.job import JobInfo
 from volsched.model.pods.owners import controller_of
 from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.queue import ROOT, levels
 from volsched.model.status import IS_CHOSEN, IS_FINISHED
 from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Step, Verdict
@@ -38,7 +37,6 @@ KINDS: Final = ("pod", "podgroup", "job", "queue")
 MOST_HOLDERS: Final = 10
 MOST_NAMES: Final = 3
 _OF_QUOTA: Final = (Step.ENQUEUE, Step.OVERUSED, Step.ALLOCATABLE)
-_MILLI: Final = 1000
 _SORTED_LAST: Final = ""
 
 
@@ -164,7 +162,7 @@ def _queue(simulation: Simulation, subject: Subject) -> Explanation:
         message=next((job.message for job in jobs if (job.step, job.reason) == (step, reason)), ""),
         queue=subject.name,
         quota=figures_of(use),
-        holders=_holders_of_queues((use,), [name for name, dimension in use.dimensions if dimension.used]),
+        holders=_largest(held_of_queue(use, [name for name, dimension in use.dimensions if dimension.used])),
         jobs=jobs,
     )
 
@@ -219,7 +217,7 @@ def _short(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Shor
     if told or verdict.step in _OF_QUOTA or not found.waiting:
         return tuple(told)
     rows = []
-    for name, amount in sorted(requests(found.job).items()):
+    for name, amount in sorted(asked_of(found.job).items()):
         limit, used = _on_nodes(simulation, name)
         if used + amount > limit:
             texts = (str(format_amount(name, value)) for value in (amount, used, limit))
@@ -242,7 +240,7 @@ def _place(simulation: Simulation, job: JobInfo) -> Place | None:
     place = order.index(job)
     before: Counter[str] = Counter()
     for other in order[:place]:
-        before.update(requests(other))
+        before.update(asked_of(other))
     return Place(job.queue, place + 1, len(order), place, quantities(before))
 
 
@@ -267,49 +265,35 @@ def _pods(simulation: Simulation, found: Found) -> Iterator[WaitingPod]:
 
 
 def _holders(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Holder, ...]:
-    """Name the jobs that hold most of what is short: of the queue's quota, or on the nodes."""
-    usage, cluster = usage_of(simulation), simulation.mirror.cluster
-    names = [item.resource for item in verdict.shortfalls]
-    if verdict.step in _OF_QUOTA:
-        held_in = _below(simulation, found.job.queue) if names else [found.job.queue]
-        uses = [usage.queues[name] for name in held_in if name in usage.queues]
-        return _holders_of_queues(uses, names or list(requests(found.job)))
-    scarce = [item.resource for item in _short(simulation, found, verdict)] or sorted(_extended(requests(found.job)))
+    """Name the jobs that hold most of what is short: as the plugin counts it that refused, else on the nodes."""
+    rules = simulation.session.rules if simulation.session is not None else None
+    asked = dict(rules.of[Holders]).get(verdict.plugin) if rules is not None else None
+    held = list(asked(found.job, verdict)) if asked is not None else []
+    if not held and verdict.step in _OF_QUOTA:
+        held = list(held_of_quota(usage_of(simulation), (found.job.queue,), found.job, verdict))
+    return _largest(held or _held_on_nodes(simulation, found, verdict))
+
+
+def _held_on_nodes(simulation: Simulation, found: Found, verdict: Verdict) -> Iterator[Holding]:
+    """Yield what jobs with pods on nodes hold of what is short there."""
+    scarce = [item.resource for item in _short(simulation, found, verdict)] or sorted(_extended(asked_of(found.job)))
     held: dict[tuple[str, str, str], list[int]] = {}
-    for task in cluster.tasks.values():
+    for task in simulation.mirror.cluster.tasks.values():
         if IS_CHOSEN[task.status] and task.job is not None:
             for name in scarce:
                 if amount := task.template.request.get(name, 0):
                     held.setdefault((task.job.key, task.job.queue, name), []).append(amount)
-    rows = [(key, queue, name, sum(found_), len(found_)) for (key, queue, name), found_ in held.items()]
-    return tuple(_largest(rows, cards=frozenset()))
+    for (job, queue, name), amounts in held.items():
+        yield Holding(job, queue, name, sum(amounts), str(format_amount(name, sum(amounts))), len(amounts))
 
 
 def _extended(amounts: dict[str, int]) -> list[str]:
     return [name for name in amounts if "/" in name] or list(amounts)
 
 
-def _below(simulation: Simulation, queue: str) -> list[str]:
-    """Return every queue that counts in the quotas that a queue is held to, those of the root aside."""
-    queues = simulation.mirror.cluster.queues
-    above = set(levels(queues, queue)) - {ROOT}
-    return [name for name in queues if above.intersection(levels(queues, name))]
-
-
-def _holders_of_queues(uses: Sequence[QueueUse], names: Sequence[str]) -> tuple[Holder, ...]:
-    rows: list[tuple[str, str, str, int, int]] = []
-    cards = frozenset(card for use in uses for card in use.cards)
-    for use in uses:
-        for job in use.jobs:
-            held = ((name, job.held.get(name, 0)) for name in names)
-            rows += [(job.name, use.queue.name, name, amount, len(job.pods)) for name, amount in held if amount]
-    return tuple(_largest(rows, cards))
-
-
-def _largest(rows: list[tuple[str, str, str, int, int]], cards: frozenset[str]) -> Iterator[Holder]:
-    for key, queue, name, amount, pods in sorted(rows, key=lambda row: (row[2], -row[3], row[0]))[:MOST_HOLDERS]:
-        text = f"{amount / _MILLI:g}" if name in cards else str(format_amount(name, amount))
-        yield Holder(key, queue, name, text, pods)
+def _largest(held: Iterable[Holding]) -> tuple[Holder, ...]:
+    ordered = sorted(held, key=lambda one: (one.resource, -one.amount, one.job))[:MOST_HOLDERS]
+    return tuple(Holder(one.job, one.queue, one.resource, one.text, one.pods) for one in ordered)
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from volsched.asking.records import Figures, QueueState, WaitingJob
+from volsched.framework.accounts.holdings import asked_of
 from volsched.framework.accounts.quota_report import Dimension, QueueUse, Usage, unlimited_usage
 from volsched.framework.callbacks import QueueUsageFn
 from volsched.framework.rules import ShownUsage
@@ -59,7 +60,7 @@ def _waiting_job(simulation: Simulation, job: JobInfo, position: int) -> Waiting
         since(job),
         position,
         len(job.waiting),
-        quantities(requests(job)),
+        quantities(asked_of(job)),
     )
 
 
@@ -76,16 +77,6 @@ def since(job: JobInfo) -> float | None:
     """Return since when a job waits: the oldest of its pods, else its PodGroup, was made then."""
     made = min((task.created for task in job.waiting.values()), default=job.created)
     return made if made > _NUMBERED else None
-
-
-def requests(job: JobInfo) -> dict[str, int]:
-    """Return what a job's waiting pods ask for; of one without pods, its minimum."""
-    total: Counter[str] = Counter()
-    for task in job.waiting.values():
-        total.update(task.template.request)
-    if not job.tasks and job.min_resources is not None:
-        total.update(job.min_resources)
-    return dict(total)
 
 
 def quantities(amounts: Mapping[str, int]) -> dict[str, str]:

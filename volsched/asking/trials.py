@@ -6,12 +6,17 @@ reading of the cluster. Call it from a process of one thread.
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from volsched.asking.explain import Found
+from volsched.asking.lists import verdict_of_job
+from volsched.model.verdict import Verdict
+from volsched.simulation.result import waiting_verdict
 from volsched.simulation.runner import Simulation, Stage
 
 Change = Callable[[Simulation], None]
@@ -20,68 +25,109 @@ Change = Callable[[Simulation], None]
 MORE_CYCLES: Final = 6
 """Sessions in which a change may show: victims leave, pods of an admitted Job are made, then they are placed."""
 
-_STARTS, _WAITS, _FAILED = 0, 1, 3
+_FAILED: Final = 3
+_LONGEST: Final = 4096
+"""Bytes that a pipe takes at least, whether anybody reads or not."""
 
 
 class TrialError(RuntimeError):
     """A trial ended without an answer."""
 
 
+class OutOfTimeError(TrialError):
+    """There is no time left to try anything."""
+
+    def __init__(self) -> None:
+        super().__init__("no time was left")
+
+
+def nothing(_: Simulation) -> None:
+    """Leave the cluster as it is."""
+
+
 @dataclass(slots=True)
 class Trials:
-    """Tries changes for one job or pod. ``left`` says whether there is time for another."""
+    """Tries changes for one job or pod. ``left`` says how many seconds there are; a trial that takes longer ends."""
 
     stage: Stage
     found: Found
-    left: Callable[[], bool]
+    left: Callable[[], float]
     made: int = 0
 
     def starts(self, change: Change) -> bool:
-        """Say whether sessions with the change start what is asked about; raises TrialError when they fail."""
+        """Say whether sessions with the change start what is asked about; raises TrialError when they do not end."""
+        return not self.refusal(change)
+
+    def refusal(self, change: Change) -> str:
+        """Return why it still waits after sessions with the change, empty when it starts; raises TrialError."""
+        seconds = self.left()
+        if seconds <= 0:
+            raise OutOfTimeError
+        if not self.made:
+            gc.freeze()  # else the first collection in each copy would write to all pages, and so copy them
         self.made += 1
+        answer, question = os.pipe()
         child = os.fork()
         if child == 0:
-            self._try(change)
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        if code not in (_STARTS, _WAITS):
-            raise TrialError(f"a session with the change ended with {code}")
-        return code == _STARTS
+            self._try(change, seconds, question)
+        os.close(question)
+        with open(answer, "rb") as pipe:
+            said = pipe.read().decode(errors="ignore")
+        return _outcome(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said)
 
-    def _try(self, change: Change) -> None:
-        """Answer by the exit code; this is the copy, of which nothing may be left."""
+    def _try(self, change: Change, seconds: float, pipe: int) -> None:
+        """Answer into the pipe, within so many seconds; this is the copy, of which nothing may be left."""
         code = _FAILED
         try:
-            simulation = self.stage.simulation
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, seconds)
             before = self.found.job.placed_count
-            change(simulation)
-            simulation.settled = False
+            change(self.stage.simulation)
+            self.stage.simulation.settled = False
             self.stage.run(more=MORE_CYCLES)
-            code = _STARTS if self._has_started(simulation, before) else _WAITS
+            os.write(pipe, self._why_not(before).encode()[:_LONGEST])
+            code = 0
         finally:
             os._exit(code)
 
-    def _has_started(self, simulation: Simulation, before: int) -> bool:
-        cluster, pod = simulation.mirror.cluster, self.found.pod
+    def _why_not(self, before: int) -> str:
+        """Say why it waits; ``before``: how many pods of the job had a node."""
+        simulation, pod = self.stage.simulation, self.found.pod
+        cluster = simulation.mirror.cluster
         if pod is not None:
-            task = next((task for task in cluster.tasks.values() if task.key == pod.key), None)
-            return task is not None and task.node is not None
+            task = cluster.tasks.get(pod.uid)
+            if task is None:
+                return f"pod {pod.key} is gone"
+            return "" if task.node is not None else _in_words(waiting_verdict(simulation, task))
         job = cluster.jobs.get(self.found.job.key)
         if job is None:
-            return False
-        if not job.tasks:
-            return job.phase not in ("", "Pending")
-        return job.is_ready and job.placed_count > before
+            return f"PodGroup {self.found.job.key} is gone"
+        starts = job.is_ready and job.placed_count > before if job.tasks else job.phase not in ("", "Pending")
+        return "" if starts else _in_words(verdict_of_job(simulation, job))
 
-    def smallest(self, change: Callable[[int], Change], most: int, least: int = 0) -> int:
+    def smallest(self, change: Callable[[int], Change], least: int, most: int) -> int:
         """Return the smallest amount from ``least`` to ``most`` with which it starts; ``most`` is known to do.
 
-        More is taken to help at least as much; what is returned was tried itself, or is ``most``.
+        More is taken to help at least as much. The answer is mostly small, so that is where the search begins. What is
+        returned was tried itself, or is ``most``. Raises TrialError.
         """
-        while least < most and self.left():
-            middle = (least + most) // 2
-            if self.starts(change(middle)):
-                most = middle
+        step = 0
+        while least < most:
+            amount = min(least + step, (least + most) // 2)
+            if self.starts(change(amount)):
+                most = amount
             else:
-                least = middle + 1
+                least, step = amount + 1, max(1, 2 * step)
         return most
+
+
+def _in_words(verdict: Verdict) -> str:
+    return f'at step "{verdict.step.value}": {verdict.message}'
+
+
+def _outcome(code: int, said: str) -> str:
+    if code == -signal.SIGALRM:
+        raise OutOfTimeError
+    if code:
+        raise TrialError(f"a session with the change ended with {code}")
+    return said

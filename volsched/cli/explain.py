@@ -98,7 +98,7 @@ def _worked_out(subject: Subject, of: Known, progress: Progress, nodes: bool, he
     if answer.state == "waits" and subject.kind != "queue" and help_seconds:
         progress.say("searching for what would help")
         until = time.monotonic() + help_seconds
-        advice = advise(stage, find(simulation, subject), lambda: time.monotonic() < until)
+        advice = advise(stage, find(simulation, subject), lambda: until - time.monotonic())
         answer = msgspec.structs.replace(answer, advice=advice)
     return answer
 

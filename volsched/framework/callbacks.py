@@ -15,7 +15,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
+from volsched.framework.accounts.holdings import Holding
 from volsched.framework.accounts.quota_report import QuotaTable, Usage
+from volsched.framework.accounts.remedies import Remedy
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
 from volsched.model.job import JobInfo
@@ -181,6 +183,10 @@ QuotaTableFn: TypeAlias = Callable[[], QuotaTable]
 """Quotas of another kind as a table for people; called when somebody asks."""
 CloseFn: TypeAlias = Callable[[], None]
 """Called when the session closes, before statuses are written."""
+HoldersFn: TypeAlias = Callable[[JobInfo, Verdict], Iterable[Holding]]
+"""Who holds what a job waits for that this plugin refused; called when somebody asks, after a session."""
+RemediesFn: TypeAlias = Callable[[JobInfo], Iterable[Remedy]]
+"""What could be changed in the plugin's terms so that a job starts; called when somebody asks, after a session."""
 DeviceLimitsFn: TypeAlias = Callable[[TaskInfo], Mapping[tuple[str, str], Fraction] | None]
 """How much more of each (DeviceClass, dimension) a task may be given, "" for the number of devices; None: no limit at
 all. Of several plugins the smaller counts. Where a claim leaves a choice, one within these limits is preferred; whoever

@@ -25,6 +25,7 @@ from volsched.framework.callbacks import (
     CloseFn,
     DeviceLimitsFn,
     HeadroomFn,
+    HoldersFn,
     JobEnqueuedFn,
     JobKeyFn,
     JobReadyFn,
@@ -41,6 +42,7 @@ from volsched.framework.callbacks import (
     QueueUsageFn,
     QuotaTableFn,
     RefusedFn,
+    RemediesFn,
     SeriesFn,
     TaskEvents,
     TaskKeyFn,
@@ -73,6 +75,8 @@ class Rule(msgspec.Struct, frozen=True):
     switch: ClassVar[str] = ""
     is_tiered: ClassVar[bool] = False
     """Whether the tier of the plugin counts when answers are combined."""
+    is_named: ClassVar[bool] = False
+    """Whether the name of the plugin is kept beside the callback."""
     is_about_nodes: ClassVar[bool] = False
     """Whether an engine asks it, and names its plugin."""
 
@@ -463,6 +467,19 @@ class ShownTable(Rule, frozen=True):
     """Show quotas of another kind than those of queues by resource or card."""
 
     fn: QuotaTableFn
+
+
+class Holders(Rule, frozen=True):
+    """Say who holds what a job waits for that the plugin refused."""
+
+    is_named: ClassVar[bool] = True
+    fn: HoldersFn
+
+
+class Remedies(Rule, frozen=True):
+    """Say what could be changed, in the plugin's terms, so that a job starts; whoever asks tries it."""
+
+    fn: RemediesFn
 
 
 def with_minimum(fn: JobVoteFn) -> JobVoteFn:

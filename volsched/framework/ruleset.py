@@ -51,8 +51,8 @@ from volsched.model.verdict import Verdict
 class Ruleset:
     """Rules by kind, in the order of registration.
 
-    ``of`` has what each kind of rule calls, with the tier where tiers count. ``batches`` knows which equal tasks are
-    placed in one go.
+    ``of`` has what each kind of rule calls, with the tier where tiers count and the plugin where that one answers alone.
+    ``batches`` knows which equal tasks are placed in one go.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -70,7 +70,7 @@ class Ruleset:
     def add(self, rule: Rule, plugin: str, tier: int) -> None:
         """Take a rule in."""
         kind, called = type(rule), rule.callback()
-        self.of[kind].append((tier, called) if rule.is_tiered else called)
+        self.of[kind].append((tier, called) if rule.is_tiered else (plugin, called) if rule.is_named else called)
         if kind not in BATCHED:
             return
         self.batches.note(rule, plugin)

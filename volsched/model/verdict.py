@@ -117,6 +117,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     `resolvable` says whether evicting pods could change the answer; it is what upstream calls Unschedulable rather than
     UnschedulableAndUnresolvable. `shown_as`: what the pod waits for when the step alone would tell something else.
+    `queue`: the queue whose limit it is, which may be above that of the pod; empty where it is no limit of a queue.
     """
 
     step: Step
@@ -127,6 +128,7 @@ class Verdict(msgspec.Struct, frozen=True):
     shortfalls: tuple[Shortfall, ...] = ()
     resolvable: bool = True
     shown_as: ConditionReason | None = None
+    queue: str = ""
 
     @property
     def condition_reason(self) -> ConditionReason:

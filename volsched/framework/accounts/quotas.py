@@ -98,4 +98,4 @@ def not_admitted(plugin: str, queue: str, short: tuple[Shortfall, ...]) -> Verdi
     """Refuse to admit a PodGroup whose minimum is more than its queue, or one above, may still have."""
     names = ", ".join(f"insufficient {shortfall.resource}" for shortfall in short)
     message = f'queue resource quota insufficient: {names} (queue "{queue}": {figures(short)})'
-    return Verdict(Step.ENQUEUE, plugin, Scope.QUEUE, NOT_ADMITTED, message, short)
+    return Verdict(Step.ENQUEUE, plugin, Scope.QUEUE, NOT_ADMITTED, message, short, queue=queue)

@@ -1,0 +1,37 @@
+"""The words of what capacity-dra refuses."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final, Literal
+
+from volsched.framework.dra.amounts import Amount, in_words, milli
+from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
+
+NAME: Final = "capacity-dra"
+INSUFFICIENT: Final = "InsufficientDRAQuota"
+NOT_A_LEAF: Final = "NotALeafQueue"
+
+At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
+Short = list[tuple[Amount, Fraction, Fraction, Fraction]]
+"""Of each amount: what is requested, used and the limit."""
+
+
+def not_a_leaf(queue: str, step: At) -> Verdict:
+    """Work belongs into queues that have none below them."""
+    message = f'queue "{queue}" has queues below it, and takes no pods with ResourceClaims itself; use one of those'
+    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
+
+
+def insufficient(queue: str, short: Short, step: At) -> Verdict:
+    """Say what is short, with Volcano's token in front where a PodGroup waits for admission."""
+    said = "; ".join(
+        f"{key.said()}: requested {in_words(amount)}, used {in_words(have)}, total would be {in_words(have + amount)}, "
+        f"but capability is {in_words(limit)}"
+        for key, amount, have, limit in short
+    )
+    message = f'queue "{queue}" has insufficient DRA quota: {said}'
+    if step is Step.ENQUEUE:
+        message = f"queue resource quota insufficient: insufficient dra-resource-exceeded ({message})"
+    shortfalls = tuple(Shortfall(key.key, milli(a), milli(h), milli(limit)) for key, a, h, limit in short)
+    return Verdict(step, NAME, Scope.QUEUE, INSUFFICIENT, message, shortfalls, queue=queue)

@@ -1,0 +1,99 @@
+"""Who holds what a queue has too little of, and how its object would say more: for people who ask why a job waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from math import gcd
+from typing import Any
+
+from plugins.capacity_dra.ledger import Ledger
+from plugins.capacity_dra.quota import as_named, total
+from volsched.framework.accounts.holdings import Holding
+from volsched.framework.accounts.remedies import QUOTA, Remedy, with_spec
+from volsched.framework.dra.amounts import COUNT, Amount, Amounts
+from volsched.model import api
+from volsched.model.cluster import Cluster
+from volsched.model.errors import QuantityError
+from volsched.model.values.quantity import parse
+from volsched.model.verdict import Verdict
+
+_GIB = 1 << 30
+
+
+def holdings(
+    cluster: Cluster, ledger: Ledger, queues: Iterable[str], limits: Amounts, refusal: Verdict
+) -> Iterator[Holding]:
+    """Yield what jobs of queues hold of the classes and dimensions that a refusal names, each claim once for a job."""
+    within, short = set(queues), {item.resource for item in refusal.shortfalls}
+    for job in sorted(cluster.jobs.values(), key=lambda job: job.key):
+        keys = ledger.held_by(job) if job.queue in within else ()
+        pods = sum(task.uid in ledger.seated for task in job.tasks.values()) if keys else 0
+        for key, amount in sorted(as_named(total(map(ledger.charge, keys)), limits).items()):
+            if key.key in short and amount:
+                yield Holding(job.key, job.queue, key.key, amount, key.quantity(amount), pods)
+
+
+def raised(queue: str, key: Amount, asked: Fraction) -> Remedy:
+    """Return a larger quota of a class, or of a dimension of it; by whole GiB where such are asked for."""
+    step = Fraction(1) if key.dimension == COUNT else _step(asked)
+
+    def changed(found: api.Queue, size: int) -> api.Queue:
+        return with_spec(found, **_more(found.spec, key, size * step))
+
+    def said(size: int, _: Sequence[str]) -> str:
+        return f"{key.said()} of queue {queue} by {key.quantity(size * step)} (quota of devices)"
+
+    return Remedy(QUOTA, ((api.Queue, queue),), changed, said)
+
+
+def _step(asked: Fraction) -> Fraction:
+    """Return the largest part of a GiB, at most all of it, of which what is asked is a multiple."""
+    return Fraction(gcd(asked.numerator, _GIB)) if asked.denominator == 1 else Fraction(1, 1000)
+
+
+def _more(spec: api.QueueSpec, key: Amount, more: Fraction) -> dict[str, Any]:
+    """Return the fields of a spec in which a limit stands with more in it, all of them: the smaller counts."""
+    found: dict[str, Any] = {}
+    if key.key in spec.capability:
+        flat = key.quantity(_number(spec.capability[key.key]) + more)
+        found["capability"] = {**spec.capability, key.key: flat}
+    entry = _entry(spec.dra, key.device_class)
+    if not found or _says(entry, key):
+        found["dra"] = _with_entry(spec.dra, key.device_class, _larger(entry, key, more))
+    return found
+
+
+def _larger(entry: Mapping[str, Any], key: Amount, more: Fraction) -> dict[str, Any]:
+    """Return what is said of a class with more of one amount."""
+    if key.dimension == COUNT:
+        return {**entry, "count": key.quantity(_number(entry.get("count")) + more)}
+    capacity = _mapping(entry.get("capacity"))
+    amount = key.quantity(_number(capacity.get(key.dimension)) + more)
+    return {**entry, "capacity": {**capacity, key.dimension: amount}}
+
+
+def _says(entry: Mapping[str, Any], key: Amount) -> bool:
+    return ("count" in entry) if key.dimension == COUNT else (key.dimension in _mapping(entry.get("capacity")))
+
+
+def _entry(block: Any, device_class: str) -> Mapping[str, Any]:
+    return _mapping(_mapping(_mapping(block).get("capability")).get(device_class))
+
+
+def _with_entry(block: Any, device_class: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    capability = {**_mapping(_mapping(block).get("capability")), device_class: entry}
+    return {**_mapping(block), "capability": capability}
+
+
+def _number(text: Any) -> Fraction:
+    """Return a quantity; what cannot be read counts as 0 in quotas, too."""
+    try:
+        return parse(text)
+    except QuantityError:
+        return Fraction(0)
+
+
+def _mapping(found: Any) -> Mapping[str, Any]:
+    return found if isinstance(found, Mapping) else {}
+

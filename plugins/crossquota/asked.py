@@ -1,0 +1,101 @@
+"""For people who ask why a CPU pod waits: who holds the quotas of GPU nodes, and which nodes could say more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from plugins.crossquota.budget import Account, NodeBudgets
+from plugins.crossquota.pods import Amounts
+from plugins.crossquota.quota import ANNOTATION, has_annotations
+from volsched.framework.accounts.holdings import Holding
+from volsched.framework.accounts.remedies import NODE_QUOTA, Remedy, step_of, with_annotation
+from volsched.model import api
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.status import ON_NODE
+from volsched.model.values.quantity import format_amount
+from volsched.model.verdict import Verdict
+
+_SHOWN = 3
+
+
+class _Full(NamedTuple):
+    """A GPU node that refuses a pod, and by how much each resource is beyond its quota with it; 0: not at all."""
+
+    node: NodeInfo
+    account: Account
+    beyond: Amounts
+
+
+class Asked:
+    """Reads the accounts that the plugin decides by, of the first CPU pod of a job that has no node."""
+
+    def __init__(self, cluster: Cluster, budgets: NodeBudgets) -> None:
+        self._cluster = cluster
+        self._budgets = budgets
+
+    def holders(self, job: JobInfo, _: Verdict) -> Iterator[Holding]:
+        """Yield what CPU pods hold, by job, on GPU nodes that refuse: of resources of which one of them is full."""
+        full = list(self._full(job))
+        short = {place for found in full for place, amount in enumerate(found.beyond) if amount > 0}
+        held: dict[tuple[str, str], list[Amounts]] = {}
+        for task in (task for found in full for task in found.node.tasks.values()):
+            request = self._budgets.pods.request(task.template)
+            if request is not None and self._counts(task):
+                key = (task.job.key, task.job.queue) if task.job is not None else (task.key, "")
+                held.setdefault(key, []).append(request)
+        for (name, queue), requests in held.items():
+            for place in sorted(short):
+                resource, amount = self._budgets.resources[place], sum(request[place] for request in requests)
+                if amount:
+                    yield Holding(name, queue, resource, amount, format_amount(resource, amount), len(requests))
+
+    def _counts(self, task: TaskInfo) -> bool:
+        return ON_NODE[task.status] and self._budgets.pods.selects(task)
+
+    def remedies(self, job: JobInfo) -> Iterator[Remedy]:
+        """Yield for each resource that is short a larger quota of GPU nodes, those first that lack least."""
+        full = list(self._full(job))
+        for place, resource in enumerate(self._budgets.resources):
+            short = sorted((f for f in full if f.beyond[place] > 0), key=lambda f: (f.beyond[place], f.node.name))
+            if short and has_annotations(resource):
+                yield _raise(resource, {found.node.name: found.account.amounts[place] for found in short})
+
+    def _full(self, job: JobInfo) -> Iterator[_Full]:
+        """Yield the GPU nodes that refuse the first CPU pod of a job that waits."""
+        pods = self._budgets.pods
+        task = min((t for t in job.waiting.values() if pods.selects(t)), key=lambda t: t.key, default=None)
+        request = pods.request(task.template) if task is not None else None
+        for node in self._cluster.rows if request is not None else ():
+            account = self._budgets.of(node)
+            if account is not None and any(beyond := _beyond(request or (), account)):
+                yield _Full(node, account, beyond)
+
+
+def _beyond(request: Amounts, account: Account) -> Amounts:
+    """Return by how much each resource would be beyond its quota; 0 where it would not be."""
+    amounts = zip(request, account.used, account.amounts, strict=True)
+    return tuple(max(0, asked + used - quota) for asked, used, quota in amounts)
+
+
+def _raise(resource: str, quotas: dict[str, int]) -> Remedy:
+    key, step = f"{ANNOTATION}{resource}", step_of(resource)
+
+    def changed(found: api.Node, size: int) -> api.Node:
+        return with_annotation(found, key, format_amount(resource, quotas[found.metadata.name] + size * step))
+
+    def said(size: int, nodes: Sequence[str]) -> str:
+        more = format_amount(resource, size * step)
+        return f"the quota of {resource} for CPU pods on {_named(nodes)} by {more} (annotation {key})"
+
+    targets = tuple((api.Node, name) for name in quotas)
+    return Remedy(NODE_QUOTA, targets, changed, said, is_each=True)
+
+
+def _named(nodes: Iterable[str]) -> str:
+    names = list(nodes)
+    shown = ", ".join(names[:_SHOWN])
+    return f"node {shown}" if len(names) == 1 else f"{len(names)} nodes ({shown}{', ...' * (len(names) > _SHOWN)})"

@@ -1,0 +1,65 @@
+"""Who holds what a job waits for, as the plugin counts it that refused the job.
+
+A plugin registers the rule ``Holders``. Who minds queues by resource or by card answers by the ``Usage`` that it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from itertools import product
+from typing import NamedTuple
+
+from volsched.framework.accounts.quota_report import QueueUse, Usage
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.queues.queue import levels
+from volsched.model.values.quantity import format_amount
+from volsched.model.verdict import Scope, Step, Verdict
+
+_MILLI = 1000
+
+
+class Holding(NamedTuple):
+    """What one job holds of one thing. ``amount`` orders holdings of that thing, ``text`` is what people read."""
+
+    job: str
+    queue: str
+    resource: str
+    amount: int | Fraction
+    text: str
+    pods: int
+
+
+def queues_below(cluster: Cluster, queue: str) -> list[str]:
+    """Return a queue and all queues below it: those that share its limit over a hierarchy."""
+    return [name for name in cluster.queues if queue in levels(cluster.queues, name)]
+
+
+def asked_of(job: JobInfo) -> dict[str, int]:
+    """Return what a job's waiting pods ask for; of one without pods, its minimum."""
+    asked: dict[str, int] = {}
+    for task in job.waiting.values():
+        for name, amount in task.template.request.items():
+            asked[name] = asked.get(name, 0) + amount
+    return asked if job.tasks or job.min_resources is None else dict(job.min_resources)
+
+
+def held_of_quota(usage: Usage, queues: Iterable[str], job: JobInfo, refusal: Verdict) -> Iterator[Holding]:
+    """Yield what jobs of queues hold of that of which a queue has too little, or else of what a job asks for.
+
+    What is reserved for admitted jobs counts where it keeps others from being admitted.
+    """
+    if refusal.scope is Scope.QUEUE:
+        names = [item.resource for item in refusal.shortfalls] or sorted(asked_of(job))
+        for use in (usage.queues[name] for name in queues if name in usage.queues):
+            yield from held_of_queue(use, names, reserved=refusal.step is Step.ENQUEUE)
+
+
+def held_of_queue(use: QueueUse, names: Iterable[str], *, reserved: bool = False) -> Iterator[Holding]:
+    """Yield what the jobs of a queue hold of resources and cards; with what is ``reserved`` for them, if that counts."""
+    for name, job in product(names, use.jobs):
+        amount = job.held.get(name, 0) + (job.reserved.get(name, 0) if reserved else 0)
+        if amount:
+            text = f"{amount / _MILLI:g}" if name in use.cards else format_amount(name, amount)
+            yield Holding(job.name, use.queue.name, name, amount, text, len(job.pods))

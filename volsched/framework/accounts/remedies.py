@@ -1,0 +1,81 @@
+"""What could be changed so that a job starts, in the terms of the plugin that keeps it waiting.
+
+A plugin registers the rule ``Remedies`` and says which objects could say something else. Whoever looks for what would
+help tries it: sessions are run with the changed objects, and the smallest change with which the job starts is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from volsched.model import api
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.quantity import Unit, amount_of, format_amount, unit_of
+
+MOST: Final = 1 << 20
+"""The largest size that is tried: more than any cluster has of whole cards, cores or GiB."""
+
+QUOTA: Final = "quota"
+NODE_QUOTA: Final = "nodeQuota"
+CARD: Final = "card"
+
+Found = TypeVar("Found", bound=api.ApiObject)
+
+Target: TypeAlias = tuple[type[api.ApiObject], str]
+"""The kind of an object, and its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A change of objects, in sizes from 1 to ``most``; more is taken to help at least as much.
+
+    ``changed`` returns one of the ``objects`` with a change of that size, ``said`` the words for a size and a number of
+    objects: what follows "Raise", or a sentence of an ``is_alternative``. Remedies of one sort are tried together, each
+    as small as will do, but for alternatives. ``is_each``: fewer of the objects, the first ones, may do as well.
+    """
+
+    sort: str
+    objects: tuple[Target, ...]
+    changed: Callable[[Any, int], Any]
+    said: Callable[[int, Sequence[str]], str]
+    most: int = MOST
+    is_each: bool = False
+    is_alternative: bool = False
+
+
+def step_of(resource: str) -> int:
+    """Return what counts as one more of a resource, in its unit: a core, a card, a GiB."""
+    return 1 << 30 if unit_of(resource) is Unit.BYTE else amount_of(resource, 1)
+
+
+def raises(queue: QueueInfo, field: str, resources: Iterable[str]) -> Iterator[Remedy]:
+    """Yield a remedy for each resource of which the spec of a queue, in one of its fields, is to say more."""
+    for resource in resources:
+        yield _raise(queue.name, field, resource, step_of(resource))
+
+
+def _raise(queue: str, field: str, resource: str, step: int) -> Remedy:
+    def changed(found: api.Queue, size: int) -> api.Queue:
+        amounts: Mapping[str, Any] = getattr(found.spec, field)
+        total = format_amount(resource, amount_of(resource, amounts.get(resource, 0)) + size * step)
+        return with_spec(found, **{field: {**amounts, resource: total}})
+
+    def said(size: int, _: Sequence[str]) -> str:
+        return f"{resource} of queue {queue} by {format_amount(resource, size * step)} (spec.{field})"
+
+    return Remedy(QUOTA, ((api.Queue, queue),), changed, said)
+
+
+def with_spec(queue: api.Queue, **fields: Any) -> api.Queue:
+    """Return a Queue whose spec says something else."""
+    return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, **fields))
+
+
+def with_annotation(found: Found, key: str, text: str) -> Found:
+    """Return an object with an annotation."""
+    annotations = {**found.metadata.annotations, key: text}
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, annotations=annotations))
