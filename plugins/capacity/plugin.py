@@ -28,6 +28,7 @@ from volsched.framework.rules import (
     Preemptive,
     QueueOrder,
     Reclaimable,
+    Remedies,
     ShownUsage,
     VictimQueueOrder,
 )

@@ -1,4 +1,4 @@
-"""What could be changed so that a job starts: a larger quota of the cards that it names, or another card of its list."""
+"""What could be changed so that a job starts: more quota of the cards that it names, or another card."""
 
 from __future__ import annotations
 

@@ -492,4 +492,3 @@ class Quotas:
 def _value(key: Amount, amount: Fraction) -> Value:
     """Return so many devices as a number, so much capacity as a quantity."""
     return int(amount) if key.dimension == COUNT and amount.denominator == 1 else key.quantity(amount)
-

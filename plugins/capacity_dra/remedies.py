@@ -96,4 +96,3 @@ def _number(text: Any) -> Fraction:
 
 def _mapping(found: Any) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
-

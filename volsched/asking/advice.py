@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from itertools import combinations, product
+
 from volsched.asking.explain import Found
 from volsched.asking.options import Option, both
 from volsched.asking.records import Advice, Help

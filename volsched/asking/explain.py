@@ -19,7 +19,7 @@ from volsched.asking.lists import (
     waiting_jobs,
 )
 from volsched.asking.records import Explanation, Gang, Holder, NodeLine, Place, Short, Subject, WaitingPod
-from volsched.framework.accounts.holdings import Holding, asked_of, held_of_quota, held_of_queue
+from volsched.framework.accounts.holdings import Holding, asked_of, held_of_queue, held_of_quota
 from volsched.framework.config.arguments import nearest
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.rules import Holders

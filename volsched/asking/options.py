@@ -104,7 +104,7 @@ def patch_commands(changed: list[tuple[api.ApiObject, api.ApiObject]]) -> str:
     """Return the commands for several objects of one kind without a namespace; for equal changes one command."""
     alike: dict[str, list[api.ApiObject]] = {}
     for before, after in changed:
-        alike.setdefault(_merge(merge_patch(before, after)), []).append(before)
+        alike.setdefault(merge_flags(merge_patch(before, after)), []).append(before)
     return " && ".join(_of_several(found, merge) for merge, found in alike.items())
 
 
@@ -118,7 +118,8 @@ def _of_several(found: list[api.ApiObject], merge: str) -> str:
 _PATCH: Final = "kubectl patch"
 
 
-def _merge(body: Mapping[str, Any]) -> str:
+def merge_flags(body: Mapping[str, Any]) -> str:
+    """Return how kubectl is told of a JSON merge patch."""
     return f"--type merge -p {shlex.quote(json.dumps(body))}"
 
 

@@ -1,4 +1,4 @@
-"""Which changes are tried, sort by sort: those of objects that plugins name, and those of the job, its pods and nodes."""
+"""Which changes are tried, sort by sort: of objects that plugins name, of the job, of its pods, and of nodes."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def _min_member(trials: Trials) -> Iterator[Option]:
 
     def helps(less: int) -> Help:
         size = job.min_available - less
-        where = f"-n {shlex.quote(job.namespace)} --type merge"
-        command = f"kubectl patch podgroup {shlex.quote(job.name)} {where} -p '{{\"spec\": {{\"minMember\": {size}}}}}'"
+        merge = options.merge_flags({"spec": {"minMember": size}})
+        command = f"kubectl patch podgroup {shlex.quote(job.name)} -n {shlex.quote(job.namespace)} {merge}"
         said = f"Let the gang start with {size} in place of {job.min_available} (minMember)."
         return Help("minMember", said, command)
 

@@ -57,7 +57,7 @@ def held_of_quota(usage: Usage, queues: Iterable[str], job: JobInfo, refusal: Ve
 
 
 def held_of_queue(use: QueueUse, names: Iterable[str], *, reserved: bool = False) -> Iterator[Holding]:
-    """Yield what the jobs of a queue hold of resources and cards; with what is ``reserved`` for them, if that counts."""
+    """Yield what the jobs of a queue hold of resources and cards; with what is ``reserved``, if that counts."""
     for name, job in product(names, use.jobs):
         amount = job.held.get(name, 0) + (job.reserved.get(name, 0) if reserved else 0)
         if amount:
