@@ -43,7 +43,16 @@ def _advice(advice: Advice) -> Advice:
 
 
 def _help(found: Help) -> Help:
-    """Return a help without names of pods that may be others', and without a node's labels."""
-    if found.sort == "pods":
-        return Help("pods", "It starts once pods of another job are gone.")
-    return msgspec.structs.replace(found, patch="") if found.sort == "nodes" else found
+    """Return a help without names of pods and nodes, which may be others'; what a command names is left out with it."""
+    sorts = found.sort.split("+")
+    if hidden := [_HIDDEN[sort] for sort in sorts if sort in _HIDDEN]:
+        alone = "" if len(hidden) == len(sorts) else " That alone does not do."
+        return Help(found.sort, f"{' '.join(hidden)}{alone}")
+    return msgspec.structs.replace(found, patch="") if "nodes" in sorts else found
+
+
+_HIDDEN: Final = {
+    "pods": "It starts once pods of another job are gone.",
+    "nodeQuota": "It starts once CPU pods may hold more on GPU nodes.",
+}
+"""What is said in place of changes that name objects of others."""

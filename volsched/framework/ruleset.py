@@ -51,8 +51,8 @@ from volsched.model.verdict import Verdict
 class Ruleset:
     """Rules by kind, in the order of registration.
 
-    ``of`` has what each kind of rule calls, with the tier or the plugin where these count. ``batches`` knows which equal
-    tasks are placed in one go.
+    ``of`` has what each kind of rule calls, with the tier or the plugin where that counts. ``batches`` knows which
+    equal tasks are placed in one go.
     """
 
     def __init__(self, cluster: Cluster) -> None:
