@@ -51,7 +51,7 @@ def by_sort(advice: Advice) -> dict[str, str]:
 
 
 def devices(*, quota: dict[str, Any], memory: str = "") -> list[Manifest]:
-    """One node with eight devices; a gang that runs holds two of them, or memory of two; one that waits wants as much."""
+    """One node with eight devices; a gang that runs holds two of them, or memory of two, and one waits."""
     more = {"allowMultipleAllocations": True} if memory else None
     offers = [device(f"d{number}", {"memory": "80Gi"}, more=more) for number in range(8)]
     found = [device_class("gpu"), node("n1"), part("s1", offers), queue("team", **quota)]
