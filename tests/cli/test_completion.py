@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_contexts_of_the_kubeconfig_are_completed(tmp_path: Path) -> None:
 
 
 def test_names_come_from_the_cluster_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "_listed", lambda kind, context: [("", "vision"), ("", "video"), ("", "audio")])
+    monkeypatch.setattr(names, "_listed", lambda *_: [("", "vision"), ("", "video"), ("", "audio")])
 
     assert completed("volsched queue describe vi") == ["plain,video", "plain,vision"]
     assert completed("volsched queue describe vision vi") == ["plain,video"]
@@ -57,6 +58,24 @@ def test_names_come_from_the_cluster_and_none_twice(monkeypatch: pytest.MonkeyPa
 def test_cluster_that_does_not_answer_completes_nothing(tmp_path: Path) -> None:
     assert completed(f"volsched queue describe --kubeconfig {tmp_path / 'none'} vi") == []
     assert completed("volsched queue describe --master http://127.0.0.1:1 vi") == []
+    assert completed(f"volsched explain --kubeconfig {tmp_path / 'none'} pod vi") == []
+
+
+@pytest.mark.process
+def test_completion_without_a_cluster_does_not_wait_for_its_client(tmp_path: Path) -> None:
+    environment = os.environ | {
+        "_VOLSCHED_COMPLETE": "bash_complete",
+        "COMP_WORDS": f"volsched explain --kubeconfig {tmp_path / 'none'} pod ",
+        "COMP_CWORD": "5",
+    }
+    command = [sys.executable, "-X", "importtime", "-m", "volsched"]
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert "volsched.cli.known" in imported
+    assert "kubernetes_asyncio" not in imported
+    assert done.stdout == ""
 
 
 def test_kubectl_is_answered_in_its_own_way(
@@ -79,22 +98,6 @@ def test_script_is_the_shells(shell: str) -> None:
 
     assert done.exit_code == 0
     assert f"_VOLSCHED_COMPLETE={shell}_complete" in done.stdout
-
-
-@pytest.mark.process
-def test_bash_completes_by_the_script() -> None:
-    """In a real shell; the other two are not everywhere."""
-    script = (
-        f"{call('completion', 'bash').stdout}\nCOMP_WORDS=(volsched ca); COMP_CWORD=1\n_volsched_completion volsched\n"
-    )
-    folder = Path(".venv/bin").absolute()
-    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
-
-    done = subprocess.run(
-        ["bash", "-c", f'{script}echo "${{COMPREPLY[@]}}"'], env=environment, capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout.split() == ["cards"]
 
 
 def test_manual_page_has_every_verb_and_flag() -> None:

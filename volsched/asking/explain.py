@@ -33,7 +33,6 @@ from volsched.model.verdict import Step, Verdict
 from volsched.simulation.result import waiting_verdict
 from volsched.simulation.runner import Simulation
 
-KINDS: Final = ("pod", "podgroup", "job", "queue")
 MOST_HOLDERS: Final = 10
 MOST_NAMES: Final = 3
 _OF_QUOTA: Final = (Step.ENQUEUE, Step.OVERUSED, Step.ALLOCATABLE)

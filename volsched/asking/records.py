@@ -11,6 +11,9 @@ import msgspec
 
 API_VERSION: Final = "volsched.io/v1alpha1"
 
+KINDS: Final = ("pod", "podgroup", "job", "queue")
+"""What may be asked about."""
+
 State = Literal["scheduled", "waits", "finished", "idle"]
 """``idle`` is what has nothing to schedule: a PodGroup without pods that is over, a queue in which nobody waits."""
 

@@ -13,7 +13,7 @@ from volsched.asking.diff import diff as compared
 from volsched.asking.known import Known
 from volsched.asking.records import Difference, document
 from volsched.cli.flags import output_flag
-from volsched.cli.known import Progress, configured, known, known_flags
+from volsched.cli.known import Progress, configured, known, known_flags, little_garbage
 from volsched.cli.output import print_result, width
 from volsched.cli.sources import read_manifests
 from volsched.simulation.manifests import identity_of
@@ -62,11 +62,12 @@ def diff(
     if not (new_config or added or removed):
         raise click.UsageError("nothing is changed; give --new-config, --with or --without")
     progress = Progress()
-    before = known(paths, flags, progress)
-    after = _without(before, removed)
-    after = after.with_objects(read_manifests(added).objects) if added else after
-    after = configured(after, new_config) if new_config else after
-    answer = compared(before.stage().run(progress.cycle), after.stage().run(progress.cycle))
+    with little_garbage():
+        before = known(paths, flags, progress)
+        after = _without(before, removed)
+        after = after.with_objects(read_manifests(added).objects) if added else after
+        after = configured(after, new_config) if new_config else after
+        answer = compared(before.stage().run(progress.cycle), after.stage().run(progress.cycle))
     if output == "table":
         click.echo("\n".join(_page(answer, width())))
     else:

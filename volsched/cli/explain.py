@@ -9,15 +9,13 @@ from typing import Any, Final
 import click
 import msgspec
 
-from volsched.asking.advice import advise
-from volsched.asking.explain import KINDS, NotFoundError, find
-from volsched.asking.explain import explain as explained
 from volsched.asking.known import Known
-from volsched.asking.records import Explanation, Subject, document
+from volsched.asking.records import KINDS, Explanation, Subject, document
 from volsched.cli.asked import EXIT_NOT_FOUND, asked_of
 from volsched.cli.explain_view import page
 from volsched.cli.flags import output_flag
-from volsched.cli.known import Progress, known, known_flags
+from volsched.cli.known import Progress, known, known_flags, little_garbage
+from volsched.cli.names import asked_about, namespaces
 from volsched.cli.output import print_result, say, width
 from volsched.cli.sources import RefusedError
 
@@ -26,8 +24,15 @@ EXIT_WAITS: Final = 3
 
 @click.command()
 @click.argument("kind", type=click.Choice(KINDS))
-@click.argument("name")
-@click.option("-n", "--namespace", default="default", show_default=True, help="The namespace of the object.")
+@click.argument("name", shell_complete=asked_about)
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    shell_complete=namespaces,
+    help="The namespace of the object.",
+)
 @known_flags
 @click.option("--nodes", is_flag=True, help="Add a line for each group of nodes with its refusal.")
 @click.option(
@@ -79,7 +84,8 @@ def explain(
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     subject = Subject(kind, name, "" if kind == "queue" else namespace)
     try:
-        answer = _worked_out(subject, known(paths, flags, progress := Progress()), progress, nodes, help_seconds)
+        with little_garbage():
+            answer = _worked_out(subject, known(paths, flags, progress := Progress()), progress, nodes, help_seconds)
     except RefusedError as refusal:
         answer = asked_of(scheduler, subject, refusal, flags)
     _show(answer, output)
@@ -88,6 +94,10 @@ def explain(
 
 def _worked_out(subject: Subject, of: Known, progress: Progress, nodes: bool, help_seconds: float) -> Explanation:
     """Explain by sessions that are run here; ends when there is no such object."""
+    from volsched.asking.advice import advise  # noqa: PLC0415 - completion of names, which has to be quick, needs none
+    from volsched.asking.explain import NotFoundError, find  # noqa: PLC0415
+    from volsched.asking.explain import explain as explained  # noqa: PLC0415 - as above
+
     stage = of.stage()
     simulation = stage.run(progress.cycle)
     try:

@@ -31,7 +31,7 @@ _LONG: Final = 1.0
 """Seconds after which progress is shown even when nobody may be looking."""
 
 _RARELY: Final = 100_000
-"""Objects between two collections of garbage while a cluster is read: what is read stays."""
+"""Objects between two collections of garbage."""
 
 known_flags: Final = together(
     source_flags,
@@ -75,8 +75,7 @@ def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) ->
     given = dict(flags)
     check_source(paths, given)
     in_force.check_flags(paths, given)
-    with _little_garbage():
-        found = _of_snapshot(paths, given) or _read(paths, given)
+    found = _of_snapshot(paths, given) or _read(paths, given)
     progress.say(f"{len(found.objects)} objects read")
     return found
 
@@ -132,8 +131,8 @@ def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:
 
 
 @contextmanager
-def _little_garbage() -> Iterator[None]:
-    """Collect garbage rarely while much is read that stays."""
+def little_garbage() -> Iterator[None]:
+    """Collect garbage rarely while a cluster is read and run: nearly all that is made stays."""
     before = gc.get_threshold()
     gc.set_threshold(_RARELY, *before[1:])
     try:

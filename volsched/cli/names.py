@@ -5,28 +5,49 @@ A shell waits while this answers, so it gives up early, and a cluster that does 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from volsched.kube.client.credentials import Source
+    from volsched.kube.watch.resources import Resource
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 PATIENCE_SECONDS: Final = 3.0
 
+_CLUSTER_WIDE: Final = ("Queue", "Namespace")
+_JOB: Final = "job"
+_KINDS: Final = {"pod": "Pod", "podgroup": "PodGroup", "queue": "Queue"}
+"""The kinds of objects that `explain` is asked about, but for Jobs, of which there are two."""
+
 
 def of_kind(kind: str) -> Complete:
-    """Return what completes names of objects of a kind; in the namespace of `-n`, where one is given."""
+    """Return what completes names of objects of a kind that has no namespace, none that was given already."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-        namespace = context.params.get("namespace")
-        found = {name for where, name in _listed(kind, context) if not namespace or where == namespace}
         given = context.params.get(parameter.name or "") or ()
         taken = {given} if isinstance(given, str) else set(given)
-        return sorted(name for name in found - taken if name.startswith(incomplete))
+        return [name for name in _beginning(incomplete, _watched(kind), context) if name not in taken]
 
     return complete
+
+
+def asked_about(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete names of the kind that stands before, in the namespace of `-n`."""
+    kind = context.params.get("kind") or ""
+    if kind == _JOB:
+        return _beginning(incomplete, _jobs(), context)
+    return _beginning(incomplete, _watched(_KINDS[kind]), context) if kind in _KINDS else []
+
+
+def namespaces(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete names of namespaces."""
+    return _beginning(incomplete, _watched("Namespace"), context)
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -46,16 +67,41 @@ def contexts(context: click.Context, _parameter: click.Parameter, incomplete: st
     return [name for name in found if name.startswith(incomplete)]
 
 
-def _listed(kind: str, context: click.Context) -> list[tuple[str, str]]:
-    """Return namespace and name of each object; none when the cluster does not answer in time, or refuses."""
-    from volsched.kube.client.credentials import Source  # noqa: PLC0415 - as above
-    from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415
-    from volsched.kube.watch.listing import read_names  # noqa: PLC0415
-    from volsched.kube.watch.resources import watched  # noqa: PLC0415
+def _watched(kind: str) -> list[Resource]:
+    from volsched.kube.watch.resources import watched  # noqa: PLC0415 - as above
 
-    given = [context.params.get(name) or "" for name in ("kubeconfig", "kube_context", "master")]
-    [resource] = [found for found in watched(need_groups=False) if found.kind == kind]
+    return [found for found in watched(need_groups=False) if found.kind == kind]
+
+
+def _jobs() -> list[Resource]:
+    from volsched.kube.watch.resources import Resource  # noqa: PLC0415 - as above
+    from volsched.model import api  # noqa: PLC0415
+
+    versions = ("batch.volcano.sh/v1alpha1", "batch/v1")
+    return [Resource("Job", version, "jobs", api.ApiObject) for version in versions]
+
+
+def _beginning(incomplete: str, resources: Sequence[Resource], context: click.Context) -> list[str]:
+    """Return the names that begin so, in the namespace of `-n` where there is one and the kind has one."""
+    namespace = context.params.get("namespace") or ""
+    found = _listed(resources, namespace, context)
+    return sorted({name for where, name in found if name.startswith(incomplete) and where in ("", namespace or where)})
+
+
+def _listed(resources: Sequence[Resource], namespace: str, context: click.Context) -> list[tuple[str, str]]:
+    """Return namespace and name of each object; none when there is no cluster, or it does not answer or refuses."""
+    from volsched.kube.client.credentials import Source, is_there  # noqa: PLC0415 - as above
+
+    source = Source(*(context.params.get(name) or "" for name in ("kubeconfig", "kube_context", "master")))
+    within = [found if found.kind in _CLUSTER_WIDE else replace(found, namespace=namespace) for found in resources]
+    return _read(source, within) if is_there(source) else []
+
+
+def _read(source: Source, resources: Sequence[Resource]) -> list[tuple[str, str]]:
+    from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415 - as above
+    from volsched.kube.watch.listing import read_names  # noqa: PLC0415
+
     try:
-        return read_names(Source(*given), resource, PATIENCE_SECONDS)
+        return read_names(source, resources, PATIENCE_SECONDS)
     except (ApiError, CredentialsError, TimeoutError):
         return []

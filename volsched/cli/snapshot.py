@@ -11,7 +11,7 @@ import click
 from volsched.asking import snapshot as snapshots
 from volsched.asking.anonymous import anonymised
 from volsched.cli import EXIT_INVALID
-from volsched.cli.known import Progress, known, known_flags
+from volsched.cli.known import Progress, known, known_flags, little_garbage
 from volsched.cli.output import say
 
 
@@ -40,10 +40,11 @@ def snapshot(*, paths: tuple[str, ...], target: str, anonymise: bool, **flags: A
     invalid, or the file cannot be written.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     progress = Progress()
-    found = known(paths, flags, progress)
-    if anonymise:
-        found, _ = anonymised(found)
-    data = snapshots.written(found)
+    with little_garbage():
+        found = known(paths, flags, progress)
+        if anonymise:
+            found, _ = anonymised(found)
+        data = snapshots.written(found)
     try:
         Path(target).write_bytes(data)
     except OSError as error:

@@ -84,6 +84,12 @@ class Tls:
         return made
 
 
+def is_there(source: Source) -> bool:
+    """Say whether there is any configuration to read, without reading it, which takes half a second."""
+    files = _kubeconfig_path(source).split(os.pathsep)
+    return bool(source.master) or _is_in_cluster(source) or any(Path(file).expanduser().exists() for file in files)
+
+
 class Credentials:
     """The API server's address, TLS files and the value of the Authorization header, kept fresh.
 

@@ -50,22 +50,32 @@ def read_cluster(source: Source, resources: Sequence[Resource]) -> Listing:
     return asyncio.run(_read(source, resources))
 
 
-def read_names(source: Source, resource: Resource, seconds: float) -> list[tuple[str, str]]:
-    """Return namespace and name of the first objects of a kind, as many as one page has.
+def read_names(source: Source, resources: Sequence[Resource], seconds: float) -> list[tuple[str, str]]:
+    """Return namespace and name of the first objects of some kinds, of each as many as one page has.
 
-    Raises CredentialsError, ApiError, and TimeoutError when it takes longer than so many seconds.
+    A kind that the server does not have has none. Raises CredentialsError, ApiError, and TimeoutError when it takes
+    longer than so many seconds.
     """
-    return asyncio.run(asyncio.wait_for(_names(source, resource), seconds))
+    return asyncio.run(asyncio.wait_for(_names(source, resources), seconds))
 
 
-async def _names(source: Source, resource: Resource) -> list[tuple[str, str]]:
+async def _names(source: Source, resources: Sequence[Resource]) -> list[tuple[str, str]]:
     server = await Api.connect(source)
     try:
-        answer = await server.request("GET", resource.query(limit=str(PAGE)), resource.plural, verb="list")
+        return [name for resource in resources for name in await _names_of(server, resource)]
     finally:
         await server.close()
-    found = [item["metadata"] for item in parsed(answer).get("items") or ()]
-    return [(metadata.get("namespace", ""), metadata["name"]) for metadata in found]
+
+
+async def _names_of(server: Api, resource: Resource) -> list[tuple[str, str]]:
+    try:
+        answer = await server.request("GET", resource.query(limit=str(PAGE)), resource.plural, verb="list")
+    except ApiError as error:
+        if error.status == 404:
+            return []
+        raise
+    found = msgspec.json.decode(answer, type=_Page[api.ApiObject]).items or ()
+    return [(item.metadata.namespace, item.metadata.name) for item in found]
 
 
 async def _read(source: Source, resources: Sequence[Resource]) -> Listing:

@@ -1,0 +1,101 @@
+"""Shells for the tests of completion: those of the machine, else Debian's, and what each completes a line with."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from volsched.testing import debian
+from volsched.testing.controlplane.binaries import Report
+from volsched.testing.patience import PATIENCE
+from volsched.testing.prometheus import print_progress
+
+_PACKAGES: Final = {"bash": ("bash",), "zsh": ("zsh", "zsh-common"), "fish": ("fish", "fish-common")}
+_FOLDERS: Final = ("usr/bin", "bin")
+_QUIET: Final = 2.0
+"""Seconds after which a terminal is taken to say nothing more."""
+
+
+class Shell:
+    """A shell to complete lines in, with the script of ``volsched completion`` and the variables of its user."""
+
+    def __init__(self, name: str, script: Path, variables: Mapping[str, str], report: Report = print_progress) -> None:
+        self.name = name
+        self._script = script
+        self._variables = {**variables, "TERM": "xterm", "ZDOTDIR": str(script.parent)}
+        self._folder: Path | None = None
+        self._program = self._find(report)
+
+    def _find(self, report: Report) -> str:
+        """Return the program, and note where it comes from if it is not installed; raises BuildError."""
+        if found := shutil.which(self.name):
+            return found
+        self._folder = debian.unpacked(self.name, _PACKAGES[self.name], report, with_libraries=self.name == "fish")
+        libraries = {str(path.parent) for path in self._folder.rglob("lib*.so*")}
+        self._variables["LD_LIBRARY_PATH"] = ":".join(sorted(libraries))
+        programs = (self._folder / place / self.name for place in _FOLDERS)
+        return str(next(program for program in programs if program.exists()))
+
+    def completed(self, line: str) -> str:
+        """Return what the shell offers, or makes, of a line when TAB is pressed at its end."""
+        if self.name == "zsh":
+            return self._typed(line)
+        words = line.split(" ")
+        ask = {
+            "bash": f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _volsched_completion volsched; "
+            'echo "${COMPREPLY[@]}"',
+            "fish": f'complete -C "{line}"',
+        }
+        return self._output_of("-c", f"source {self._script}; {ask[self.name]}")
+
+    def _output_of(self, *arguments: str) -> str:
+        command = [self._program, *arguments]
+        done = subprocess.run(  # noqa: S603 - a shell is what is meant
+            command, env=self._variables, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    def _typed(self, line: str) -> str:
+        """Type a line into zsh on a terminal, press TAB, and return what stands there when nothing more comes."""
+        (self._script.parent / ".zshrc").write_text("\n".join(self._settings()))
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execve(self._program, [self._program, "-i"], self._variables)  # noqa: S606 - a shell is what is meant
+        try:
+            _read(terminal, until="ready")
+            os.write(terminal, f"{line}\t".encode())
+            return _read(terminal, until=line.rpartition(" ")[2])
+        finally:
+            os.close(terminal)
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+
+    def _settings(self) -> list[str]:
+        """Return a .zshrc: where its own parts are, and the completion."""
+        if self._folder is None:
+            own = []
+        else:
+            modules = next(self._folder.rglob("zle.so")).parents[1]
+            functions = {
+                path.parent for path in (self._folder / "usr/share/zsh/functions").rglob("*") if path.is_file()
+            }
+            own = [f"module_path=({modules})", f"fpath=({' '.join(sorted(map(str, functions)))})"]
+        return [*own, "PS1=", "autoload -Uz compinit", "compinit -u -D", f"source {self._script}", "echo ready", ""]
+
+
+def _read(terminal: int, *, until: str) -> str:
+    """Read until something stands there and nothing more comes."""
+    said, end = b"", time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if select.select([terminal], [], [], _QUIET)[0]:
+            said += os.read(terminal, 65536)
+        elif until.encode() in said:
+            return said.decode(errors="replace")
+    raise TimeoutError(f"{until} did not come; the terminal says {said!r}")
