@@ -1,0 +1,69 @@
+"""The built wheel, as pipx installs it: in an environment of its own, far from the checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from release.krew import ROOT, wheel
+from tests.manifests.rendering import MANIFESTS
+
+pytestmark = pytest.mark.process
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+PACKAGES = ("volsched", "plugins", "actions")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def run(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run a program of the wheel; its libraries are those of the environment that the tests run in."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "environment", with_pip=False)
+    python = folder / "environment/bin/python"
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, "--disable-pip-version-check", built], check=True)
+    [packages] = (folder / "environment/lib").glob("python*/site-packages")
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+
+    def called(program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [folder / "environment/bin" / program, *arguments]
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+    where = called("python", "-c", "import volsched; print(volsched.__file__)")
+    assert where.stdout.startswith(str(folder)), where
+    return called
+
+
+def test_everything_of_the_packages_is_in_the_wheel(built: Path) -> None:
+    kept = subprocess.run(["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(kept.stdout.split()) - set(zipfile.ZipFile(built).namelist()) == set()
+
+
+def test_program_of_the_packages_name_simulates(run: Run) -> None:
+    """`pipx run volsched` runs the program that is called as the package is."""
+    done = run("volsched", "simulate", "-f", MANIFESTS / "examples")
+    assert (done.returncode, "PLACED" in done.stdout) == (0, True), done.stderr
+
+
+def test_wheel_explains_and_has_the_page(run: Run) -> None:
+    explained = run("volsched", "explain", "pod", "segmenter-1", "-n", "vision", "-f", MANIFESTS / "examples")
+    page = run("kubectl-volsched", "ui", "--help")
+
+    assert explained.returncode == 3, explained.stderr
+    assert "pod vision/segmenter-1 waits at step" in explained.stdout
+    assert (page.returncode, "kubeconfig" in page.stdout) == (0, True), page.stderr
