@@ -212,7 +212,7 @@ def _gang(job: JobInfo) -> Gang | None:
 
 def _short(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Short, ...]:
     """Say what is short: what the verdict has numbers of; of room on nodes, what there is of each resource in all."""
-    told = [Short(verdict.scope.value, **item.human()) for item in verdict.shortfalls]
+    told = [Short(verdict.scope.value, **item.human(), name=verdict.queue) for item in verdict.shortfalls]
     if told or verdict.step in _OF_QUOTA or not found.waiting:
         return tuple(told)
     rows = []

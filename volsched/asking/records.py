@@ -31,13 +31,17 @@ class Subject(Record, frozen=True):
 
 
 class Short(Record, frozen=True):
-    """What is short: have (``used`` of ``limit``) and need. ``of`` says whose it is: queue, job, pod, node, nodes."""
+    """What is short: have (``used`` of ``limit``) and need. ``of`` says whose it is: queue, job, pod, node, nodes.
+
+    ``name``: that of the queue, which may be one above the job's.
+    """
 
     of: str
     resource: str
     requested: str
     used: str
     limit: str
+    name: str = ""
 
 
 class Gang(Record, frozen=True):
@@ -92,7 +96,8 @@ class NodeLine(Record, frozen=True):
 class Help(Record, frozen=True):
     """A smallest change that lets the job start, seen to do so by a session that was run with it.
 
-    ``sort``: quota, nodes, pods, toleration, selector, minMember. ``command`` can be run as it is; ``patch`` is YAML.
+    ``sort``: quota, nodeQuota, card, minMember, toleration, selector, nodes, pods; of two together, as ``quota+nodes``.
+    ``command`` can be run as it is; ``patch`` is YAML.
     """
 
     sort: str

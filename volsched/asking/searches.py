@@ -24,7 +24,7 @@ from volsched.model.status import IS_CHOSEN
 from volsched.simulation.manifests import completed
 from volsched.simulation.runner import Simulation
 
-MOST_NODES: Final = 64
+MOST_NODES: Final = 512
 MOST_MODELS: Final = 4
 MOST_JOBS: Final = 8
 MOST_TAINTS: Final = 5

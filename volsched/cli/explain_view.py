@@ -66,7 +66,7 @@ def _facts(answer: Explanation) -> Iterator[str]:
 def _short(answer: Explanation) -> Iterator[Row]:
     yield "OF", "RESOURCE", "NEED", "USED", "LIMIT"
     for item in answer.short:
-        yield item.of, item.resource, item.requested, item.used, item.limit
+        yield f"{item.of} {item.name}".strip(), item.resource, item.requested, item.used, item.limit
 
 
 def _quota(figures: tuple[Figures, ...]) -> Iterator[Row]:
@@ -112,5 +112,5 @@ def _advice(advice: Advice, width: int) -> Iterator[str]:
     if advice.nothing:
         yield from _wrapped(advice.nothing, width)
     if advice.not_tried:
-        yield from _wrapped(f"Not tried for want of time: {', '.join(advice.not_tried)}.", width)
+        yield from _wrapped(f"Not tried to the end: {', '.join(advice.not_tried)}.", width)
     yield f"Each was tried by running the scheduler with it ({advice.tried} trials)."
