@@ -22,14 +22,11 @@ from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_queue
 from volsched.framework.rules import (
     Allocatable,
-    Holders,
     JobEnqueueable,
     Metric,
     Preemptive,
     QueueOrder,
     Reclaimable,
-    Remedies,
-    ShownUsage,
     VictimQueueOrder,
 )
 from volsched.framework.session import Session
@@ -73,9 +70,7 @@ class CapacityPlugin:
             Reclaimable(reclaim.victims),
             *(VictimQueueOrder(reclaim.closeness) for _ in range(registrar.minds_ancestors)),
             Metric(LIMIT, lambda: standing.limits),
-            ShownUsage(rules.usage),
-            Holders(rules.holders),
-            Remedies(rules.remedies),
+            *rules.shown(),
         )
 
     def _rules(self, registrar: Registrar) -> tuple[Rules, Standing]:

@@ -17,6 +17,7 @@ from volsched.framework.accounts.quota_report import Dimension, Usage, left, usa
 from volsched.framework.accounts.quotas import capability_of
 from volsched.framework.accounts.remedies import Remedy, raises
 from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Headroom, Vote
+from volsched.framework.rules import Holders, Remedies, Rule, ShownUsage
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -36,6 +37,12 @@ class Rules:
         self._cluster = cluster
         self._standing = standing
         self._demand = demand
+
+    def shown(self) -> Iterator[Rule]:
+        """Return what people are shown."""
+        yield ShownUsage(self.usage)
+        yield Holders(self.holders)
+        yield Remedies(self.remedies)
 
     def usage(self) -> Usage:
         """Return what all queues may have and hold, for people."""

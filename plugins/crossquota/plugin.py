@@ -14,7 +14,7 @@ from plugins.crossquota.scoring import STRATEGY, QuotaScore
 from plugins.crossquota.selected import rules_for_pods
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_node
-from volsched.framework.rules import Holders, Metric, Remedies, SessionClose, ShownTable
+from volsched.framework.rules import Metric, SessionClose, ShownTable
 from volsched.framework.session import Session
 
 __all__ = ["ARGUMENTS", "CrossQuotaPlugin", "build", "check_arguments"]
@@ -40,7 +40,6 @@ class CrossQuotaPlugin:
     def on_session_open(self, registrar: Registrar) -> None:
         """Register predicate, score, numbers, and the telling of what is wrong with nodes."""
         budgets, score, figures = self._accounts(registrar)
-        asked = Asked(registrar.cluster, budgets)
         registrar.register(
             *rules_for_pods(budgets, score, scores=self._arguments.scale > 0),
             Metric(QUOTA, figures.quotas),
@@ -48,8 +47,7 @@ class CrossQuotaPlugin:
             Metric(REFUSALS, figures.refusals),
             Metric(FAULTS, figures.faults),
             ShownTable(figures.table),
-            Holders(asked.holders),
-            Remedies(asked.remedies),
+            *Asked(registrar.cluster, budgets).rules(),
             SessionClose(partial(_tell, registrar.session, budgets)),
         )
 

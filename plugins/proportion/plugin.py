@@ -37,6 +37,7 @@ from volsched.framework.rules import (
     QueueOrder,
     Reclaimable,
     Remedies,
+    Rule,
     ShownUsage,
 )
 from volsched.model import api
@@ -88,9 +89,7 @@ class ProportionPlugin:
             JobEnqueueable(shares.vote),
             EventHandler(shares, promises=True),
             Metric(FAIR_SHARE, last.fair_shares),
-            ShownUsage(shares.usage),
-            Holders(shares.holders),
-            Remedies(shares.remedies),
+            *shares.shown(),
         )
 
     def _shares(self, registrar: Registrar) -> tuple[FairShares, LastClaims]:
@@ -278,6 +277,12 @@ class FairShares:
         return {n: held.get(n, 0) + promised.get(n, 0) for n in {**held, **promised}}
 
     # -- figures -----------------------------------------------------------------------------------------------------
+
+    def shown(self) -> Iterator[Rule]:
+        """Return what people are shown."""
+        yield ShownUsage(self.usage)
+        yield Holders(self.holders)
+        yield Remedies(self.remedies)
 
     def usage(self) -> Usage:
         """Return what all queues may have and hold, for people."""

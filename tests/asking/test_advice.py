@@ -74,6 +74,16 @@ def test_what_there_was_no_time_for_is_said() -> None:
     assert advice.not_tried == ("quota", "minMember", "nodes", "pods", "two changes together")
 
 
+def test_a_trial_that_takes_longer_than_there_is_time_is_ended() -> None:
+    stage = known(cluster()).stage()
+    found = find(stage.run(), GANG)
+
+    advice = advise(stage, found, lambda: 0.0001)
+
+    assert (advice.helps, advice.not_tried[0], advice.nothing) == ((), "quota", "")
+    assert advice.tried > 0
+
+
 def test_a_quota_serves_those_before_it_first() -> None:
     later = "\n---\n".join((group("xlater"), pod("xlater", 0), pod("xlater", 1)))
     stage = known(f"{cluster(cards=12)}\n---\n{later}").stage()

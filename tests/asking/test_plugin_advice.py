@@ -99,6 +99,37 @@ def test_names_of_nodes_are_kept_from_who_may_get_one_object() -> None:
     assert (quota.sentence, quota.command) == ("It starts once CPU pods may hold more on GPU nodes.", "")
 
 
+# --- queues ---------------------------------------------------------------------------------------------------------
+
+
+def test_limit_of_a_queue_above_is_named_with_all_who_share_it() -> None:
+    above = queue("org", capability={"cpu": "4"})
+    teams = [queue(name, parent="org", capability={"cpu": "4"}) for name in ("team", "other")]
+    runs = [group("runs", 1, "other", "Running"), pod("runs-0", "runs", "n1", cpu=3, status={"phase": "Running"})]
+    waits = [group("waits", 1, "team", "Inqueue"), pod("waits-0", "waits", cpu=3)]
+
+    said = asked(configuration("capacity, enableHierarchy: true"), node("n1"), above, *teams, *runs, *waits)
+
+    assert [(short.of, short.name, short.limit) for short in said.short] == [("queue", "org", "4")]
+    assert [(holder.name, holder.queue, holder.amount) for holder in said.holders] == [("default/runs", "other", "3")]
+    assert said.advice is not None
+    assert by_sort(said.advice)["quota"] == "Raise cpu of queue org by 2 (spec.capability)."
+
+
+def test_weight_is_raised_where_it_is_the_share_that_is_short() -> None:
+    teams = [queue("team", weight=1), queue("other", weight=3)]
+    others = [pod(f"runs-{n}", "runs", "n1", cpu=2, status={"phase": "Running"}) for n in (0, 1)]
+    wants = [group("more", 2, "other", "Inqueue"), *(pod(f"more-{n}", "more", cpu=2) for n in (0, 1))]
+    waits = [group("waits", 2, "team", "Inqueue"), *(pod(f"waits-{n}", "waits", cpu=2) for n in (0, 1))]
+
+    said = asked(
+        configuration("proportion"), node("n1"), *teams, group("runs", 2, "other", "Running"), *others, *wants, *waits
+    )
+
+    assert said.advice is not None
+    assert by_sort(said.advice)["quota"].startswith("Raise the weight of queue team by ")
+
+
 # --- two at once, or nothing ----------------------------------------------------------------------------------------
 
 
