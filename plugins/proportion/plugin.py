@@ -55,6 +55,7 @@ FAIR_SHARE = Series(
 )
 """In cores, bytes and whole devices."""
 
+NO_SHARE: Final = "InsufficientQueueShare"
 LEAVE_DUE: Final = "reclaimLeavesDeserved"
 
 
@@ -209,8 +210,7 @@ class FairShares:
         if not short:
             return None
         message = f'queue "{queue.name}" deserves no more: {figures(short)}'
-        reason = "InsufficientQueueShare"
-        return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, reason, message, short, queue=queue.name)
+        return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, NO_SHARE, message, short, queue=queue.name)
 
     def headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
         """Say how many such tasks a queue may take on until it holds what it deserves, and why not even one."""
