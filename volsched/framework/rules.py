@@ -376,7 +376,7 @@ class BatchNodeOrder(Rule, frozen=True):
         return self
 
     def one_by_one(self) -> AppliesFn | None:
-        """Return templates of pods that depend on others: once one is placed, it may change the scores of its equals."""
+        """Return templates of pods that depend on others: one that is placed may change the scores of its equals."""
         return depends_on_pods
 
 
