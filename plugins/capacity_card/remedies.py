@@ -52,7 +52,7 @@ class CardRemedies:
         for card in cards:
             if limit.card(card) != UNLIMITED:
                 yield _raise(limit.queue, CARD_QUOTA, card)
-        for card in self._ledger.limits.said(limit.queue).deserved or ():
+        for card in self._ledger.limits.card_quota(limit.queue).deserved or ():
             if card in cards:
                 yield _raise(limit.queue, CARD_DESERVED, card)
 
@@ -72,17 +72,17 @@ def _raise(queue: str, annotation: str, card: str) -> Remedy:
         cards = {name: whole(amount) for name, amount in amounts.items()}
         return with_annotation(found, annotation, json.dumps({**cards, card: cards.get(card, 0) + size}))
 
-    def said(size: int, _: Sequence[str]) -> str:
+    def text(size: int, _: Sequence[str]) -> str:
         return f"{card} of queue {queue} by {size} (annotation {annotation})"
 
-    return Remedy(QUOTA, ((api.Queue, queue),), changed, said)
+    return Remedy(QUOTA, ((api.Queue, queue),), changed, text)
 
 
 def _with_card(card: str, tasks: Sequence[TaskInfo], job: JobInfo) -> Remedy:
-    said = f"Let its pods take {card}, too: add it to their list of cards (annotation {CARD_NAME})."
+    sentence = f"Let its pods take {card}, too: add it to their list of cards (annotation {CARD_NAME})."
     pods: list[Target] = [(api.Pod, task.key) for task in tasks]
     changed = partial(_naming, card)
-    return Remedy(CARD, (*pods, (api.PodGroup, job.key)), changed, lambda *_: said, most=1, is_alternative=True)
+    return Remedy(CARD, (*pods, (api.PodGroup, job.key)), changed, lambda *_: sentence, most=1, is_alternative=True)
 
 
 def _naming(card: str, found: api.ApiObject, _: int) -> api.ApiObject:

@@ -25,12 +25,12 @@ def not_a_leaf(queue: str, step: At) -> Verdict:
 
 def insufficient(queue: str, short: Short, step: At) -> Verdict:
     """Say what is short, with Volcano's token in front where a PodGroup waits for admission."""
-    said = "; ".join(
-        f"{key.said()}: requested {in_words(amount)}, used {in_words(have)}, total would be {in_words(have + amount)}, "
+    details = "; ".join(
+        f"{key.text()}: requested {in_words(amount)}, used {in_words(have)}, total would be {in_words(have + amount)}, "
         f"but capability is {in_words(limit)}"
         for key, amount, have, limit in short
     )
-    message = f'queue "{queue}" has insufficient DRA quota: {said}'
+    message = f'queue "{queue}" has insufficient DRA quota: {details}'
     if step is Step.ENQUEUE:
         message = f"queue resource quota insufficient: insufficient dra-resource-exceeded ({message})"
     shortfalls = tuple(Shortfall(key.key, milli(a), milli(h), milli(limit)) for key, a, h, limit in short)

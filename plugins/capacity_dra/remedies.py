@@ -28,7 +28,7 @@ def holdings(
     within, short = set(queues), {item.resource for item in refusal.shortfalls}
     for job in sorted(cluster.jobs.values(), key=lambda job: job.key):
         keys = ledger.held_by(job) if job.queue in within else ()
-        pods = sum(task.uid in ledger.seated for task in job.tasks.values()) if keys else 0
+        pods = sum(task.uid in ledger.pod_charges for task in job.tasks.values()) if keys else 0
         for key, amount in sorted(as_named(total(map(ledger.charge, keys)), limits).items()):
             if key.key in short and amount:
                 yield Holding(job.key, job.queue, key.key, amount, key.quantity(amount), pods)
@@ -41,10 +41,10 @@ def raised(queue: str, key: Amount, asked: Fraction) -> Remedy:
     def changed(found: api.Queue, size: int) -> api.Queue:
         return with_spec(found, **_more(found.spec, key, size * step))
 
-    def said(size: int, _: Sequence[str]) -> str:
-        return f"{key.said()} of queue {queue} by {key.quantity(size * step)} (quota of devices)"
+    def text(size: int, _: Sequence[str]) -> str:
+        return f"{key.text()} of queue {queue} by {key.quantity(size * step)} (quota of devices)"
 
-    return Remedy(QUOTA, ((api.Queue, queue),), changed, said)
+    return Remedy(QUOTA, ((api.Queue, queue),), changed, text)
 
 
 def _step(asked: Fraction) -> Fraction:
@@ -65,7 +65,7 @@ def _more(spec: api.QueueSpec, key: Amount, more: Fraction) -> dict[str, Any]:
 
 
 def _larger(entry: Mapping[str, Any], key: Amount, more: Fraction) -> dict[str, Any]:
-    """Return what is said of a class with more of one amount."""
+    """Return what a block says of a class with more of one amount."""
     if key.dimension == COUNT:
         return {**entry, "count": key.quantity(_number(entry.get("count")) + more)}
     capacity = _mapping(entry.get("capacity"))

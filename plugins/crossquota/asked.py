@@ -93,12 +93,12 @@ def _raise(resource: str, quotas: dict[str, int]) -> Remedy:
     def changed(found: api.Node, size: int) -> api.Node:
         return with_annotation(found, key, format_amount(resource, quotas[found.metadata.name] + size * step))
 
-    def said(size: int, nodes: Sequence[str]) -> str:
+    def text(size: int, nodes: Sequence[str]) -> str:
         more = format_amount(resource, size * step)
         return f"the quota of {resource} for CPU pods on {_named(nodes)} by {more} (annotation {key})"
 
     targets = tuple((api.Node, name) for name in quotas)
-    return Remedy(NODE_QUOTA, targets, changed, said, is_each=True)
+    return Remedy(NODE_QUOTA, targets, changed, text, is_each=True)
 
 
 def _named(nodes: Iterable[str]) -> str:

@@ -29,8 +29,8 @@ class _Dose(NamedTuple):
     targets: tuple[Target, ...]
 
     @property
-    def said(self) -> str:
-        return self.remedy.said(self.size, [name for _, name in self.targets])
+    def text(self) -> str:
+        return self.remedy.text(self.size, [name for _, name in self.targets])
 
 
 def remedies_of(trials: Trials) -> Iterator[Remedy]:
@@ -115,6 +115,6 @@ def _help(doses: Sequence[_Dose], there: Objects) -> Help | None:
     pairs = {target: (there[target], after) for target, after in changed.items()}
     pods = [pair for (kind, _), pair in pairs.items() if kind is api.Pod]
     others = [pair for (kind, _), pair in pairs.items() if kind in (api.Queue, api.Node)]
-    said = doses[0].said if remedy.is_alternative else f"Raise {', '.join(dose.said for dose in doses)}."
+    sentence = doses[0].text if remedy.is_alternative else f"Raise {', '.join(dose.text for dose in doses)}."
     patch = yaml.safe_dump(merge_patch(*pods[0])) if pods else ""
-    return Help(remedy.sort, said, patch_commands(others), patch)
+    return Help(remedy.sort, sentence, patch_commands(others), patch)

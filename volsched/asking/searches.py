@@ -71,8 +71,8 @@ def _min_member(trials: Trials) -> Iterator[Option]:
         size = job.min_available - less
         merge = options.merge_flags({"spec": {"minMember": size}})
         command = f"kubectl patch podgroup {shlex.quote(job.name)} -n {shlex.quote(job.namespace)} {merge}"
-        said = f"Let the gang start with {size} in place of {job.min_available} (minMember)."
-        return Help("minMember", said, command)
+        sentence = f"Let the gang start with {size} in place of {job.min_available} (minMember)."
+        return Help("minMember", sentence, command)
 
     yield options.sized("minMember", job.min_available - 1, change, helps)
 
@@ -100,9 +100,9 @@ def _tolerations(trials: Trials) -> Iterator[Option]:
 def _toleration(pods: list[api.Pod], new: api.Toleration, nodes: int) -> Option:
     patch = yaml.safe_dump({"tolerations": [{"key": new.key, "value": new.value, "effect": new.effect}]})
     taint = f"{new.key}={new.value}:{new.effect}"
-    said = f"Tolerate the taint {taint} of {nodes} node{'s' * (nodes > 1)} in the pod template."
+    sentence = f"Tolerate the taint {taint} of {nodes} node{'s' * (nodes > 1)} in the pod template."
     change = _rewritten(pods, lambda spec: {"tolerations": (*spec.tolerations, new)})
-    return options.whether("toleration", change, Help("toleration", said, patch=patch))
+    return options.whether("toleration", change, Help("toleration", sentence, patch=patch))
 
 
 def _selectors(trials: Trials) -> Iterator[Option]:
@@ -117,10 +117,10 @@ def _selectors(trials: Trials) -> Iterator[Option]:
 
 def _without_label(pods: list[api.Pod], key: str) -> Option:
     value = next(pod.spec.node_selector[key] for pod in pods if key in pod.spec.node_selector)
-    said = f"Leave {key}: {value} out of the node selector of its pods, or give that label to more nodes."
+    sentence = f"Leave {key}: {value} out of the node selector of its pods, or give that label to more nodes."
     command = f"kubectl label node NODE {shlex.quote(f'{key}={value}')}"
     change = _rewritten(pods, lambda s: {"node_selector": {k: v for k, v in s.node_selector.items() if k != key}})
-    return options.whether("selector", change, Help("selector", said, command))
+    return options.whether("selector", change, Help("selector", sentence, command))
 
 
 def _pods(trials: Trials) -> list[api.Pod]:
@@ -160,8 +160,8 @@ def _more_like(node: api.Node) -> Callable[[int], Change]:
 
 def _help_of_nodes(node: api.Node, count: int) -> Callable[[int], Help]:
     def helps(number: int) -> Help:
-        said = f"Add {number} node{'s' * (number > 1)} like {node.metadata.name} ({count} there now)."
-        return Help("nodes", said, patch=_node_text(_clone(node, 1)))
+        sentence = f"Add {number} node{'s' * (number > 1)} like {node.metadata.name} ({count} there now)."
+        return Help("nodes", sentence, patch=_node_text(_clone(node, 1)))
 
     return helps
 

@@ -72,8 +72,8 @@ class Trials:
             self._try(change, seconds, question)
         os.close(question)
         with open(answer, "rb") as pipe:
-            said = pipe.read().decode(errors="ignore")
-        return _outcome(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said)
+            refusal = pipe.read().decode(errors="ignore")
+        return _outcome(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), refusal)
 
     def _try(self, change: Change, seconds: float, pipe: int) -> None:
         """Answer into the pipe, within so many seconds; this is the copy, of which nothing may be left."""
@@ -125,9 +125,9 @@ def _in_words(verdict: Verdict) -> str:
     return f'at step "{verdict.step.value}": {verdict.message}'
 
 
-def _outcome(code: int, said: str) -> str:
+def _outcome(code: int, refusal: str) -> str:
     if code == -signal.SIGALRM:
         raise OutOfTimeError
     if code:
         raise TrialError(f"a session with the change ended with {code}")
-    return said
+    return refusal

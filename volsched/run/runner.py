@@ -49,7 +49,7 @@ from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.limits import DEFAULT, PodLimits
 from volsched.ports import CycleReport
 from volsched.run.explanations import Explanations
@@ -239,7 +239,7 @@ class Program(Process):
             )
             self._informers.append(informer)
             self._spawn(informer.run(), f"informer of {resource.plural}")
-        self._mind_history_of(self._informers)
+        self._follow_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
     def _on_listed(self) -> None:
@@ -312,7 +312,7 @@ class Program(Process):
             self._spawn(self._snapshots.write(folder), "snapshot", ends=True)
 
     def _crashed(self, error: BaseException) -> None:
-        """Take note that the scheduling thread ended; called on that thread."""
+        """Note that the scheduling thread ended; called on that thread."""
         self._finish_from_thread(FAILED, f"the scheduling thread failed: {error}")
 
     async def _stop_thread(self) -> None:
@@ -336,7 +336,7 @@ class Program(Process):
     def _report(self, change: Change) -> None:
         self._inbox.put((change,), wake=not isinstance(change, Bound))
 
-    def _tell(self, tell: Tell) -> None:
+    def _tell(self, tell: RecordEvent) -> None:
         self._executor.events.tell(tell)
 
     def _queue_shown(self, queue: api.Queue) -> None:

@@ -33,7 +33,7 @@ Target: TypeAlias = tuple[type[api.ApiObject], str]
 class Remedy:
     """A change of objects, in sizes from 1 to ``most``; more is taken to help at least as much.
 
-    ``changed`` returns one of the ``objects`` with a change of that size, ``said`` the words for a size and a number of
+    ``changed`` returns one of the ``objects`` with a change of that size, ``text`` the words for a size and a number of
     objects: what follows "Raise", or a sentence of an ``is_alternative``. Remedies of one sort are tried together, each
     as small as will do, but for alternatives. ``is_each``: fewer of the objects, the first ones, may do as well.
     """
@@ -41,7 +41,7 @@ class Remedy:
     sort: str
     objects: tuple[Target, ...]
     changed: Callable[[Any, int], Any]
-    said: Callable[[int, Sequence[str]], str]
+    text: Callable[[int, Sequence[str]], str]
     most: int = MOST
     is_each: bool = False
     is_alternative: bool = False
@@ -64,10 +64,10 @@ def _raise(queue: str, field: str, resource: str, step: int) -> Remedy:
         total = format_amount(resource, amount_of(resource, amounts.get(resource, 0)) + size * step)
         return with_spec(found, **{field: {**amounts, resource: total}})
 
-    def said(size: int, _: Sequence[str]) -> str:
+    def text(size: int, _: Sequence[str]) -> str:
         return f"{resource} of queue {queue} by {format_amount(resource, size * step)} (spec.{field})"
 
-    return Remedy(QUOTA, ((api.Queue, queue),), changed, said)
+    return Remedy(QUOTA, ((api.Queue, queue),), changed, text)
 
 
 def with_spec(queue: api.Queue, **fields: Any) -> api.Queue:
