@@ -16,7 +16,7 @@ from plugins.capacity_dra.guarantees import Guarantees
 from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.quota import DROPPED, Quota, as_named, read_quota, total
 from plugins.capacity_dra.refusals import NAME, At, insufficient, not_a_leaf
-from plugins.capacity_dra.remedies import holdings, raised
+from plugins.capacity_dra.remedies import raised
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.stakes import DeviceStakes
 from volsched.framework.accounts.elastic import Elastic, reclaimable_of
@@ -29,6 +29,7 @@ from volsched.framework.config.arguments import Argument
 from volsched.framework.dra.amounts import COUNT, Amount, Amounts, milli
 from volsched.framework.dra.charges import named_as
 from volsched.framework.dra.extended import from_devices
+from volsched.framework.dra.holdings import device_holdings
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group, about_queue
 from volsched.framework.rules import (
@@ -390,7 +391,8 @@ class Quotas:
         self.ledger.catch_up()
         level = refusal.queue or job.queue
         shared = queues_below(self._cluster, level) if self._checks_ancestors else [level]
-        return holdings(self._cluster, self.ledger, shared, self._limited(level), refusal)
+        short = {item.resource for item in refusal.shortfalls}
+        return device_holdings(self._cluster, self.ledger, shared, short, self._limited(level))
 
     def remedies(self, job: JobInfo) -> Iterator[Remedy]:
         """Yield a larger quota of what a job wants, of its queue and of those above that limit it."""

@@ -1,37 +1,19 @@
-"""Who holds what a queue has too little of, and how its object would say more: for people who ask why a job waits."""
+"""How the object of a queue would say more of what a job lacks: for people who ask why it waits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import gcd
 from typing import Any
 
-from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.quota import as_named, total
-from volsched.framework.accounts.holdings import Holding
 from volsched.framework.accounts.remedies import QUOTA, Remedy, with_spec
-from volsched.framework.dra.amounts import COUNT, Amount, Amounts
+from volsched.framework.dra.amounts import COUNT, Amount
 from volsched.model import api
-from volsched.model.cluster import Cluster
 from volsched.model.errors import QuantityError
 from volsched.model.values.quantity import parse
-from volsched.model.verdict import Verdict
 
 _GIB = 1 << 30
-
-
-def holdings(
-    cluster: Cluster, ledger: Ledger, queues: Iterable[str], limits: Amounts, refusal: Verdict
-) -> Iterator[Holding]:
-    """Yield what jobs of queues hold of the classes and dimensions that a refusal names, each claim once for a job."""
-    within, short = set(queues), {item.resource for item in refusal.shortfalls}
-    for job in sorted(cluster.jobs.values(), key=lambda job: job.key):
-        keys = ledger.held_by(job) if job.queue in within else ()
-        pods = sum(task.uid in ledger.pod_charges for task in job.tasks.values()) if keys else 0
-        for key, amount in sorted(as_named(total(map(ledger.charge, keys)), limits).items()):
-            if key.key in short and amount:
-                yield Holding(job.key, job.queue, key.key, amount, key.quantity(amount), pods)
 
 
 def raised(queue: str, key: Amount, asked: Fraction) -> Remedy:

@@ -17,6 +17,7 @@ from tests.asking.worlds import (
     cpu_pods,
     devices,
 )
+from tests.framework.dra.worlds import device, part
 from tests.simulation.clusters import group, node, pod, queue
 from volsched.asking.discreet import discreet
 
@@ -53,6 +54,18 @@ def test_sums_of_capacity_are_raised_in_their_own_measure() -> None:
     advice = advice_on(DRA, *devices(quota={"dra": {"capability": {"gpu": entry}}}, memory="40Gi"))
 
     assert by_sort(advice)["quota"] == "Raise DeviceClass gpu memory of queue team by 60Gi (quota of devices)."
+
+
+def test_devices_are_held_by_those_who_have_claims_where_no_node_has_any_left() -> None:
+    few = [found for found in devices(quota={}) if found["kind"] != "ResourceSlice"]
+
+    said = asked(DRA, *few, part("s1", [device(f"d{number}") for number in range(3)]))
+
+    assert said.plugin == "predicates"
+    assert "cannot allocate all claims" in said.message
+    assert [(h.name, h.resource, h.amount, h.pods) for h in said.holders] == [
+        ("default/runs", "deviceclass/gpu", "2", 2)
+    ]
 
 
 def test_quota_of_cards_is_raised_also_where_the_card_is_not_named() -> None:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from plugins.predicates.arguments import PredicatesArguments
+from plugins.predicates.devices.holders import DeviceHolders
 from plugins.predicates.devices.needs import KnownNeeds
 from plugins.predicates.devices.resource_claims import Needs, can_be_released, left_over
 from plugins.predicates.devices.vacancies import Vacancies
@@ -23,7 +24,7 @@ from volsched.framework.dra.search import Choice, Impossible, Limits, Unfit, cho
 from volsched.framework.dra.selectors import MOST_SECONDS, Selectors
 from volsched.framework.leaving import terminating_on
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import EventHandler, NodeOrder, Predicate, PrePredicate, Rule, SessionClose, Wake
+from volsched.framework.rules import EventHandler, Holders, NodeOrder, Predicate, PrePredicate, Rule, SessionClose, Wake
 from volsched.framework.session import Session
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -350,3 +351,4 @@ def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
     yield NodeOrder(found.score, applies_to=found.applies, key=found.preference_key, version=found.version)
     yield EventHandler(found, first=True, applies_to=found.concern)
     yield SessionClose(partial(found.release_useless, registrar.session))
+    yield Holders(DeviceHolders(registrar.cluster).of)

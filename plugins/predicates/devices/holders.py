@@ -1,0 +1,44 @@
+"""Who holds the devices that a job waits for, where no node has enough of them left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from volsched.framework.accounts.holdings import Holding
+from volsched.framework.dra.accounts import DeviceAccounts
+from volsched.framework.dra.amounts import Amount
+from volsched.framework.dra.charges import of_spec
+from volsched.framework.dra.extended import from_devices
+from volsched.framework.dra.holdings import device_holdings
+from volsched.framework.dra.search import NO_DEVICES
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.status import IS_CHOSEN
+from volsched.model.verdict import Verdict
+
+
+class DeviceHolders:
+    """Counts when somebody asks: quotas are another plugin's, and may be in force or not."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def of(self, job: JobInfo, refusal: Verdict) -> Iterator[Holding]:
+        """Yield what jobs of all queues hold of the DeviceClasses that a job asks for."""
+        if NO_DEVICES not in refusal.message:
+            return
+        classes = {name for task in job.waiting.values() for name in self._classes(task)}
+        accounts = DeviceAccounts(self._cluster, counts=IS_CHOSEN)
+        keys = {Amount(name).key for name in classes}
+        yield from device_holdings(self._cluster, accounts, self._cluster.queues, keys)
+
+    def _classes(self, task: TaskInfo) -> Iterator[str]:
+        """Yield the classes that a pod's claims ask for, those to be made from templates included."""
+        devices, made = self._cluster.devices, dict(task.claim_names)
+        yield from (name for _, name in from_devices(task.template, devices))
+        for use in task.resource_claims:
+            claim = devices.claims.get(f"{task.namespace}/{use.claim or made.get(use.name)}")
+            spec = claim.spec if claim is not None else devices.templates.get(f"{task.namespace}/{use.template}")
+            if spec is not None:
+                yield from (key.device_class for key in of_spec(spec))
