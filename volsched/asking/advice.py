@@ -85,7 +85,7 @@ class _Search:
                         return
                 does = False
         except TrialError as error:
-            self._note(f"{sort}, which helps, with less" if does else sort, error)
+            self._note(f"how little of {sort} will do" if does else sort, error)
 
     def _note(self, what: str, error: TrialError) -> None:
         """Note what was not tried, and why if it is not for want of time."""
