@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import socket
@@ -20,6 +21,7 @@ from volsched.kube.lead.elector import LeaseSettings
 from volsched.kube.lead.fence import Fence
 from volsched.kube.serve.listeners import Listeners, parse_address
 from volsched.kube.watch.inbox import Inbox
+from volsched.kube.watch.listing import Listing
 from volsched.kube.watch.resources import Resource, keep_pod, watched
 from volsched.kube.write.brake import Brake
 from volsched.kube.write.events import _event_name
@@ -479,3 +481,16 @@ def test_a_listener_that_was_taken_is_opened_anew() -> None:
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(KubeSetupError):
         parse_address(text)
+
+
+def test_a_listing_is_not_written_out_when_its_loop_ends() -> None:
+    """`asyncio.run` makes the repr of the result, twice; of 12,000 objects that took a fifth of all the time."""
+
+    class Written(api.Node, frozen=True):
+        def __repr__(self) -> str:
+            raise AssertionError
+
+    async def found() -> Listing:
+        return Listing(objects=[Written()])
+
+    assert len(asyncio.run(found()).objects) == 1

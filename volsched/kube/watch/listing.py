@@ -34,12 +34,13 @@ class Listing:
     """What was read, in the order of the kinds, by namespace and name; and what cannot be read, which is left out.
 
     ``dropped`` are the fields of Queues that the server does not keep, None when that was not asked or cannot be told.
+    What it holds is not in its ``repr``: ``asyncio.run`` ends with that of the result, of which it makes nothing.
     """
 
     server: str = ""
     dropped: frozenset[str] | None = None
-    objects: list[api.ApiObject] = field(default_factory=list)
-    unreadable: list[ObjectError] = field(default_factory=list)
+    objects: list[api.ApiObject] = field(default_factory=list, repr=False)
+    unreadable: list[ObjectError] = field(default_factory=list, repr=False)
 
 
 def read_cluster(source: Source, resources: Sequence[Resource]) -> Listing:
