@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 import socket
@@ -483,14 +482,6 @@ def test_what_is_no_address(text: str) -> None:
         parse_address(text)
 
 
-def test_a_listing_is_not_written_out_when_its_loop_ends() -> None:
+def test_a_listing_does_not_write_out_what_it_holds() -> None:
     """`asyncio.run` makes the repr of the result, twice; of 12,000 objects that took a fifth of all the time."""
-
-    class Written(api.Node, frozen=True):
-        def __repr__(self) -> str:
-            raise AssertionError
-
-    async def found() -> Listing:
-        return Listing(objects=[Written()])
-
-    assert len(asyncio.run(found()).objects) == 1
+    assert "somewhere" not in repr(Listing(objects=[api.Node(metadata=api.ObjectMeta(name="somewhere"))]))
