@@ -68,6 +68,17 @@ def test_a_label_that_no_node_has_is_named() -> None:
     assert found[0].sentence.startswith("Leave zone: nowhere out of the node selector of its pods")
 
 
+def test_affinity_that_no_node_meets_is_named() -> None:
+    rack = "{matchExpressions: [{key: rack, operator: In, values: [r9]}]}"
+    required = f"{{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{rack}]}}}}"
+    choosy = cluster(quota=100).replace(
+        '  schedulerName: volsched\n  nodeName: ""',
+        f'  schedulerName: volsched\n  affinity: {{nodeAffinity: {required}}}\n  nodeName: ""',
+    )
+    found = [found for found in advice_on(choosy).helps if found.sort == "selector"]
+    assert [yaml.safe_load(help.patch) for help in found] == [{"affinity": None, "nodeSelector": None}]
+
+
 def test_what_there_was_no_time_for_is_said() -> None:
     advice = advice_on(cluster(), seconds=False)
     assert advice.helps == ()

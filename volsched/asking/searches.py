@@ -111,7 +111,8 @@ def _selectors(trials: Trials) -> Iterator[Option]:
     for key in sorted({key for pod in pods for key in pod.spec.node_selector}):
         yield _without_label(pods, key)
     if any(pod.spec.affinity is not None for pod in pods):
-        helps = Help("selector", "Leave the affinity out of the pod template, or loosen it.")
+        patch = yaml.safe_dump({"affinity": None, "nodeSelector": None})
+        helps = Help("selector", "Leave what selects nodes out of the pod template, or loosen it.", patch=patch)
         yield options.whether("selector", _rewritten(pods, lambda _: {"affinity": None, "node_selector": {}}), helps)
 
 
