@@ -76,7 +76,7 @@ def test_affinity_that_no_node_meets_is_named() -> None:
         f'  schedulerName: volsched\n  affinity: {{nodeAffinity: {required}}}\n  nodeName: ""',
     )
     found = [found for found in advice_on(choosy).helps if found.sort == "selector"]
-    assert [yaml.safe_load(help.patch) for help in found] == [{"affinity": None, "nodeSelector": None}]
+    assert [yaml.safe_load(each.patch) for each in found] == [{"affinity": None, "nodeSelector": None}]
 
 
 def test_what_there_was_no_time_for_is_said() -> None:
