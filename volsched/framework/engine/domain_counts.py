@@ -11,7 +11,7 @@ import numpy.typing as npt
 from volsched.framework.columns.arrays import Rows
 from volsched.framework.columns.columns import FactColumns
 from volsched.model.node import NodeSpec
-from volsched.model.pods.template import PodTerm, Toleration
+from volsched.model.pods.rules import PodTerm, Toleration
 from volsched.model.selectors import NodeSelector
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")

@@ -35,8 +35,9 @@ from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
+from volsched.model.pods.rules import PodTerm, SpreadConstraint, Toleration
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate, PodTerm, SpreadConstraint, Toleration
+from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import NAMESPACE_NAME, LabelSelector, NodeSelector
 from volsched.model.status import ON_NODE, TaskStatus
 
