@@ -11,6 +11,8 @@ draw them near.
 
 ``stamp`` says when answers about nodes other than the one that a task moved to or from may have changed: it does not
 change for a domain of a single node, because that node's row is asked again anyway.
+
+``Domains`` is one large class: all its tables follow the same move, and are right only together.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ may go is equal; names, uids and labels do not matter, except where a rule of th
 
 Whether other pods' terms match this pod depends on all its labels and is no business of the template. Nor is which
 ResourceClaims it has (`TaskInfo.resource_claims`): what these ask for and were given decides, not what they are called.
+
+``PodTemplate`` has an attribute for each thing that decides where a pod may go.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
