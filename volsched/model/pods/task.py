@@ -52,6 +52,7 @@ class TaskInfo:
     that it no longer holds) and the API server has not shown it yet.
     ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
     that were made from templates: (entry of the pod, name or None for none).
+    ``scheduling_group`` is the PodGroup of scheduling.k8s.io that the pod is in; empty: in none.
     ``backing_off`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     ``started``: when its node began with it, in seconds since the epoch, 0 when nobody has said so yet; ``deadline`` is
@@ -93,6 +94,7 @@ class TaskInfo:
         "resource_version",
         "role",
         "scheduler",
+        "scheduling_group",
         "sequence",
         "started",
         "status",
@@ -126,6 +128,7 @@ class TaskInfo:
         self.containers: tuple[str, ...] = ()
         self.role = ""
         self.scheduler = ""
+        self.scheduling_group = ""
         self.priority = 1
         self.pod_priority = 0
         self.priority_class = ""
