@@ -13,6 +13,7 @@ from itertools import islice
 from actions.held_up import also_waits, waits_for, what_holds_up
 from actions.promises import choose, take
 from actions.retry import FailedRoles, Retry, has_history
+from volsched.framework.native_gangs import WAITS_FOR_GROUP
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -182,6 +183,8 @@ def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> 
 
 
 def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason) -> Verdict:
+    if job.is_native:
+        return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
     ready = sum(1 for task in job.tasks.values() if IS_READY[task.status]) - placed
     message = (
         f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '

@@ -51,6 +51,8 @@ class JobInfo:
     ``allocated`` is what its placed tasks hold, by resource.
     ``barred`` says why its namespace may not use its queue, empty when it may: then nobody looks at it, it is never
     Inqueue, and counts for nothing but what it holds already.
+    ``placements``: in how many domains a native group with a topology key was last tried.
+    ``fault`` says what is wrong with a native group, so that it is not placed.
     ``native``: the PodGroup where it is one of Kubernetes' own and is there. ``hollow``: a Volcano PodGroup that was made
     for pods of native groups, so it has none and counts for nothing.
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
@@ -73,6 +75,7 @@ class JobInfo:
         "confirmed",
         "counts",
         "created",
+        "fault",
         "fitting",
         "group_uid",
         "has_group",
@@ -89,6 +92,7 @@ class JobInfo:
         "native",
         "pending_best_effort",
         "phase",
+        "placements",
         "priority",
         "priority_class",
         "queue",
@@ -117,6 +121,8 @@ class JobInfo:
         self.has_group = False
         self.implicit = False
         self.native: NativeGroup | None = None
+        self.fault = ""
+        self.placements = 0
         self.hollow = False
         self.queue = ""
         self.barred = ""
@@ -235,7 +241,7 @@ class JobInfo:
 
     def _wait(self, task: TaskInfo, by: int) -> None:
         """Count a pending member, or (-1) count it no more."""
-        if task.template.best_effort:
+        if task.best_effort:
             self.pending_best_effort += by
         if by > 0:
             self.waiting[task.uid] = task

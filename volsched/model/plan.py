@@ -129,6 +129,17 @@ class WriteGroupStatus(msgspec.Struct, frozen=True, gc=False):
     conditions: tuple[Condition, ...]
 
 
+class WriteNativeStatus(msgspec.Struct, frozen=True, gc=False):
+    """Write the condition of a PodGroup of scheduling.k8s.io that says whether it was placed."""
+
+    uid: str
+    namespace: str
+    name: str
+    version: str
+    """Group and version, as ``scheduling.k8s.io/v1alpha2``."""
+    condition: Condition
+
+
 class WriteQueueStatus(msgspec.Struct, frozen=True, gc=False):
     """Write what the pods of a Queue and of those below it hold (``status.allocated``), as Kubernetes quantities.
 
@@ -171,7 +182,15 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
 
 
 Step: TypeAlias = (
-    Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | WriteQueueStatus | WritePodCondition | Tell
+    Bind
+    | ReleaseClaim
+    | LiftGate
+    | Evict
+    | WriteGroupStatus
+    | WriteNativeStatus
+    | WriteQueueStatus
+    | WritePodCondition
+    | Tell
 )
 
 

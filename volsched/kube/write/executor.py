@@ -29,6 +29,7 @@ from volsched.model.plan import (
     Step,
     Tell,
     WriteGroupStatus,
+    WriteNativeStatus,
     WritePodCondition,
     WriteQueueStatus,
 )
@@ -157,7 +158,7 @@ class ClusterExecutor:
                 self.binder.add(step)
             case ReleaseClaim():
                 self.claims.release(step)
-            case WriteGroupStatus() | WriteQueueStatus() | WritePodCondition():
+            case WriteGroupStatus() | WriteNativeStatus() | WriteQueueStatus() | WritePodCondition():
                 self.statuses.add(step)
             case Tell():
                 self.events.tell(step)

@@ -16,6 +16,8 @@ KIND: Final = "NativePodGroup"
 """What these PodGroups are called where kinds are told apart by name: Volcano has the name PodGroup."""
 
 WORKLOAD: Final = "NativeWorkload"
+NAMES: Final = {KIND: "PodGroup", WORKLOAD: "Workload"}
+"""What the API server calls them."""
 
 
 class ClaimStatus(api.Record, frozen=True):

@@ -159,8 +159,11 @@ class TaskInfo:
 
     @property
     def best_effort(self) -> bool:
-        """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks."""
-        return self.template.best_effort
+        """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks.
+
+        Members of native groups are placed with their group whatever they ask for.
+        """
+        return self.template.best_effort and not self.scheduling_group
 
     @property
     def as_owner(self) -> Owner:
