@@ -57,7 +57,7 @@ class EnqueueAction:
 
 
 def _asks(session: Session, job: JobInfo) -> bool:
-    """Whether a native group has the members that it starts with; what its queue must have for it is what those ask for.
+    """Whether a native group has the members that it starts with; what these ask for its queue must have.
 
     One that has a member on a node was admitted before: that is all the memory there is.
     """

@@ -66,7 +66,8 @@ class PreemptAction:
             self._between_jobs(session, queue, queues[queue.name])
             for job in sorted(queues[queue.name], key=session.rules.job_key):
                 with session.about(job):
-                    self._within_job(session, queue, job)
+                    if not job.is_native:  # members of a group do not make room for one another
+                        self._within_job(session, queue, job)
         note_searched(session, jobs)
 
     def _between_jobs(self, session: Session, queue: QueueInfo, jobs: list[JobInfo]) -> None:

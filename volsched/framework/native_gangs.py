@@ -57,7 +57,7 @@ def is_incomplete(verdict: Verdict | None) -> bool:
 def known_members(job: JobInfo) -> int:
     """Members that run, have succeeded, or could be placed: ours that are neither gated nor leaving."""
     waiting = sum(1 for task in job.waiting.values() if task.ours and not task.gated and not task.terminating)
-    return job.ready_count + waiting
+    return job.ready_count + job.pipelined_count + waiting
 
 
 def least_of(job: JobInfo, members: list[TaskInfo]) -> Resources:

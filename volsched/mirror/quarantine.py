@@ -14,8 +14,8 @@ from typing import Final
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Unreadable
 from volsched.model.dra import api as dra
-from volsched.model.native import api as native
 from volsched.model.errors import shortened
+from volsched.model.native import api as native
 from volsched.model.plan import Tell
 
 DECODING: Final = "decoding"

@@ -53,8 +53,8 @@ class JobInfo:
     Inqueue, and counts for nothing but what it holds already.
     ``placements``: in how many domains a native group with a topology key was last tried.
     ``fault`` says what is wrong with a native group, so that it is not placed.
-    ``native``: the PodGroup where it is one of Kubernetes' own and is there. ``hollow``: a Volcano PodGroup that was made
-    for pods of native groups, so it has none and counts for nothing.
+    ``native``: the PodGroup where it is one of Kubernetes' own and is there. ``hollow``: a Volcano PodGroup
+    that was made for pods of native groups, so it has none and counts for nothing.
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
     ``confirmed`` whether the API server has been seen to have it.
     What is remembered so as not to try in vain (``actions/retry.py``): ``unschedulable_at`` is the requeue generation

@@ -30,6 +30,7 @@ from volsched.model.plan import (
     Tell,
     VolumeWrite,
     WriteGroupStatus,
+    WriteNativeStatus,
     WritePodCondition,
     WriteQueueStatus,
 )
@@ -108,7 +109,7 @@ class World:
 
     def execute(self, steps: Sequence[Step]) -> None:
         """Take steps over; they happen when the world moves. What queues hold is shown as the mirror has it."""
-        self._steps.extend(step for step in steps if not isinstance(step, WriteQueueStatus))
+        self._steps.extend(step for step in steps if not isinstance(step, WriteQueueStatus | WriteNativeStatus))
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

@@ -250,7 +250,10 @@ class Statuses:
         if isinstance(step, WriteNativeStatus):
             group = self._views.native_groups.get(f"{step.namespace}/{step.name}")
             seen_of = condition_of(group, step.condition.type) if group is not None else None
-            return seen_of is not None and (seen_of.status, seen_of.reason) == (step.condition.status, step.condition.reason)
+            return seen_of is not None and (seen_of.status, seen_of.reason) == (
+                step.condition.status,
+                step.condition.reason,
+            )
         return False
 
     def _pump(self) -> None:

@@ -47,7 +47,7 @@ class Versioned:
 
 
 class Views:
-    """Nodes and Queues by name, claims of volumes and of devices and PodGroups of both kinds by key, refusals of waiting pods by uid.
+    """Nodes and Queues by name, claims and PodGroups of both kinds by key, refusals of waiting pods by uid.
 
     `on_gone` is told the uid of every pod, PodGroup and Queue that is no longer there, `on_placed` that of a pod that
     has a node, and `on_queue` every Queue as it is now. Everything here ends with its object.
@@ -70,7 +70,7 @@ class Views:
         self._on_gone = on_gone
         self._on_queue = on_queue
         self._on_placed = on_placed
-        self._put = {
+        self._put: dict[type[api.ApiObject], Callable[[api.ApiObject], None]] = {
             api.Node: self._put_node,
             api.PersistentVolumeClaim: self._put_claim,
             dra.ResourceClaim: self._put_resource_claim,

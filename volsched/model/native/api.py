@@ -9,6 +9,8 @@ Sources: scheduling/v1alpha2 of Kubernetes 1.36, scheduling/v1beta1 and v1alpha3
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+import msgspec
+
 from volsched.model import api
 
 GROUP: Final = "scheduling.k8s.io"
@@ -38,7 +40,7 @@ class PodGroup(api.ApiObject, frozen=True):
     """A PodGroup of scheduling.k8s.io, of whatever version."""
 
     group_version: ClassVar[str]
-    spec: dict[str, Any] = {}
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
     status: PodGroupStatus = PodGroupStatus()
 
 
