@@ -20,7 +20,9 @@ from actions.victims.search import (
     starving,
     takes_on,
 )
+from actions.victims.spare import spare
 from volsched.framework.config.arguments import Argument
+from volsched.framework.native_gangs import may_preempt
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -82,11 +84,15 @@ class PreemptAction:
 
     def _make_room(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
         """Make room for a job's tasks as a gang; whether there is more to be made."""
+        if not may_preempt(job):
+            return False
         statement = session.statement()
         made = self._feed(session, statement, queue, job, tasks)
         if not session.rules.is_pipelined(job):
             statement.discard()
             return False
+        if job.is_native:
+            spare(session, statement, queue)
         statement.commit()
         return made
 
@@ -97,7 +103,9 @@ class PreemptAction:
         made = False
         while tasks and session.rules.is_starving(job):
             task = tasks.pop()
-            made = task.preempts and self._search(session, statement, queue, task, inside=False).succeed()
+            made = (task.preempts or job.is_native) and self._search(
+                session, statement, queue, task, inside=False
+            ).succeed()
         return made
 
     def _within_job(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:

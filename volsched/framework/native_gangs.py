@@ -125,3 +125,11 @@ def waits_for_members(job: JobInfo) -> Verdict | None:
     verdict = invalidity(job)
     is_ours = any(task.ours for task in job.waiting.values())
     return verdict if is_ours and is_incomplete(verdict) else None
+
+
+def may_preempt(job: JobInfo) -> bool:
+    """Whether a native group may take room from others: it says so, else all of its pods may; other jobs may."""
+    group = job.native
+    if group is None:
+        return True
+    return all(task.preempts for task in job.schedulable()) if group.preempts is None else group.preempts

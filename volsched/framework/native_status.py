@@ -83,3 +83,15 @@ def _not_feasible(job: JobInfo, refused: list[TaskInfo]) -> str:
         return f"{said}, {_NEVER}"
     searched = any(words in task.refusal.message for task in refused if task.refusal for words in _SEARCHED)
     return f"{said}, {_NO_VICTIMS}" if searched else said
+
+
+def victim_words(preemptor: TaskInfo | None, reason: str) -> tuple[str, str]:
+    """What the Event and the condition of a victim say: of a native group that needs the room, kube-scheduler's words.
+
+    ``reason`` is what is said of all others, and ends the Event.
+    """
+    group = preemptor.job.native if preemptor is not None and preemptor.job is not None else None
+    if preemptor is None or group is None:
+        return reason, reason
+    said = f"Preempted by podgroup {group.uid} on node cluster; {reason}"
+    return said, f"{preemptor.scheduler}: preempting to accommodate a higher priority podgroup"
