@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from actions.domains import settle_domain
 from actions.held_up import also_waits, waits_for, what_holds_up
 from actions.promises import choose, take
 from actions.retry import FailedRoles, Retry, has_history
@@ -49,6 +50,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     """
     job = attempt.job
     statement = session.statement()
+    settle_domain(session, queue, job, attempt.tasks)
     attempt.given_up = False
     while attempt.tasks and not attempt.given_up:
         if _place_run(session, queue, statement, attempt) or _place_next(session, queue, statement, attempt):

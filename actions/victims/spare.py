@@ -1,4 +1,4 @@
-"""Who need not go for a group after all: members find their rooms one by one, and what the last one gets may do for two.
+"""Who need not go for a group after all: rooms are made one by one, and the last may do for two members.
 
 kube-scheduler takes away everybody who matters less and gives back one after the other, the most important first, as
 long as the whole group still finds room. Here the victims that were chosen member by member are gone through in that

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE
+from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.native_gangs import WAITS_FOR_GROUP
 from volsched.model.changes import Change, Gone, KindServed, Put
+from volsched.model.cluster import Cluster
 from volsched.model.native import api as native
 from volsched.model.plan import Tell, WriteNativeStatus, WritePodCondition
 from volsched.testing.builders import (
@@ -46,8 +49,12 @@ def members(group: str, count: int, start: int = 0, **more: Any) -> list[Change]
     return [put(a_member(f"{group}-{index}", group, **more)) for index in range(start, start + count)]
 
 
-def rig_of(cluster: ClusterBuilder | None = None, configuration: str = IN_KUBE_SCHEDULERS_PLACE) -> Rig:
-    rig = a_rig(cluster or a_room(), configuration)
+def rig_of(
+    cluster: ClusterBuilder | None = None,
+    configuration: str = IN_KUBE_SCHEDULERS_PLACE,
+    engine: Callable[[Cluster], Engine] = FastEngine,
+) -> Rig:
+    rig = a_rig(cluster or a_room(), configuration, engine)
     rig.mirror.apply([SERVED])
     return rig
 

@@ -46,7 +46,7 @@ def invalidity(job: JobInfo) -> Verdict | None:
         return _error(job.fault)
     if known_members(job) < job.min_available:
         return _incomplete(job)
-    return next(_disagreements(job, group), None)
+    return next(_disagreements(job, group), None) or _scattered(job, group)
 
 
 def is_incomplete(verdict: Verdict | None) -> bool:
@@ -110,6 +110,19 @@ def _disagreements(job: JobInfo, group: NativeGroup) -> Iterator[Verdict]:
     if other is not None:
         said = f"got: {other} and {group.priority}"
         yield _error(f"all pods in a single pod group should match the priority of the pod group, {said}")
+
+
+def _scattered(job: JobInfo, group: NativeGroup) -> Verdict | None:
+    """Members in two topology domains, or in none: nobody can join them."""
+    if not group.topology_key:
+        return None
+    placed = [task for task in job.tasks.values() if task.node is not None]
+    values = {task.node.spec.labels.get(group.topology_key, "") for task in placed if task.node is not None}
+    if len(values) < 2 and "" not in values:
+        return None
+    names = ", ".join(sorted(task.name for task in placed)[:3])
+    said = f"{group.topology_key} has the values {sorted(values)}"
+    return _error(f"cannot determine domain for already scheduled pods: {names}: {said}")
 
 
 def without_group(job: JobInfo, *, served: bool) -> Verdict:

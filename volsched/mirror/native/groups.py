@@ -6,6 +6,8 @@ by uid, as kube-scheduler does. While nobody has made the PodGroup its pods wait
 
 from __future__ import annotations
 
+from typing import Final
+
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.queues import NativeQueues
 from volsched.mirror.native.reading import group_of
@@ -18,6 +20,8 @@ from volsched.model.job import NATIVE, Condition, JobInfo
 from volsched.model.native.api import PodGroup
 from volsched.model.native.group import NativeGroup
 from volsched.model.pods.task import TaskInfo
+
+_TICKS: Final = 1_000_000
 
 
 class NativeGroups:
@@ -42,8 +46,8 @@ class NativeGroups:
     def job_of(self, task: TaskInfo) -> JobInfo:
         """Return the job of a task that names a group, made when it is the first to name it."""
         job = self._job(task.namespace, task.scheduling_group)
-        if not job.tasks or task.created < job.created:
-            job.created = task.created
+        if not job.tasks:
+            job.created = _age(job.native, task)
         return job
 
     def joined(self, task: TaskInfo) -> None:
@@ -95,11 +99,24 @@ class NativeGroups:
         group = group_of(found)
         job = self._job(group.namespace, group.name)
         before = job.native
-        if not job.tasks and before is None and group.created is not None:
-            job.created = group.created
         if before is None or before.uid != group.uid:
-            job.refusal = job.told = None
-            job.conditions = ()
+            self._begin(job, group)
+        self._describe(job, group)
+        self._set_priority(job)
+        self._queues.settle(job)
+        if before is None or _decisive(before) != _decisive(group):
+            job.refusal = None
+            self._cluster.queue_ledger.put_job(job)
+        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+
+    def _begin(self, job: JobInfo, group: NativeGroup) -> None:
+        """Forget what was said of another PodGroup of the name."""
+        first = min(job.tasks.values(), key=lambda task: task.sequence, default=None)
+        job.created = _age(group, first)
+        job.refusal = job.told = None
+        job.conditions = ()
+
+    def _describe(self, job: JobInfo, group: NativeGroup) -> None:
         job.native, job.has_group, job.group_uid = group, True, group.uid
         job.labels, job.annotations = group.labels, group.annotations
         job.min_available = group.min_count
@@ -107,12 +124,6 @@ class NativeGroups:
         job.resource_version = group.resource_version
         if group.shown is not None:
             job.conditions = (_condition(group),)
-        self._set_priority(job)
-        self._queues.settle(job)
-        if before is None or _decisive(before) != _decisive(group):
-            job.refusal = None
-            self._cluster.queue_ledger.put_job(job)
-        self._cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def drop(self, gone: Gone) -> None:
         """Forget a PodGroup; its pods stay, and wait for another one of its name."""
@@ -137,6 +148,14 @@ class NativeGroups:
         group = job.native
         own = group.priority if group is not None else None
         job.priority = job.highest_pod_priority if own is None else own
+
+
+def _age(group: NativeGroup | None, first: TaskInfo | None) -> float:
+    """When a group came: its PodGroup was made; of those made in the same second the one whose pod came first."""
+    made = group.created if group is not None else None
+    if made is None:
+        return first.created if first is not None else 0.0
+    return made + (first.sequence % _TICKS if first is not None else _TICKS) / _TICKS
 
 
 def _volcanos(task: TaskInfo) -> str:
