@@ -372,7 +372,7 @@ def _keep_explanations(session: Session) -> None:
 
 
 def _explains(before: Verdict, now: Verdict) -> bool:
-    """Whether a refusal is another one and what eviction added to it."""
+    """Whether a refusal is another one with what eviction added to it."""
     added = before.message.removeprefix(now.message).lstrip("; ")
     return added.startswith(_LABELS) and msgspec.structs.replace(before, message=now.message) == now
 

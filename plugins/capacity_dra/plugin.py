@@ -120,7 +120,7 @@ class CapacityDRAPlugin:
         """Register everything, and tell what queues say wrongly."""
         if self._arguments.enabled:
             quotas = self._account(registrar)
-            quotas.open(registrar.session, above=registrar.minds_ancestors)
+            quotas.open(registrar.session, above=registrar.checks_ancestors)
             registrar.register(*quotas.rules(), *quotas.metrics())
 
     def _account(self, registrar: Registrar) -> Quotas:
@@ -139,7 +139,7 @@ class Quotas:
         self.ledger = Ledger(cluster, with_admin=arguments.with_admin)
         self._demands = Demands(cluster, self.ledger, with_admin=arguments.with_admin)
         self.reservations = Reservations(cluster, self.ledger, self._demands)
-        self.stakes = DeviceStakes(self.ledger, self._demands, self._quota, self._levels, self._minded)
+        self.stakes = DeviceStakes(self.ledger, self._demands, self._quota, self._levels, self._counted)
         self.elastic = Elastic(self.stakes, alone=False)
         self._tree = QueueTree(cluster)
         self._guarantees = self._make_guarantees()
@@ -147,7 +147,7 @@ class Quotas:
         self._told: dict[str, tuple[str, ...]] = {}
         self._misread: dict[str, str] = {}
         self._checks_ancestors = False
-        self._said: dict[Amount, None] = {}
+        self._due_amounts: dict[Amount, None] = {}
         self._session: Session | None = None
         self._made: dict[str, tuple[object, Numbers]] = {}
 
@@ -164,9 +164,9 @@ class Quotas:
 
     def metrics(self) -> Iterator[Rule]:
         """Return the series that the plugin shows."""
-        yield Metric(CAPACITY, lambda: self.said("capacity", lambda quota: quota.limits))
-        yield Metric(DESERVED, lambda: self.said("deserved", lambda quota: quota.deserved))
-        yield Metric(GUARANTEE, lambda: self.said("guarantee", lambda quota: quota.guarantee))
+        yield Metric(CAPACITY, lambda: self.numbers("capacity", lambda quota: quota.limits))
+        yield Metric(DESERVED, lambda: self.numbers("deserved", lambda quota: quota.deserved))
+        yield Metric(GUARANTEE, lambda: self.numbers("guarantee", lambda quota: quota.guarantee))
         yield Metric(RECLAIMABLE, self.reclaimable)
         yield Metric(ALLOCATED, self.allocations)
         yield Metric(INQUEUE, self.inqueue)
@@ -176,7 +176,7 @@ class Quotas:
         self._session = session
         self._checks_ancestors = above
         self._guarantees = self._make_guarantees()
-        self._said = {key: None for name in self._cluster.queues for key in self._quota(name).due}
+        self._due_amounts = {key: None for name in self._cluster.queues for key in self._quota(name).due}
         about_all = self._about_all_queues()
         for name in [name for name in self._quotas if name not in self._cluster.queues]:
             del self._quotas[name]
@@ -220,7 +220,7 @@ class Quotas:
 
         In a hierarchy those queues are compared that stand right below the one where the ways up meet.
         """
-        if not self._said:
+        if not self._due_amounts:
             return 0, ()
         path = (name for name in self._levels(queue.name)[::-1] if name != ROOT)
         return -queue.priority, tuple(map(self._place, path))
@@ -347,7 +347,7 @@ class Quotas:
         return self._guarantees.left(level) if self._checks_ancestors else {}
 
     def _limit(self, key: Amount, level: str) -> Fraction | None:
-        """Return the most that a queue may hold of an amount, guarantees of others minded; None without limit."""
+        """Return the most that a queue may hold of an amount, less the guarantees of others; None without limit."""
         own, left = self._own_limit(key, self._quota(level)), self._left(level).get(key)
         return left if own is None else own if left is None else min(own, left)
 
@@ -392,7 +392,7 @@ class Quotas:
         quota, reclaimable = self._quota(queue), self._beyond_due(queue)
         held = as_named(self.ledger.account(queue).used, quota.limits)
         reserved = as_named(self._reserved(queue), quota.limits)
-        for key in sorted(self._minded({**quota.limits, **quota.due, **held, **reserved})):
+        for key in sorted(self._counted({**quota.limits, **quota.due, **held, **reserved})):
             left = [rest for level in self._levels(queue) if (rest := self._rest(level, key)) is not None]
             figures = {
                 "quota": self._own_limit(key, quota),
@@ -417,15 +417,15 @@ class Quotas:
         return max(Fraction(0), limit - taken.get(named, Fraction(0)))
 
     def _shown(self, amounts: Amounts) -> dict[str, int]:
-        return {key.key: milli(amount) for key, amount in self._minded(amounts).items()}
+        return {key.key: milli(amount) for key, amount in self._counted(amounts).items()}
 
-    def _minded(self, amounts: Amounts) -> Amounts:
-        """Leave out dimensions when only numbers of devices are minded."""
+    def _counted(self, amounts: Amounts) -> Amounts:
+        """Leave out dimensions when only numbers of devices are counted."""
         if self._arguments.dimensions:
             return amounts
         return {key: amount for key, amount in amounts.items() if key.dimension == COUNT}
 
-    def said(self, name: str, part: Callable[[Quota], Amounts]) -> Numbers:
+    def numbers(self, name: str, part: Callable[[Quota], Amounts]) -> Numbers:
         """Return a part of what all queues say."""
         state = tuple((name, queue.version) for name, queue in self._cluster.queues.items())
         return self._numbers(name, state, lambda queue: part(self._quota(queue)))
@@ -446,7 +446,7 @@ class Quotas:
         return self._numbers("reclaimable", state, self._beyond_due)
 
     def _beyond_due(self, queue: str) -> Amounts:
-        return reclaimable_of(self._cluster, self.stakes, queue, self._said)
+        return reclaimable_of(self._cluster, self.stakes, queue, self._due_amounts)
 
     def inqueue(self) -> Numbers:
         """Return what is reserved in all queues."""
@@ -455,14 +455,14 @@ class Quotas:
         return self._numbers("inqueue", state, self._reserved)
 
     def _numbers(self, name: str, state: object, of_queue: Callable[[str], Amounts]) -> Numbers:
-        """Make the numbers of a series anew when what they were made from has changed."""
+        """Make the numbers of a series again when what they were made from has changed."""
         known = self._made.get(name)
         if known is not None and known[0] == state:
             return known[1]
         numbers: Numbers = {
             (queue, key.device_class, key.dimension or "count"): as_float(amount)
             for queue in self._cluster.queues
-            for key, amount in self._minded(of_queue(queue)).items()
+            for key, amount in self._counted(of_queue(queue)).items()
         }
         self._made[name] = state, numbers
         return numbers
@@ -480,12 +480,12 @@ def _not_a_leaf(queue: str, step: At) -> Verdict:
 
 def _insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Fraction]], step: At) -> Verdict:
     """Say what is short, with Volcano's token in front where a PodGroup waits for admission."""
-    said = "; ".join(
-        f"{key.said()}: requested {in_words(amount)}, used {in_words(have)}, total would be {in_words(have + amount)}, "
+    details = "; ".join(
+        f"{key.text()}: requested {in_words(amount)}, used {in_words(have)}, total would be {in_words(have + amount)}, "
         f"but capability is {in_words(limit)}"
         for key, amount, have, limit in short
     )
-    message = f'queue "{queue}" has insufficient DRA quota: {said}'
+    message = f'queue "{queue}" has insufficient DRA quota: {details}'
     if step is Step.ENQUEUE:
         message = f"queue resource quota insufficient: insufficient dra-resource-exceeded ({message})"
     shortfalls = tuple(Shortfall(key.key, milli(a), milli(h), milli(limit)) for key, a, h, limit in short)

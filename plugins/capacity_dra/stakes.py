@@ -27,13 +27,13 @@ class DeviceStakes:
         demands: Demands,
         quota: Callable[[str], Quota],
         levels: Callable[[str], Sequence[str]],
-        minded: Callable[[Amounts], Amounts],
+        counted: Callable[[Amounts], Amounts],
     ) -> None:
         self._ledger = ledger
         self._demands = demands
         self._quota = quota
         self._levels = levels
-        self._minded = minded
+        self._counted = counted
 
     def levels(self, queue: str) -> Sequence[str]:
         """Return a queue, and in a hierarchy those above it."""
@@ -57,7 +57,7 @@ class DeviceStakes:
         self._ledger.catch_up()
         users = self._ledger.account(task.queue).users
         asked = total(amounts for key, amounts in self._demands.of_task(task).items() if key not in users)
-        return {key: amount for key, amount in self._minded(asked).items() if amount}
+        return {key: amount for key, amount in self._counted(asked).items() if amount}
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
         """Return what a pod and all that go with it would give back for everybody."""
@@ -71,9 +71,9 @@ class DeviceStakes:
 
     def _uses(self, victims: Iterable[TaskInfo], queue: str | None = None) -> Iterable[tuple[str, int]]:
         """Return the claims that victims use, those that count in a queue, and how many of them use each."""
-        seats = filter(None, (self._ledger.seated.get(victim.uid) for victim in victims))
-        counts = Counter(key for seat in seats if queue is None or queue in seat.levels for key in seat.claims)
+        charges = filter(None, (self._ledger.pod_charges.get(victim.uid) for victim in victims))
+        counts = Counter(key for charge in charges if queue is None or queue in charge.levels for key in charge.claims)
         return counts.items()
 
     def _charges(self, keys: Iterable[str]) -> Amounts:
-        return self._minded(total(self._ledger.charge(key) for key in keys))
+        return self._counted(total(self._ledger.charge(key) for key in keys))

@@ -59,7 +59,7 @@ class CrossQuotaPlugin:
 
 def _tell(session: Session, budgets: NodeBudgets) -> None:
     """Record Events on nodes whose annotations cannot be read, or are hardly meant."""
-    for node, quota in budgets.take_unsaid():
+    for node, quota in budgets.take_unreported():
         for fault in quota.faults:
             session.tell(about_node(node, "Warning", INVALID, fault))
         for doubt in quota.doubts:

@@ -19,7 +19,7 @@ def validate(found: api.ApiObject, _: Surroundings) -> Faults:
         names = [container.name for container in pod.spec.containers]
         request = read(containers, pod.metadata.annotations)
         faults = [*request.faults, *long_names(containers, names)]
-        yield from pod.under(Fault(fault.field, fault.code, fault.said(names)) for fault in faults)
+        yield from pod.under(Fault(fault.field, fault.code, fault.text(names)) for fault in faults)
         yield from pod.under(_never_placed(request))
 
 

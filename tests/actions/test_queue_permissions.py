@@ -464,20 +464,20 @@ def test_a_cluster_without_rules_asks_nobody() -> None:
 
     cycle(on, *puts(a_namespace("other", team="ml"), a_queue_for("q", weight=2)))
 
-    assert (on.cluster.queue_ledger.permissions.judged, on.cluster.queue_ledger.permissions.minded) == (0, 0)
+    assert (on.cluster.queue_ledger.permissions.judged, on.cluster.queue_ledger.permissions.watched) == (0, 0)
 
 
 def test_jobs_are_remembered_as_long_as_their_queue_minds_who_they_are() -> None:
     on = crowd(8, "vision")
     permissions = on.cluster.queue_ledger.permissions
-    assert permissions.minded == 8
+    assert permissions.watched == 8
 
     for task in [task for task in on.cluster.tasks.values() if task.name in ("j0-0", "j1-0")]:
         assert task.job is not None
         cycle(on, Gone("Pod", "other", task.name, task.uid), Gone("PodGroup", "other", task.job.name, ""))
-    assert permissions.minded == 6
+    assert permissions.watched == 6
 
     cycle(on, *puts(a_queue_for("q", "team=ml")))
-    assert permissions.minded == 6
+    assert permissions.watched == 6
     cycle(on, *puts(a_queue_for("q")), *puts(a_queue_for("r", "vision")))
-    assert permissions.minded == 0
+    assert permissions.watched == 0

@@ -13,7 +13,7 @@ from volsched.framework.native_gangs import WAITS_FOR_GROUP
 from volsched.model.changes import Change, Gone, KindServed, Put
 from volsched.model.cluster import Cluster
 from volsched.model.native import api as native
-from volsched.model.plan import Tell, WriteNativeStatus, WritePodCondition
+from volsched.model.plan import RecordEvent, WriteNativeStatus, WritePodCondition
 from volsched.testing.builders import (
     ClusterBuilder,
     Decision,
@@ -70,8 +70,8 @@ def said_of_pods(decision: Decision) -> dict[str, tuple[str, str]]:
     return {step.name: (step.reason, step.message) for step in found}
 
 
-def about_groups(decision: Decision) -> list[Tell]:
-    return [step for step in decision.steps if isinstance(step, Tell) and step.kind == "PodGroup"]
+def about_groups(decision: Decision) -> list[RecordEvent]:
+    return [step for step in decision.steps if isinstance(step, RecordEvent) and step.kind == "PodGroup"]
 
 
 def gone(name: str) -> Gone:

@@ -14,7 +14,7 @@ from tests.framework.test_native_groups import conditions, members, rig_of
 from volsched.framework.config.loading import IN_KUBE_SCHEDULERS_PLACE
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
-from volsched.model.plan import Evict, Tell
+from volsched.model.plan import Evict, RecordEvent
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_member, a_native_group, a_pod, a_rig, put
 from volsched.testing.recount import faults
 
@@ -126,7 +126,7 @@ def test_what_victims_and_the_group_are_told() -> None:
 
     decision = rig.cycle(*LOWS[:3], *wanting(3, 3))
 
-    told = [step for step in decision.steps if isinstance(step, Tell) and step.reason == "Preempted"]
+    told = [step for step in decision.steps if isinstance(step, RecordEvent) and step.reason == "Preempted"]
     assert {step.message.partition(";")[0] for step in told} == {
         "Preempted by podgroup podgroup-default-want on node cluster"
     }

@@ -18,7 +18,7 @@ from tests.plugins.capacity_card.clusters import rig as card_rig
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.engine.engine import FastEngine
 from volsched.model.job import INQUEUE
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.registry import load_profile
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
 from volsched.testing.checked import CheckedEngine
@@ -81,7 +81,7 @@ def condition_of(rig: Rig) -> list[tuple[str, str]]:
 
 
 def told_of_the_group(decision: Decision) -> list[str]:
-    return [step.reason for step in decision.steps if isinstance(step, Tell) and step.kind == "PodGroup"]
+    return [step.reason for step in decision.steps if isinstance(step, RecordEvent) and step.kind == "PodGroup"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -19,7 +19,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE
 from volsched.model.node import NodeInfo
 from volsched.model.observers import Observer
-from volsched.model.plan import Bind, Evict, LiftGate, Step
+from volsched.model.plan import Bind, Evict, LiftGate, PlanStep
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import Rig, a_cluster, a_namespace, a_rig, puts
@@ -151,7 +151,7 @@ class Reign:
         there = {uid for uid, task in self.rig.cluster.tasks.items() if task.node is not None}
         assert before <= there | evicted, "what runs goes on"
 
-    def _wrongs(self, steps: list[Step]) -> Iterator[str]:
+    def _wrongs(self, steps: list[PlanStep]) -> Iterator[str]:
         cluster = self.rig.cluster
         for job in cluster.jobs.values():
             if bool(job.barred) == self.realm.allows(job.queue, job.namespace):

@@ -26,7 +26,7 @@ from volsched.controllers.writes import GROUP, JOB, POD, Condemn, Create, Delete
 from volsched.mirror.reading import seconds
 from volsched.model import api
 from volsched.model.errors import shortened
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class Outcome:
 
     room: int
     writes: list[Write] = field(default_factory=list)
-    tells: list[Tell] = field(default_factory=list)
+    tells: list[RecordEvent] = field(default_factory=list)
     wake_at: float | None = None
     acted: bool = False
     prepared: bytes | None = None
@@ -126,13 +126,13 @@ def reconcile(view: JobView, around: Surroundings, now: float, pods_at_once: int
     return outcome
 
 
-def failed_create(job: api.Job, why: str) -> Tell:
+def failed_create(job: api.Job, why: str) -> RecordEvent:
     """Return the Event that says why something that a Job needs could not be made."""
     way_out = _MAY_NOT_MAKE_SECRETS if "ssh" in job.spec.plugins and "secrets is forbidden" in why else ""
     return _tell(job, "Warning", "FailedCreate", f"something that the Job needs could not be made: {why}{way_out}")
 
 
-def _refusal(view: JobView) -> Tell | None:
+def _refusal(view: JobView) -> RecordEvent | None:
     """Return the Event that says why a Job is not run, if it is not."""
     if view.problem:
         return _tell(view.job, "Warning", "InvalidJob", f"{view.problem}; correct the Job, it is not run as it is")
@@ -388,6 +388,8 @@ def _summary(counted: Tally) -> str:
     return f"{counted.succeeded} pods succeeded, {counted.failed} failed"
 
 
-def _tell(job: api.Job, kind: str, reason: str, message: str) -> Tell:
+def _tell(job: api.Job, kind: str, reason: str, message: str) -> RecordEvent:
     meta = job.metadata
-    return Tell(JOB.name, JOB.group_version, meta.namespace, meta.name, meta.uid, kind, reason, message, "Reconciling")
+    return RecordEvent(
+        JOB.name, JOB.group_version, meta.namespace, meta.name, meta.uid, kind, reason, message, "Reconciling"
+    )

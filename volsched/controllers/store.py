@@ -96,7 +96,7 @@ class Tombstones:
         return len(self._gone)
 
     def put(self, uid: str, kind: str, namespace: str, name: str) -> None:
-        """Take note of what is gone."""
+        """Note what is gone."""
         self._gone[uid] = kind, namespace, name
 
     def __contains__(self, uid: str) -> bool:

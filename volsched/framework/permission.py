@@ -1,4 +1,4 @@
-"""What a job is told that may not use its queue: no plugin and no configuration has a say in that.
+"""What a job is told that may not use its queue: no plugin and no configuration votes in that.
 
 Nobody looks at such a job (``JobInfo.barred``), so it is neither admitted nor placed, reserves nothing and evicts
 nobody. What it holds already it keeps, and that counts.

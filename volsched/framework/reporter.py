@@ -12,7 +12,7 @@ from typing import Final
 from volsched.framework import native_gangs
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.plan import Tell, WritePodCondition
+from volsched.model.plan import RecordEvent, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
@@ -53,7 +53,7 @@ class Reporter:
     def __init__(self, *, always_unschedulable: bool = False) -> None:
         self._always_unschedulable = always_unschedulable
 
-    def about_job(self, job: JobInfo) -> Iterator[Tell | WritePodCondition]:
+    def about_job(self, job: JobInfo) -> Iterator[RecordEvent | WritePodCondition]:
         """What is new of why a job waits, on its PodGroup, and of why its pods do, on each of them."""
         if job.told != job.refusal:
             job.told = job.refusal
@@ -63,7 +63,7 @@ class Reporter:
             task.told = _told_of(task)
             yield from self._on_pod(job, task)
 
-    def _on_pod(self, job: JobInfo, task: TaskInfo) -> Iterator[Tell | WritePodCondition]:
+    def _on_pod(self, job: JobInfo, task: TaskInfo) -> Iterator[RecordEvent | WritePodCondition]:
         """The condition and the Event of a pod that waits.
 
         One that only waits behind the gate of its queue stays SchedulingGated, as the API server says of it.
@@ -75,7 +75,7 @@ class Reporter:
         if not task.admission_gate:
             yield self._condition(task, verdict.condition_reason, message)
         if _speaks(job, task, verdict):
-            yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
+            yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
 
     def about_nomination(self, task: TaskInfo) -> WritePodCondition:
         """The condition of a pod whose nomination changed while the reason why it waits did not."""
@@ -90,7 +90,7 @@ class Reporter:
         return WritePodCondition(task.uid, task.namespace, task.name, reason.value, message, task.nominated)
 
 
-def _on_group(job: JobInfo) -> Iterator[Tell]:
+def _on_group(job: JobInfo) -> Iterator[RecordEvent]:
     """The Event on the PodGroup of a job that waits as a whole."""
     verdict = job.refusal
     if verdict is not None and job.has_group:
@@ -130,30 +130,30 @@ def _by_number(task: TaskInfo) -> tuple[str, int, str]:
     return task.role, int(number) if number.isdecimal() else 0, task.name
 
 
-def about_group(job: JobInfo, kind: str, reason: str, message: str) -> Tell:
+def about_group(job: JobInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a job's PodGroup; ``kind`` is Normal or Warning."""
     version = job.native.version.name if job.native is not None else POD_GROUP_VERSION
-    return Tell("PodGroup", version, job.namespace, job.group_name, job.group_uid, kind, reason, message)
+    return RecordEvent("PodGroup", version, job.namespace, job.group_name, job.group_uid, kind, reason, message)
 
 
-def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> Tell:
+def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a queue; ``kind`` is Normal or Warning."""
-    return Tell("Queue", QUEUE_VERSION, "", queue.name, queue.uid, kind, reason, truncated(message))
+    return RecordEvent("Queue", QUEUE_VERSION, "", queue.name, queue.uid, kind, reason, truncated(message))
 
 
-def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> Tell:
+def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a node; ``kind`` is Normal or Warning."""
-    return Tell("Node", "v1", "", node.name, node.spec.uid, kind, reason, truncated(message))
+    return RecordEvent("Node", "v1", "", node.name, node.spec.uid, kind, reason, truncated(message))
 
 
-def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> Tell:
+def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a pod; ``kind`` is Normal or Warning."""
-    return Tell("Pod", "v1", task.namespace, task.name, task.uid, kind, reason, truncated(message))
+    return RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, kind, reason, truncated(message))
 
 
-def about_victim(task: TaskInfo, message: str) -> Iterator[Tell]:
+def about_victim(task: TaskInfo, message: str) -> Iterator[RecordEvent]:
     """The Events of an eviction: on the pod that has to go, and on its PodGroup."""
-    yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")
+    yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")
     if task.job is not None and task.job.has_group:
         yield about_group(task.job, "Normal", "Evict", f'pod "{task.key}" is evicted: {message}')
 

@@ -16,7 +16,7 @@ from volsched.framework import native_status, reporter
 from volsched.framework.permission import not_allowed
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.plan import Bind, Evict, Step
+from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Verdict
@@ -159,12 +159,12 @@ class Statement:
         """Keep the room until the session ends; nothing is written."""
         self._session.hold(self)
 
-    def commit(self, job: JobInfo | None = None) -> list[Step]:
+    def commit(self, job: JobInfo | None = None) -> list[PlanStep]:
         """Hand bindings and evictions to the executor; tasks that it binds are assumed from here on.
 
         With a job, its members that earlier actions of this session allocated and that waited for the gang go along.
         """
-        steps: list[Step] = []
+        steps: list[PlanStep] = []
         cluster = self._session.cluster
         self._session.closed(self)
         for place, operation in enumerate(self.operations):

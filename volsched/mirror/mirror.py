@@ -34,7 +34,7 @@ from volsched.model.changes import Change, DroppedFields, Gone, KindServed, Put,
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.native import api as native
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import Bounded, Size
 
@@ -51,7 +51,7 @@ class Mirror:
         self.online = OnlineAccounts(self.cluster)
         self.cluster.observe(self.online)
         self.problems = Problems()
-        self.rejections: Bounded[Tell, None] = Bounded(MOST_REJECTIONS)
+        self.rejections: Bounded[RecordEvent, None] = Bounded(MOST_REJECTIONS)
         self.quarantine = Quarantine()
         self.templates = Templates(self.cluster, self.settings.pod_limits)
         self.retries = Retries(self.cluster)
@@ -117,7 +117,7 @@ class Mirror:
             "mirror.queues": lambda: len(cluster.queues),
             "mirror.namespaces": lambda: len(cluster.queue_ledger.namespaces),
             "mirror.native_groups": lambda: len(self._native),
-            "mirror.permissions": lambda: cluster.queue_ledger.permissions.minded,
+            "mirror.permissions": lambda: cluster.queue_ledger.permissions.watched,
             "mirror.columns": lambda: len(cluster.columns),
             "mirror.templates": lambda: len(self.templates),
             "mirror.remembered": lambda: self.templates.remembered,
@@ -226,7 +226,7 @@ class Mirror:
         """The problems found since this was last called."""
         return self.problems.take()
 
-    def take_rejections(self) -> list[Tell]:
+    def take_rejections(self) -> list[RecordEvent]:
         """The Events about pods that nodes refused since this was last called."""
         found = list(self.rejections)
         self.rejections.clear()

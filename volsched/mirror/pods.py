@@ -19,7 +19,7 @@ from volsched.model.changes import Gone
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import ResourceClaimUse, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
@@ -43,7 +43,7 @@ class Pods:
     _priorities: Priorities
     _unknown_nodes: UnknownNodes
     _retries: Retries
-    _rejections: Bounded[Tell, None]
+    _rejections: Bounded[RecordEvent, None]
 
     def put(self, pod: api.Pod) -> None:
         """Take a pod in, unless it is not ours and holds nothing."""

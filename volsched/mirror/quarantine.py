@@ -16,7 +16,7 @@ from volsched.model.changes import Change, Gone, Put, Unreadable
 from volsched.model.dra import api as dra
 from volsched.model.errors import shortened
 from volsched.model.native import api as native
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 
 DECODING: Final = "decoding"
 MIRROR: Final = "mirror"
@@ -52,13 +52,13 @@ class SetAside:
     node: str = ""
     error: Exception | None = field(default=None, compare=False)
 
-    def tell(self) -> Tell:
+    def tell(self) -> RecordEvent:
         """Return the Event that says so on the object."""
         closes = f'; node "{self.node}" takes no more pods meanwhile' if self.node else ""
         message = f"{_SAID[self.where]} ({shortened(self.message, _LONGEST_CAUSE)}); it is set aside until it changes"
         kind = native.NAMES.get(self.kind, self.kind)
         version = self.api_version or _API_VERSIONS.get(self.kind, "v1")
-        return Tell(kind, version, self.namespace, self.name, self.uid, "Warning", QUARANTINED, message + closes)
+        return RecordEvent(kind, version, self.namespace, self.name, self.uid, "Warning", QUARANTINED, message + closes)
 
 
 _SAID: Final = {

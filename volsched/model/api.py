@@ -1123,8 +1123,8 @@ def identity_of(raw: Any) -> ObjectMeta:
     """Return who an object is of which nothing is known to be right, as far as it says so."""
     metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
     found = metadata if isinstance(metadata, Mapping) else {}
-    said = {name: found[name] for name in _IDENTITY if isinstance(found.get(name), str)}
-    return msgspec.convert(said, ObjectMeta)
+    identity = {name: found[name] for name in _IDENTITY if isinstance(found.get(name), str)}
+    return msgspec.convert(identity, ObjectMeta)
 
 
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")

@@ -77,7 +77,7 @@ class EvictFailed:
 
 @dataclass(frozen=True, slots=True)
 class GroupWriteFailed:
-    """A PodGroup's status could not be written; it is decided anew."""
+    """A PodGroup's status could not be written; it is decided again."""
 
     namespace: str
     name: str

@@ -25,7 +25,7 @@ from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
 
 _FEWEST_FORGOTTEN: Final = 64
-"""Templates that went before what is kept by template begins anew, however few are left. Else it is half as many as are
+"""So many templates go before what is kept by template is cleared, however few are left. Else it is half as many as are
 left: what is found out again for those costs at most twice what was found out for the ones that went."""
 
 

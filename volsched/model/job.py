@@ -176,9 +176,9 @@ class JobInfo:
     def requeue(self) -> None:
         """Have the job tried again: something of its own changed."""
         self.unschedulable_at = TO_BE_TRIED
-        self.leave_lot()
+        self.leave_equivalents()
 
-    def leave_lot(self) -> None:
+    def leave_equivalents(self) -> None:
         """Leave those that wait for the same: this job may be waiting for something else."""
         if self.unschedulable_with is not None:
             del self.unschedulable_with[self.key]
@@ -210,7 +210,7 @@ class JobInfo:
         if IS_FINISHED[status]:
             self.highest = None
         if before is TaskStatus.PENDING or status is TaskStatus.PENDING:
-            self.leave_lot()
+            self.leave_equivalents()
             self._wait(task, (status is TaskStatus.PENDING) - (before is TaskStatus.PENDING))
         self.version += 1
 
@@ -220,7 +220,7 @@ class JobInfo:
         self.counts[TaskStatus.PENDING] -= count
         self.counts[TaskStatus.ALLOCATED] += count
         self.ready_count += count
-        self.leave_lot()
+        self.leave_equivalents()
         if tasks[0].best_effort:
             self.pending_best_effort -= count
         for task in tasks:
@@ -228,7 +228,7 @@ class JobInfo:
         self.version += 1
 
     def count_best_effort(self) -> None:
-        """Count pending best-effort members anew: their templates may say something else now."""
+        """Count pending best-effort members again: their templates may say something else now."""
         self.pending_best_effort = sum(1 for task in self.waiting.values() if task.best_effort)
 
     def _count(self, task: TaskInfo, status: TaskStatus, by: int) -> None:

@@ -165,7 +165,7 @@ class WritePodCondition(msgspec.Struct, frozen=True, gc=False):
     nominated: str = ""
 
 
-class Tell(msgspec.Struct, frozen=True, gc=False):
+class RecordEvent(msgspec.Struct, frozen=True, gc=False):
     """Record an Event on an object. ``kind`` and ``namespace`` as in SIMULATE.md: no namespace for what has none.
 
     With ``each`` no later message takes its place: what has happened is told, and not how things stand.
@@ -183,7 +183,7 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
     each: bool = False
 
 
-Step: TypeAlias = (
+PlanStep: TypeAlias = (
     Bind
     | ReleaseClaim
     | LiftGate
@@ -192,12 +192,12 @@ Step: TypeAlias = (
     | WriteNativeStatus
     | WriteQueueStatus
     | WritePodCondition
-    | Tell
+    | RecordEvent
 )
 
 
 class Executor(Protocol):
     """Carries out the steps of a plan; results come back as changes of the mirror, never as return values."""
 
-    def execute(self, steps: Sequence[Step]) -> None:
+    def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over for execution, without waiting for them."""

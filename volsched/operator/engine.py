@@ -17,7 +17,7 @@ from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete,
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.serve.histogram import Histogram
 from volsched.model import api
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.queues.queue import ROOT
 from volsched.model.values.bounded import Size
 from volsched.operator.intake import Intake
@@ -41,10 +41,10 @@ a few milliseconds."""
 _log = structlog.get_logger(__name__)
 
 
-class Engine:
+class ControllerEngine:
     """The controllers at work. `tell` takes Events; nothing is written before `begin` and after `pause`."""
 
-    def __init__(self, options: Options, writer: Writer, tell: Callable[[Tell], None]) -> None:
+    def __init__(self, options: Options, writer: Writer, tell: Callable[[RecordEvent], None]) -> None:
         self._options = options
         self._tell = tell
         self._is_active = False
@@ -207,12 +207,12 @@ class Engine:
         if outcome.wake_at is not None:
             self.queue.add_later(key, outcome.wake_at - now)
 
-    def _say(self, key: str, tells: Sequence[Tell]) -> None:
+    def _say(self, key: str, tells: Sequence[RecordEvent]) -> None:
         """Tell what is new about a Job; a refusal that stands is not told again with every look."""
         for tell in tells:
-            said = (tell.reason, tell.message)
-            if self._told.get(key) != said:
-                self._told[key] = said
+            news = (tell.reason, tell.message)
+            if self._told.get(key) != news:
+                self._told[key] = news
                 self._tell(tell)
 
     def _say_failure(self, job: api.Job, error: ApiError) -> None:

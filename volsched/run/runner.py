@@ -51,7 +51,7 @@ from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
 from volsched.model.native import api as native
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.limits import DEFAULT, PodLimits
 from volsched.ports import CycleReport
 from volsched.run.explanations import Explanations
@@ -242,7 +242,7 @@ class Program(Process):
             self._informers.append(ServedInformer(self._api, discovery, served, sink, **how))
         for informer in self._informers:
             self._spawn(informer.run(), f"informer of {informer.resource.plural}")
-        self._mind_history_of(self._informers)
+        self._follow_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
     def _on_listed(self) -> None:
@@ -315,7 +315,7 @@ class Program(Process):
             self._spawn(self._snapshots.write(folder), "snapshot", ends=True)
 
     def _crashed(self, error: BaseException) -> None:
-        """Take note that the scheduling thread ended; called on that thread."""
+        """Note that the scheduling thread ended; called on that thread."""
         self._finish_from_thread(FAILED, f"the scheduling thread failed: {error}")
 
     async def _stop_thread(self) -> None:
@@ -339,7 +339,7 @@ class Program(Process):
     def _report(self, change: Change) -> None:
         self._inbox.put((change,), wake=not isinstance(change, Bound))
 
-    def _tell(self, tell: Tell) -> None:
+    def _tell(self, tell: RecordEvent) -> None:
         self._executor.events.tell(tell)
 
     def _queue_shown(self, queue: api.Queue) -> None:

@@ -119,8 +119,8 @@ def _take(inventory: Inventory, found: api.ApiObject, document: Document, proble
     identity = identity_of(found)
     if identity in inventory.origin:
         first = inventory.origin[identity]
-        said = f"is given twice, first in {first.source}, {first.place}"
-        problems.append(document.problem(said, subject=subject_of(found)))
+        message = f"is given twice, first in {first.source}, {first.place}"
+        problems.append(document.problem(message, subject=subject_of(found)))
         return
     inventory.origin[identity] = document
     inventory.objects.append(found)
@@ -290,8 +290,10 @@ def _take_configuration(inventory: Inventory, found: api.ConfigMap, document: Do
     if key is None:
         return
     if inventory.configuration is not None:
-        said = f"holds a scheduler configuration, and so does {inventory.configuration_source}; leave one of them out"
-        problems.append(document.problem(said, f"data[{key}]", subject_of(found)))
+        message = (
+            f"holds a scheduler configuration, and so does {inventory.configuration_source}; leave one of them out"
+        )
+        problems.append(document.problem(message, f"data[{key}]", subject_of(found)))
         return
     inventory.configuration = found.data[key]
     inventory.configuration_source = f"{document.source}: {document.place}: {subject_of(found)}: data[{key}]"

@@ -17,7 +17,7 @@ from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster
-from volsched.model.plan import Bind, Evict, Step
+from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.ports import CycleReport
@@ -56,9 +56,9 @@ class SteadyClock:
 class Recorder:
     """An executor that keeps the steps and does nothing."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PlanStep] = field(default_factory=list)
 
-    def execute(self, steps: Sequence[Step]) -> None:
+    def execute(self, steps: Sequence[PlanStep]) -> None:
         """Keep the steps."""
         self.steps.extend(steps)
 
@@ -94,9 +94,9 @@ def a_queue(
     **spec: Any,
 ) -> Manifest:
     """Return a queue."""
-    said = {"status": dict(status)} if status else {}
+    body_status = {"status": dict(status)} if status else {}
     return _object(
-        VOLCANO, "Queue", name, {**_notes(annotations), **(metadata or {})}, spec={"weight": 1, **spec}, **said
+        VOLCANO, "Queue", name, {**_notes(annotations), **(metadata or {})}, spec={"weight": 1, **spec}, **body_status
     )
 
 
@@ -169,8 +169,8 @@ def a_pod(  # noqa: PLR0913 - a pod has that many parts that tests are about
         **({"nodeName": on} if on else {}),
         **(spec or {}),
     }
-    said = {"phase": phase or ("Running" if on else "Pending"), **(status or {})}
-    return _object("v1", "Pod", name, meta, spec=body, status=said)
+    body_status = {"phase": phase or ("Running" if on else "Pending"), **(status or {})}
+    return _object("v1", "Pod", name, meta, spec=body, status=body_status)
 
 
 def _notes(annotations: Mapping[str, str] | None) -> dict[str, Any]:
@@ -272,7 +272,7 @@ class Rig:
 class Decision:
     """What a cycle wants done, and how the cluster stands after it."""
 
-    steps: list[Step]
+    steps: list[PlanStep]
     cluster: Cluster
     report: CycleReport
 

@@ -62,7 +62,7 @@ class Catalogue:
     # -- following nodes ----------------------------------------------------------------------------------------------
 
     def put(self, node: NodeInfo) -> bool:
-        """Look at a node that is new or says something else of itself; whether it offers other cards than before."""
+        """Look at a node that is new or whose properties changed; whether it offers other cards than before."""
         now, before = self._look_at(node), self._of.get(node.name)
         self._of[node.name] = now
         self._note_warnings(node, now.warnings)
@@ -80,7 +80,7 @@ class Catalogue:
         self._warnings.pop(node.name, None)
 
     def _look_at(self, node: NodeInfo) -> NodeCards:
-        """What a node offers; most nodes say of their cards what others have said before."""
+        """What a node offers; most nodes offer the same cards as others."""
         names = self._cluster.columns.names
         if self._columns != len(names):
             self._extended, self._columns = [c for c, name in enumerate(names) if "/" in name], len(names)

@@ -119,10 +119,10 @@ class Charges:
         unnamed = [name for name, _ in charge.devices if name in cards]
         if not unnamed:
             return None
-        said = (
+        message = (
             f"{', '.join(unnamed)} is asked for and no annotation volcano.sh/card.name says which card (strictCardName)"
         )
-        return FieldError("metadata.annotations", said)
+        return FieldError("metadata.annotations", message)
 
     def charged(self, template: PodTemplate, kind: int) -> ChargedCard | None:
         """The card that a task of this template holds on a node of a kind; None when it wants no card."""

@@ -1,4 +1,4 @@
-"""Taints: a node that only pods go on which tolerate what it says of itself."""
+"""Taints: a node takes only pods that tolerate its taints."""
 
 from __future__ import annotations
 

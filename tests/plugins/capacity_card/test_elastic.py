@@ -9,7 +9,7 @@ import pytest
 from tests.plugins.capacity_card.clusters import A, H, refusal, some
 from tests.plugins.capacity_card.elastic import Elastic, by_job, decided, elastic, world
 from volsched.framework.engine.engine import FastEngine
-from volsched.model.plan import Evict, Tell
+from volsched.model.plan import Evict, RecordEvent
 from volsched.testing.builders import a_rig
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
@@ -113,7 +113,7 @@ def test_the_room_is_promised_and_taken_once_the_victims_are_gone() -> None:
 def test_events_tell_the_victim_for_whom_it_goes() -> None:
     decision = decided(two_queues({A: 4}, {A: 4}, wanting="q2"))
 
-    told = [step.message for step in decision.steps if isinstance(step, Tell) and step.name == "rich-5"]
+    told = [step.message for step in decision.steps if isinstance(step, RecordEvent) and step.name == "rich-5"]
     assert any('pod "default/want-0" (queue "q2"' in message for message in told)
 
 

@@ -10,7 +10,7 @@ from plugins.crossquota.budget import NodeBudgets
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, STRATEGY, configuration, gpu_node, node, rig
 from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Gone
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.registry import load_profile
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, put
 from volsched.testing.checked import CheckedEngine
@@ -162,7 +162,7 @@ def test_another_configuration_counts_anew() -> None:
 
 
 def told(decision: Decision) -> list[tuple[str, str, str]]:
-    return [(s.name, s.reason, s.message) for s in decision.steps if isinstance(s, Tell) and s.kind == "Node"]
+    return [(s.name, s.reason, s.message) for s in decision.steps if isinstance(s, RecordEvent) and s.kind == "Node"]
 
 
 def test_annotations_that_cannot_be_read_are_told_on_the_node_once() -> None:

@@ -28,7 +28,7 @@ from tests.plugins.mgpu.clusters import (
 from volsched.framework.config.loading import ConfigurationError
 from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Bound
-from volsched.model.plan import Bind, Tell
+from volsched.model.plan import Bind, RecordEvent
 from volsched.registry import load_profile
 from volsched.testing.builders import Decision, Rig, a_group, puts
 from volsched.testing.checked import CheckedEngine
@@ -46,7 +46,7 @@ NO_IDS = "predicate.MGPUScheduleMode is id, and annotation volsched.io/mgpu-card
 
 def told(decision: Decision, name: str = "n1") -> dict[str, str]:
     """Reason and message of Events on a node."""
-    return {step.reason: step.message for step in decision.steps if isinstance(step, Tell) and step.name == name}
+    return {step.reason: step.message for step in decision.steps if isinstance(step, RecordEvent) and step.name == name}
 
 
 # -- filter ------------------------------------------------------------------------------------------------------------

@@ -234,8 +234,8 @@ def test_a_claim_is_reserved_for_so_many_pods_and_no_more() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_selector_that_fails_on_one_node_keeps_the_pod_off_all(engine: Any) -> None:
     good = part("s1", [device("d1", model="x")], node="n1", pool="n1")
-    wish = exactly("r0", 'device.attributes["gpu.example.com"].model == "x"')
-    cluster = a_world(good, cards("n2", "d1"), claim("c", wish))
+    unbound = exactly("r0", 'device.attributes["gpu.example.com"].model == "x"')
+    cluster = a_world(good, cards("n2", "d1"), claim("c", unbound))
     cluster.job("a", cpu="1", spec=using("c"))
     rig = a_rig(cluster, CONFIGURATION, engine)
 

@@ -61,7 +61,7 @@ def unmade_claim(task: TaskInfo, pairs: Pairs) -> Unmade:
     requests: list[DeviceRequest] = []
     mappings: list[tuple[str, str, str]] = []
     for resource, device_class in pairs:
-        wanted = _Wanted(resource, device_class, containers)
+        wanted = _ExtendedResource(resource, device_class, containers)
         requests += wanted.requests()
         mappings += wanted.mappings
     requests.sort(key=lambda request: request.name)
@@ -95,7 +95,7 @@ def _in_order(task: TaskInfo) -> list[tuple[str, ContainerAmounts]]:
     ]
 
 
-class _Wanted:
+class _ExtendedResource:
     """What containers want of one resource; `mappings` fill as `requests` are made."""
 
     def __init__(self, resource: str, device_class: str, containers: Sequence[tuple[str, ContainerAmounts]]) -> None:

@@ -6,7 +6,7 @@ every move of a task: one count for each (kind of pods, topology key, domain) th
 restores them exactly. A cluster without such rules keeps nothing and pays one comparison for a move.
 
 Words: a *selection* is a kind of pods (a label selector in some namespaces); its *census* counts them; a *table* counts
-them by domain. A *claim* is the reverse: a term of pods that are placed already, by which they keep others away or
+them by domain. A *placed term* is the reverse: a term of pods that are placed, by which they keep others away or
 draw them near.
 
 ``stamp`` says when answers about nodes other than the one that a task moved to or from may have changed: it does not
@@ -236,7 +236,7 @@ class Census:
         self.tables: dict[tuple[str, int], Table] = {}
 
 
-class Claim:
+class PlacedTerm:
     """A term of placed pods: ``table`` counts those pods (or adds up their weights) by domain."""
 
     __slots__ = ("number", "table", "term", "terms")
@@ -249,11 +249,11 @@ class Claim:
 
 
 class _Claims(NamedTuple):
-    """What a template's pods claim wherever they are placed."""
+    """The terms of a template that count wherever its pods are placed."""
 
     template: PodTemplate
-    apart: tuple[Claim, ...]
-    liked: tuple[tuple[Claim, int], ...]
+    apart: tuple[PlacedTerm, ...]
+    liked: tuple[tuple[PlacedTerm, int], ...]
 
 
 class Near(NamedTuple):
@@ -297,10 +297,10 @@ class Domains(Observer):
         self._censuses: dict[Selection, Census] = {}
         self._finder: _Finder[Census] = _Finder()
         self._index: dict[str, dict[str, dict[str, TaskInfo]]] = {}
-        self._apart: dict[PodTerm, Claim] = {}
-        self._apart_finder: _Finder[Claim] = _Finder()
-        self._liked: dict[PodTerm, Claim] = {}
-        self._liked_finder: _Finder[Claim] = _Finder()
+        self._apart: dict[PodTerm, PlacedTerm] = {}
+        self._apart_finder: _Finder[PlacedTerm] = _Finder()
+        self._liked: dict[PodTerm, PlacedTerm] = {}
+        self._liked_finder: _Finder[PlacedTerm] = _Finder()
         self._near: dict[int, Near] = {}
         self._hard: dict[int, Spread] = {}
         self._soft: dict[int, Spread] = {}
@@ -315,7 +315,7 @@ class Domains(Observer):
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Follow one task."""
-        if not self._minds(task):
+        if not self._concerns(task):
             return
         self._follow_namespaces()
         status, node = task.status, task.node
@@ -337,15 +337,15 @@ class Domains(Observer):
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Follow equal tasks."""
-        if self._minds(tasks[0]):
+        if self._concerns(tasks[0]):
             super().run_allocated(tasks)
 
-    def _minds(self, task: TaskInfo) -> bool:
+    def _concerns(self, task: TaskInfo) -> bool:
         """Whether the task's moves matter: its template has terms of its own, or somebody counts pods."""
         return bool(self._censuses or self._index or _claims_anything(task.template))
 
     def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
-        """Follow what a node says of itself: its tasks may be in other domains now."""
+        """Follow a node's own properties: its tasks may be in other domains now."""
         facts = node.spec
         if before is None:
             self._enter(facts)
@@ -426,12 +426,12 @@ class Domains(Observer):
     def _count_claims(self, task: TaskInfo, facts: NodeSpec, by: int) -> None:
         claims = self._claims_of(task.template)
         labels = facts.labels
-        for claim in claims.apart:
-            if claim.term.topology_key in labels:
-                self._gather(claim.table, labels[claim.term.topology_key], by)
-        for claim, weight in claims.liked:
-            if claim.term.topology_key in labels:
-                claim.table.count(labels[claim.term.topology_key], by * weight)
+        for placed_term in claims.apart:
+            if placed_term.term.topology_key in labels:
+                self._gather(placed_term.table, labels[placed_term.term.topology_key], by)
+        for placed_term, weight in claims.liked:
+            if placed_term.term.topology_key in labels:
+                placed_term.table.count(labels[placed_term.term.topology_key], by * weight)
 
     def _tick(self) -> int:
         self._clock += 1
@@ -450,7 +450,7 @@ class Domains(Observer):
         return self._finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
 
     def _follow_namespaces(self) -> None:
-        """Count anew what depends on labels of namespaces when these have changed."""
+        """Count again what depends on labels of namespaces when these have changed."""
         if self._namespaces_version == self._cluster.clocks.namespaces:
             return
         self._namespaces_version = self._cluster.clocks.namespaces
@@ -500,11 +500,11 @@ class Domains(Observer):
             for rules in (self._near, self._hard, self._soft, self._liking):
                 rules.clear()
         for known, finder in ((self._apart, self._apart_finder), (self._liked, self._liked_finder)):
-            idle = [claim for claim in known.values() if not claim.table.counts]
+            idle = [placed_term for placed_term in known.values() if not placed_term.table.counts]
             if len(idle) > _IDLE_CLAIMS and len(idle) * 2 > len(known):
-                for claim in idle:
-                    del known[claim.term]
-                    finder.remove(claim)
+                for placed_term in idle:
+                    del known[placed_term.term]
+                    finder.remove(placed_term)
                 self._claims.clear()
 
     def near(self, template: PodTemplate) -> Near:
@@ -524,14 +524,14 @@ class Domains(Observer):
             self._claims_of(template)
         return found
 
-    def keeping_away(self, task: TaskInfo) -> tuple[Claim, ...]:
+    def keeping_away(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
         """Return the anti-affinity terms of pods placed so far that mean this task."""
         if not self._apart_finder.size:
             return ()
         self._follow_namespaces()
         return self._apart_finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
 
-    def drawing(self, task: TaskInfo) -> tuple[Claim, ...]:
+    def drawing(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
         """Return the preferred terms of pods placed so far that mean this task; their tables hold weights."""
         if not self._liked_finder.size:
             return ()
@@ -635,12 +635,12 @@ class Domains(Observer):
             found = self._claims[template.id] = _Claims(template, apart, weighed)
         return found
 
-    def _claim(self, known: dict[PodTerm, Claim], finder: _Finder[Claim], term: PodTerm) -> Claim:
+    def _claim(self, known: dict[PodTerm, PlacedTerm], finder: _Finder[PlacedTerm], term: PodTerm) -> PlacedTerm:
         found = known.get(term)
         if found is None:
             self._watch(term.topology_key)
             self._next_claim += 1
-            found = known[term] = Claim(self._next_claim, term, self._tick())
+            found = known[term] = PlacedTerm(self._next_claim, term, self._tick())
             finder.add(found)
         return found
 

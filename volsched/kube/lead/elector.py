@@ -234,7 +234,7 @@ class Elector:
         """Whether nobody else may write by the lease that was seen last.
 
         That counts also when the lease is gone: somebody deleted it, and its holder does not know that before it
-        renews. Who holds it makes it anew then; another waits as if it were there.
+        renews. Who holds it makes it again then; another waits as if it were there.
         """
         return not self._is_of_another or time.monotonic() > self._seen_at + self._seen_duration
 

@@ -39,7 +39,7 @@ from volsched.model.changes import Change, Put
 from volsched.model.dra import api as dra
 from volsched.model.dra.binding import Readiness, readiness_of
 from volsched.model.errors import FieldError
-from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, ReleaseClaim, Tell
+from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, RecordEvent, ReleaseClaim
 from volsched.model.pods.owners import Owner, as_pod, controller_of
 from volsched.model.values.bounded import Size
 
@@ -68,7 +68,7 @@ class ResourceClaims:
         fence: Fence,
         views: Views,
         report: Callable[[Change], None],
-        tell: Callable[[Tell], None],
+        tell: Callable[[RecordEvent], None],
     ) -> None:
         self._api = api_server
         self._fence = fence
@@ -331,9 +331,9 @@ def _asks_for(claim: dra.ResourceClaim, made: ExtendedClaim) -> bool:
         return False
 
 
-def _pending_event(step: Bind) -> Tell:
+def _pending_event(step: Bind) -> RecordEvent:
     message = f"waiting for binding conditions for device on node {step.node}"
-    return Tell("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "BindingConditionsPending", message)
+    return RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "BindingConditionsPending", message)
 
 
 def _consumer(write: ClaimWrite, step: Bind) -> dra.Consumer:

@@ -454,7 +454,7 @@ def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[Condition
         if condition.type in foreign:
             continue
         old = before.get(condition.type)
-        if old is not None and _said(old) == _said(condition):
+        if old is not None and _content_of(old) == _content_of(condition):
             merged.append(old)
         else:
             merged.append(
@@ -543,7 +543,7 @@ def _group_body(step: WriteGroupStatus, conditions: list[api.Condition]) -> byte
 
 
 def _same_status(known: api.PodGroupStatus, step: WriteGroupStatus, conditions: list[api.Condition]) -> bool:
-    said, wanted = ({_said(condition) for condition in found} for found in (known.conditions, conditions))
+    said, wanted = ({_content_of(condition) for condition in found} for found in (known.conditions, conditions))
     return _counted(known) == _counted(step) and said == wanted
 
 
@@ -558,10 +558,10 @@ def _counted(status: api.PodGroupStatus | WriteGroupStatus) -> tuple[str, int, i
 
 
 def _unworded(conditions: Iterable[Condition | api.Condition]) -> set[tuple[str, str, str]]:
-    return {_said(condition)[:3] for condition in conditions}
+    return {_content_of(condition)[:3] for condition in conditions}
 
 
-def _said(condition: Condition | api.Condition) -> tuple[str, str, str, str]:
+def _content_of(condition: Condition | api.Condition) -> tuple[str, str, str, str]:
     """Return what a condition says, apart from when."""
     return condition.type, condition.status, condition.reason, condition.message
 

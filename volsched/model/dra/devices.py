@@ -313,7 +313,7 @@ class Devices:
         self.template_log.append(key)
 
     def _read_classes(self) -> None:
-        """Find out anew which class stands for which extended resource."""
+        """Find out again which class stands for which extended resource."""
         by_age = sorted(sorted(self.classes.values(), key=lambda c: c.name, reverse=True), key=lambda c: c.created)
         self._stand_for = {found.extended_resource: found.name for found in by_age if found.extended_resource}
         self.version += 1
@@ -399,7 +399,7 @@ class Devices:
             del self._pools[old.pool_id]
 
     def _taint(self, changed: Sequence[TaintRule]) -> None:
-        """Let slices say anew which taints their devices have, where rules that changed mean any of them."""
+        """Let slices say again which taints their devices have, where rules that changed mean any of them."""
         for pool in sorted({pool for rule in changed for pool in self._pools_of(rule)}):
             slices, rules = self._pools[pool], self._rules.about(pool)
             concerned = [name for name in slices if concerned_by(changed, slices[name])]

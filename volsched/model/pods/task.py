@@ -175,7 +175,7 @@ class TaskInfo:
         """With how much priority the task takes room from other jobs' pods, and keeps its own.
 
         That is its PodGroup's, and at most the highest of the pods of its job: anybody may write a PodGroup of any
-        class, while the API server and ResourceQuotas mind the classes of pods. What is above ``USER_PRIORITY_LIMIT``,
+        class, while the API server and ResourceQuotas limit the classes of pods. What is above ``USER_PRIORITY_LIMIT``,
         the classes of the system, counts for pods that have such a class themselves. (Ours; Volcano believes the
         PodGroup.)
         """

@@ -328,7 +328,7 @@ class PodTemplate:
         )
 
     @property
-    def minds_pods(self) -> bool:
+    def depends_on_pods(self) -> bool:
         """Whether it matters to the pod where others are."""
         near = self.affinity or self.anti_affinity or self.preferred_affinity or self.preferred_anti_affinity
         return bool(near or self.spread)

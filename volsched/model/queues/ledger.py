@@ -87,7 +87,7 @@ class QueueLedger:
     # -- queues -------------------------------------------------------------------------------------------------------
 
     def put_queue(self, queue: QueueInfo) -> None:
-        """Add or replace a queue; what its tasks hold is counted anew only when it is new."""
+        """Add or replace a queue; what its tasks hold is counted again only when it is new."""
         known = self.queues.get(queue.name)
         self.queues[queue.name] = queue
         self.dirty_queues[queue.name] = None
@@ -135,7 +135,7 @@ class QueueLedger:
 
     def remove_job(self, job: JobInfo) -> None:
         """Forget a job that has no tasks left."""
-        job.leave_lot()
+        job.leave_equivalents()
         self.permissions.forget(job)
         for known in (self.jobs, self.waiting, self.unadmitted, self.dirty_jobs):
             known.pop(job.key, None)
@@ -163,7 +163,7 @@ class QueueLedger:
             self._observers.tell_of_job(job)
 
     def members_changed(self, job: JobInfo) -> None:
-        """Note that a member came, went, or says something else of itself: its gates, role, or names of its claims."""
+        """Note that a member came, went, or changed: its gates, role, or names of its claims."""
         self.note(job)
         self._observers.tell_of_job(job)
 
@@ -184,7 +184,7 @@ class QueueLedger:
         for task in ungated:
             self.count_ungated(task, -1)
         self._charge_queue(job.queue, job.allocated, -1, -job.placed_count)
-        job.leave_lot()
+        job.leave_equivalents()
         job.queue = queue
         self._charge_queue(job.queue, job.allocated, 1, job.placed_count)
         self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
@@ -215,7 +215,7 @@ class QueueLedger:
 
     def _namespace_changed(self, name: str) -> None:
         self._clocks.namespaces += 1
-        for job in self.permissions.minded_in(name):
+        for job in self.permissions.watched_in(name):
             self._judge(job)
 
     def _judge_below(self, queue: str) -> None:

@@ -76,7 +76,7 @@ class QueueInfo:
         return self.state in ("", "Open")
 
     @property
-    def said(self) -> tuple[object, ...]:
+    def declared(self) -> tuple[object, ...]:
         """All that its object says, without what the cluster counts: two that say the same are alike to everybody."""
         limits = (self.capability, self.deserved, self.guarantee, self.dra)
         standing = (self.uid, self.created, self.parent, self.state, self.annotations)
