@@ -3,6 +3,8 @@
 ``execute`` only notes what the scheduler wants. ``move`` then does it, as a cluster would: bound pods run, evicted ones
 are gone, statuses and conditions are written; then the controllers have their turn. What changed goes back to the
 mirror as the changes that informers would have sent.
+
+``World`` is one class: it has a method for each step that an executor can be given.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from volsched.model.plan import (
     ReleaseClaim,
     VolumeWrite,
     WriteGroupStatus,
+    WriteNativeStatus,
     WritePodCondition,
     WriteQueueStatus,
 )
@@ -108,7 +111,7 @@ class World:
 
     def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over; they happen when the world moves. What queues hold is shown as the mirror has it."""
-        self._steps.extend(step for step in steps if not isinstance(step, WriteQueueStatus))
+        self._steps.extend(step for step in steps if not isinstance(step, WriteQueueStatus | WriteNativeStatus))
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
