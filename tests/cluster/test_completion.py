@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,15 @@ from volsched.cli.completion import SHELLS
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.shells import Shell
 
+pytest_plugins = ["tests.cluster.scheduling_fixtures"]
+
 GROUP = "scheduling.volcano.sh/v1beta1"
 
 
 @pytest.fixture
-def names(control_plane: ControlPlane, namespace: str) -> str:
-    """A pod, a PodGroup and Jobs of both sorts in a namespace, whose names begin with its own; the beginning."""
-    stem, api = f"{namespace}-train", control_plane.api
+def names(manifests_applied: ControlPlane, namespace: str) -> Iterator[str]:
+    """A pod, a PodGroup, a Job and a Queue whose names begin with that of the namespace; the beginning."""
+    stem, api = f"{namespace}-train", manifests_applied.api
     container = {"name": "main", "image": "example.com/main"}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     api.create(f"/api/v1/namespaces/{namespace}/pods", a_pod(f"{stem}-0", scheduler="nobody"))
@@ -28,7 +31,10 @@ def names(control_plane: ControlPlane, namespace: str) -> str:
     api.create(f"/apis/{GROUP}/namespaces/{namespace}/podgroups", group)
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"{stem}-job"}}
     api.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job | {"spec": {"suspend": True, "template": template}})
-    return stem
+    queue = {"apiVersion": GROUP, "kind": "Queue", "metadata": {"name": f"{stem}-queue"}, "spec": {"weight": 1}}
+    api.create(f"/apis/{GROUP}/queues", queue)
+    yield stem
+    api.delete(f"/apis/{GROUP}/queues/{stem}-queue")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -49,5 +55,5 @@ def test_names_of_every_kind_are_completed(control_plane: ControlPlane, namespac
 
     assert completed(f"volsched explain {flags} podgroup {names}") == [f"plain,{names}-group"]
     assert completed(f"volsched explain {flags} job {names}") == [f"plain,{names}-job"]
-    assert "plain,default" in completed(f"volsched explain {flags} queue d")
+    assert completed(f"volsched explain {flags} queue {names}") == [f"plain,{names}-queue"]
     assert completed(f"volsched explain {flags.removesuffix(namespace)}{namespace}") == [f"plain,{namespace}"]
