@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from volsched.backlog import Backlog
-from volsched.framework import groups, reporter
+from volsched.framework import groups, native_gangs, native_topology, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
@@ -250,6 +250,9 @@ class Scheduler:
 
     def _open(self, session: Session, durations: dict[str, float]) -> None:
         """Let the plugins of every tier register; the seconds that each took."""
+        of_natives = Registrar(session, 0, PluginOption(native_gangs.NAME))
+        native_gangs.register(of_natives)
+        native_topology.register(of_natives)
         for tier, members in enumerate(self.profile.plugins):
             for option, plugin in members:
                 before = self._clock.elapsed()
@@ -288,14 +291,14 @@ class Scheduler:
                 orphans[key] = since
             elif verdict is not None:
                 session.refusals.refuse_job(job, verdict)
-            elif job.refusal is not None and job.refusal.step in _ORPHAN_STEPS:
+            elif job.refusal is not None and _is_orphans(job.refusal):
                 session.refusals.refuse_job(job, None)
         self._orphans = orphans
 
     def _explain_barred(self, session: Session) -> None:
         """Say of jobs that want something of a queue which they may not use that this is so."""
         for job in list(session.cluster.queue_ledger.dirty_jobs.values()):
-            verdict = not_allowed(job) if job.refusal is None or job.refusal.step not in _ORPHAN_STEPS else None
+            verdict = not_allowed(job) if job.refusal is None or not _is_orphans(job.refusal) else None
             if verdict is not None and wants_its_queue(job):
                 session.refusals.refuse_job(job, verdict)
             elif job.refusal is not None and job.refusal.reason == QUEUE_NOT_ALLOWED:
@@ -339,18 +342,25 @@ class Scheduler:
 _ORPHAN_STEPS = (Step.NO_PODGROUP, Step.NO_QUEUE)
 
 
+def _is_orphans(verdict: Verdict) -> bool:
+    """Whether a job is told that it cannot be looked at."""
+    return verdict.step in _ORPHAN_STEPS or native_gangs.is_incomplete(verdict)
+
+
 def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
     """Why a job cannot be looked at: nobody made its PodGroup, or its queue is not there."""
     if not (job.has_group or job.implicit):
         if not any(task.ours for task in job.waiting.values()):
             return None
+        if job.is_native:
+            return native_gangs.without_group(job, served=bool(cluster.native_served))
         named = f'PodGroup "{job.key}"' if not job.name.startswith("pod/") else "a PodGroup for this pod"
         message = f"{named} does not exist; a PodGroup controller or whoever made the pod has to make it"
         return Verdict(Step.NO_PODGROUP, "", Scope.JOB, "FailedScheduling", message, resolvable=False)
     if job.queue not in cluster.queues:
-        message = f'queue "{job.queue}" of PodGroup "{job.key}" does not exist'
+        message = f'queue "{job.queue}" of PodGroup "{job.label}" does not exist'
         return Verdict(Step.NO_QUEUE, "", Scope.JOB, "Unschedulable", message, resolvable=False)
-    return None
+    return native_gangs.waits_for_members(job) if job.is_native else None
 
 
 def _tell_problem(problem: Problem) -> RecordEvent:

@@ -216,7 +216,8 @@ class Store:
         whose = named_by(meta.namespace, owner)
         of_job = (whose.group, whose.kind) == _JOB
         group = meta.annotations.get(GROUP_NAME, "")
-        plain = "" if of_job else grouping.plain_group_name(pod)
+        is_native = pod.spec.scheduling_group is not None  # its PodGroup is one of Kubernetes' own, made by others
+        plain = "" if of_job or is_native else grouping.plain_group_name(pod)
         if group and group != plain:
             plain = ""
         return PodView(

@@ -85,7 +85,7 @@ class Batches:
 
     def lacking(self, job: JobInfo) -> int:
         """How many more tasks a job needs, at least, to be ready; 0 when nobody votes in that."""
-        return min((fn(job) for fn in self._lacking), default=0)
+        return min((count for fn in self._lacking if (count := fn(job)) is not None), default=0)
 
 
 def _any(_: TaskInfo) -> bool:

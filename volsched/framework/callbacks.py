@@ -127,7 +127,7 @@ JobValidFn: TypeAlias = Callable[[JobInfo], Verdict | None]
 """Is the job complete enough to be looked at? The first verdict counts."""
 JobReadyFn: TypeAlias = Callable[[JobInfo], bool]
 """May what was placed of the job be committed? AND."""
-LackingFn: TypeAlias = Callable[[JobInfo], int]
+LackingFn: TypeAlias = Callable[[JobInfo], int | None]
 """How many more tasks have to be placed, at least, until the job can be ready?"""
 JobStarvingFn: TypeAlias = Callable[[JobInfo], bool]
 """Does the job lack room? AND inside the first tier that votes; nobody: no."""

@@ -25,6 +25,8 @@ def not_allowed(job: JobInfo) -> Verdict | None:
 
 def wants_its_queue(job: JobInfo) -> bool:
     """Whether a job would have anything of its queue: to be admitted, or a place for a pod."""
+    if job.hollow:
+        return False
     if job.waiting:
         return job.has_group or job.implicit
     return job.has_group and job.phase in ("", PENDING, INQUEUE)

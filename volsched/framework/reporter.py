@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from volsched.framework import native_gangs
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import RecordEvent, WritePodCondition
@@ -24,6 +25,13 @@ _STANDINGS: Final = tuple(status.name.capitalize() for status in TaskStatus)
 
 EVENTS_FOR_EACH_ROLE: Final = 10
 """Pods of each role of a gang whose Events tell why it waits; conditions tell it of all."""
+
+_KEPT: Final = (
+    (ConditionReason.SCHEDULER_ERROR,),
+    (ConditionReason.SCHEDULER_ERROR, ConditionReason.POD_GROUP_NOT_FOUND),
+)
+"""What conditions say whatever the flag says, of pods in no native group and of members: no nodes are to be made for
+those that nobody could place."""
 
 _PATIENT = (UNSCHEDULABLE, "QueueClosed")
 """Why a PodGroup is not admitted that time alone may change, which is no cause for a warning (as in Volcano)."""
@@ -77,7 +85,7 @@ class Reporter:
         return self._condition(task, verdict.condition_reason, verdict.short_message())
 
     def _condition(self, task: TaskInfo, reason: ConditionReason, message: str) -> WritePodCondition:
-        if self._always_unschedulable and reason is not ConditionReason.SCHEDULER_ERROR:
+        if self._always_unschedulable and reason not in _KEPT[bool(task.scheduling_group)]:
             reason = ConditionReason.UNSCHEDULABLE
         return WritePodCondition(task.uid, task.namespace, task.name, reason.value, message, task.nominated)
 
@@ -96,6 +104,8 @@ def _told_of(task: TaskInfo) -> Verdict | None:
     if own is not None:
         return own if own.step is not Step.GATED else None
     if task.gated or task.terminating or task.backing_off or task.job is None:
+        return None
+    if native_gangs.is_incomplete(task.job.refusal):  # told of the group alone: nobody is to make nodes for it
         return None
     return task.job.refusal
 
@@ -122,7 +132,8 @@ def _by_number(task: TaskInfo) -> tuple[str, int, str]:
 
 def about_group(job: JobInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a job's PodGroup; ``kind`` is Normal or Warning."""
-    return RecordEvent("PodGroup", POD_GROUP_VERSION, job.namespace, job.name, job.group_uid, kind, reason, message)
+    version = job.native.version.name if job.native is not None else POD_GROUP_VERSION
+    return RecordEvent("PodGroup", version, job.namespace, job.group_name, job.group_uid, kind, reason, message)
 
 
 def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> RecordEvent:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from volsched.framework import reporter
+from volsched.framework import native_status, reporter
 from volsched.framework.permission import not_allowed
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
@@ -202,7 +202,8 @@ class Statement:
         preemptor = next((o.task for o in self.operations[place:] if o.kind == "pipeline"), None)
         queue = preemptor.queue if preemptor is not None else ""
         self._session.victims[self._session.action, queue] += 1
-        for event in reporter.about_victim(task, operation.reason):
+        event_words, condition = native_status.victim_words(preemptor, operation.reason)
+        for event in reporter.about_victim(task, event_words):
             self._session.tell(event)
         return Evict(
             task.uid,
@@ -210,7 +211,7 @@ class Statement:
             task.name,
             self._session.action,
             preemptor.key if preemptor else "",
-            operation.reason,
+            condition,
         )
 
 

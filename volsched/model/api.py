@@ -353,6 +353,12 @@ class PodResourceClaim(Record, frozen=True):
     resource_claim_template_name: str | None = None
 
 
+class SchedulingGroup(Record, frozen=True):
+    """The PodGroup of scheduling.k8s.io that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(Record, frozen=True):
     """What a pod needs."""
 
@@ -378,6 +384,7 @@ class PodSpec(Record, frozen=True):
     runtime_class_name: str | None = None
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
 
 
 class TerminatedState(Record, frozen=True):

@@ -37,6 +37,8 @@ class Cluster:
     ``clocks`` tell what changed, ``node_ledger`` and ``queue_ledger`` hold the accounts; ``nodes``, ``rows``, ``jobs``
     and ``queues`` are theirs. ``nominated`` are the tasks for which room is being made on a node. ``dropped_fields``
     are those that the API server drops from all objects of a kind; a kind that is not there was not looked at.
+    ``native_jobs`` are the jobs of Kubernetes' own PodGroups, and ``native_served`` is the group and
+    version in which the API server has these, empty when it has none.
     """
 
     def __init__(self) -> None:
@@ -57,6 +59,8 @@ class Cluster:
         self.devices = Devices(self.node_ledger.touch_named, self._ask_devices_again)
         self.budgets: dict[str, Budget] = {}
         self.dropped_fields: dict[str, frozenset[str]] = {}
+        self.native_jobs: dict[str, JobInfo] = {}
+        self.native_served = ""
         self._devices_serve = False
         self._forgotten = 0
 

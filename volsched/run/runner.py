@@ -45,12 +45,14 @@ from volsched.kube.watch.informer import SILENCE_SECONDS, Informer, unheard, unl
 from volsched.kube.watch.node_selection import NodeSelection
 from volsched.kube.watch.resources import watched
 from volsched.kube.watch.schemas import follow_queue_schema
+from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
+from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.limits import DEFAULT, PodLimits
 from volsched.ports import CycleReport
@@ -230,17 +232,18 @@ class Program(Process):
             views.observe(changes)
             self._inbox.put(changes)
 
+        how: dict[str, Any] = {
+            "silence": self._options.watch_silence,
+            "on_listed": self._on_listed,
+            "is_full": lambda: self._inbox.is_full,
+        }
         for resource in watched(need_groups=not self._options.is_direct):
-            informer = Informer(
-                self._api,
-                resource,
-                sink,
-                silence=self._options.watch_silence,
-                on_listed=self._on_listed,
-                is_full=lambda: self._inbox.is_full,
-            )
-            self._informers.append(informer)
-            self._spawn(informer.run(), f"informer of {resource.plural}")
+            self._informers.append(Informer(self._api, resource, sink, **how))
+        discovery = Discovery(self._api, native.GROUP)
+        for served in (POD_GROUPS, WORKLOADS):
+            self._informers.append(ServedInformer(self._api, discovery, served, sink, **how))
+        for informer in self._informers:
+            self._spawn(informer.run(), f"informer of {informer.resource.plural}")
         self._follow_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
@@ -279,7 +282,7 @@ class Program(Process):
     async def _follow_up(self, before: Predecessor) -> None:
         """Begin to lead, once everything that the leader before has written was seen."""
         if before.holder:
-            needed = [i for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup")]
+            needed = [i for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup", native.KIND)]
             await asyncio.gather(*(informer.catch_up() for informer in needed))
             _log.info("caught up with the leader before")
         self._begin_leading(leases.hash_in(before.annotations, self._metrics.config.source))

@@ -261,7 +261,7 @@ class Controllers:
     def _grouped(self, pod: api.Pod) -> api.Pod:
         """Give a pod of ours the PodGroup and the claims that controllers would make for it."""
         if pod.spec.scheduler_name in self._schedulers and pod.status.phase not in FINISHED:
-            if GROUP_NAME not in pod.metadata.annotations:
+            if GROUP_NAME not in pod.metadata.annotations and pod.spec.scheduling_group is None:
                 pod = workloads.annotated(pod, {GROUP_NAME: self._plain_group(pod)})
             self._objects.add_claims(workloads.ephemeral_claims(pod))
             pod, made = claims.with_claims(pod, self._claim_templates, self._objects.resource_claims)

@@ -20,6 +20,7 @@ from volsched.framework.validation import Fault, Faults, Surroundings, under
 from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.model.errors import ConfigError, ObjectError
+from volsched.model.native import api as native
 from volsched.simulation import at_max as most
 from volsched.simulation.documents import Document, InputError, InputProblem
 from volsched.simulation.kinds import LeftOut, Why, judged
@@ -185,6 +186,8 @@ def decode(raw: Mapping[str, Any]) -> api.ApiObject:
     kind, version = raw.get("kind", ""), raw.get("apiVersion", "")
     if version in dra.VERSIONS.get(kind, ()):
         return api.decode_as(dra.KINDS[kind], raw)
+    if (version, kind) in native.KINDS:
+        return api.decode_as(native.KINDS[version, kind], raw)
     played = most.KINDS.get((version.rpartition("/")[0], kind)) if isinstance(version, str) else None
     return api.decode_as(played, raw) if played is not None else read_object(raw)
 

@@ -32,6 +32,7 @@ from volsched.model.plan import (
     ReleaseClaim,
     VolumeWrite,
     WriteGroupStatus,
+    WriteNativeStatus,
     WritePodCondition,
     WriteQueueStatus,
 )
@@ -110,7 +111,7 @@ class World:
 
     def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over; they happen when the world moves. What queues hold is shown as the mirror has it."""
-        self._steps.extend(step for step in steps if not isinstance(step, WriteQueueStatus))
+        self._steps.extend(step for step in steps if not isinstance(step, WriteQueueStatus | WriteNativeStatus))
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

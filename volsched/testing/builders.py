@@ -117,6 +117,29 @@ def a_group(
     return _object(VOLCANO, "PodGroup", name, meta, spec=body, status={"phase": phase, **(status or {})})
 
 
+def a_native_group(
+    name: str,
+    minimum: int | None = None,
+    created: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    *,
+    version: str = "v1alpha2",
+    **spec: Any,
+) -> Manifest:
+    """Return a PodGroup of scheduling.k8s.io: a gang of so many, else a basic one."""
+    meta = {"namespace": "default", **_created(created), **_notes(annotations), **(metadata or {})}
+    policy = {"basic": {}} if minimum is None else {"gang": {"minCount": minimum}}
+    body = {"schedulingPolicy": policy, **spec}
+    return _object(f"scheduling.k8s.io/{version}", "PodGroup", name, meta, spec=body, status=dict(status or {}))
+
+
+def a_member(name: str, group: str, *, spec: Mapping[str, Any] | None = None, **pod: Any) -> Manifest:
+    """Return a pod of a PodGroup of scheduling.k8s.io; all else as of ``a_pod``."""
+    return a_pod(name, spec={"schedulingGroup": {"podGroupName": group}, **(spec or {})}, **pod)
+
+
 def a_pod(  # noqa: PLR0913 - a pod has that many parts that tests are about
     name: str,
     group: str | None = None,
@@ -186,6 +209,8 @@ class ClusterBuilder:
     queue = _adding(a_queue)
     group = _adding(a_group)
     pod = _adding(a_pod)
+    native_group = _adding(a_native_group)
+    member = _adding(a_member)
 
     def job(
         self, name: str, tasks: int = 1, minimum: int | None = None, queue: str = "default", **pod: Any

@@ -29,6 +29,7 @@ from volsched.model.plan import (
     RecordEvent,
     ReleaseClaim,
     WriteGroupStatus,
+    WriteNativeStatus,
     WritePodCondition,
     WriteQueueStatus,
 )
@@ -157,7 +158,7 @@ class ClusterExecutor:
                 self.binder.add(step)
             case ReleaseClaim():
                 self.claims.release(step)
-            case WriteGroupStatus() | WriteQueueStatus() | WritePodCondition():
+            case WriteGroupStatus() | WriteNativeStatus() | WriteQueueStatus() | WritePodCondition():
                 self.statuses.add(step)
             case RecordEvent():
                 self.events.tell(step)

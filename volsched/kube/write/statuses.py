@@ -29,12 +29,13 @@ from volsched.kube.tasks import Tasks
 from volsched.kube.watch.resources import VOLCANO
 from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.due import Due
+from volsched.kube.write.native_statuses import NativeStatuses, condition_of
 from volsched.kube.write.views import POD_SCHEDULED, Refusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed
 from volsched.model.errors import QuantityError
-from volsched.model.job import Condition
-from volsched.model.plan import WriteGroupStatus, WritePodCondition, WriteQueueStatus
+from volsched.model.job import NATIVE, Condition
+from volsched.model.plan import WriteGroupStatus, WriteNativeStatus, WritePodCondition, WriteQueueStatus
 from volsched.model.queues.queue import QueuePast
 from volsched.model.values.bounded import Size
 from volsched.model.values.quantity import QuantityText, amount_of
@@ -75,7 +76,7 @@ _RIGHTS: Final = (401, 403)
 
 _log = structlog.get_logger(__name__)
 
-Write: TypeAlias = WriteGroupStatus | WriteQueueStatus | WritePodCondition
+Write: TypeAlias = WriteGroupStatus | WriteNativeStatus | WriteQueueStatus | WritePodCondition
 
 
 @dataclass(slots=True)
@@ -126,6 +127,7 @@ class Statuses:
         self._queues: dict[str, WriteQueueStatus] = {}
         self._refused: dict[str, asyncio.TimerHandle] = {}
         self._groups_have_status: bool | None = None
+        self._natives = NativeStatuses(views, self._patch)
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self.written = 0
@@ -231,7 +233,7 @@ class Statuses:
         if pace is None:
             return 0.0
         match step:
-            case WritePodCondition():
+            case WritePodCondition() | WriteNativeStatus():
                 least = 0.0
             case WriteGroupStatus():
                 least = GROUP_INTERVAL_SECONDS
@@ -247,6 +249,13 @@ class Statuses:
         if isinstance(step, WriteGroupStatus):
             known = self._views.groups.get(f"{step.namespace}/{step.name}")
             return known is not None and _differs_in_words_alone(known.status, step)
+        if isinstance(step, WriteNativeStatus):
+            group = self._views.native_groups.get(f"{step.namespace}/{step.name}")
+            seen_of = condition_of(group, step.condition.type) if group is not None else None
+            return seen_of is not None and (seen_of.status, seen_of.reason) == (
+                step.condition.status,
+                step.condition.reason,
+            )
         return False
 
     def _pump(self) -> None:
@@ -319,6 +328,8 @@ class Statuses:
         match step:
             case WriteGroupStatus():
                 return await self._write_group(step)
+            case WriteNativeStatus():
+                return await self._natives.write(step)
             case WriteQueueStatus():
                 return await self._write_queue(step)
             case WritePodCondition():
@@ -350,6 +361,8 @@ class Statuses:
             _log.warning("a status was refused", object=_name(entry.step), error=str(error))
             if isinstance(entry.step, WriteGroupStatus):
                 self._report_later(key, GroupWriteFailed(entry.step.namespace, entry.step.name))
+            elif isinstance(entry.step, WriteNativeStatus):
+                self._report_later(key, GroupWriteFailed(entry.step.namespace, f"{NATIVE}{entry.step.name}"))
 
     def _report_later(self, key: str, failed: GroupWriteFailed) -> None:
         """Have the status of a PodGroup written again some time; once, however often it is refused meanwhile."""

@@ -247,7 +247,13 @@ class Devices:
         for key in list(self.unclean):
             claim = self.claims.get(key)
             users = self.users_of(claim) if claim is not None else []
-            if claim is None or claim.allocation is None or not users or any(uid in pods for uid in users):
+            if (
+                claim is None
+                or claim.allocation is None
+                or not users
+                or claim.is_of_group
+                or any(u in pods for u in users)
+            ):
                 del self.unclean[key]
             else:
                 found.append(claim)
@@ -350,7 +356,7 @@ class Devices:
             meta.uid,
             meta.resource_version,
             self._spec(found.spec),
-            owner if owner is not None and owner.is_pod else None,
+            owner if owner is not None and (owner.is_pod or owner.is_group) else None,
             meta.deletion_timestamp is not None,
             status.allocation,
             status.reserved_for,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from volsched.model.clocks import Clocks, ClusterEvent
 from volsched.model.job import INQUEUE, PENDING, JobInfo
@@ -12,6 +13,8 @@ from volsched.model.queues.permissions import Permissions
 from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import PODS, accumulate
+
+_HOLLOW: Final = "its pods belong to PodGroups of scheduling.k8s.io"
 
 
 class QueueLedger:
@@ -190,6 +193,12 @@ class QueueLedger:
             self.count_ungated(task, 1)
         self._judge(job)
 
+    def set_hollow(self, job: JobInfo, *, hollow: bool) -> None:
+        """Let a job count for nothing as its pods are all in native groups, or no longer."""
+        if job.hollow != hollow:
+            job.hollow = hollow
+            self._judge(job)
+
     # -- who may use a queue ------------------------------------------------------------------------------------------
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -218,7 +227,7 @@ class QueueLedger:
 
     def _judge(self, job: JobInfo) -> None:
         """Ask whether a job may use its queue; one that may no longer gives back what it was promised."""
-        before, job.barred = job.barred, self.permissions.judge(job)
+        before, job.barred = job.barred, _HOLLOW if job.hollow else self.permissions.judge(job)
         if job.barred == before:
             return
         for task in list(job.waiting.values()):
