@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from volsched.framework.config.entries import ActionEntry
+from volsched.framework.plugin import ActionEntry
 
 BUILDERS: Final[dict[str, ActionEntry]] = {
     "enqueue": ActionEntry("actions.enqueue", "EnqueueAction"),

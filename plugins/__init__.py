@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from volsched.framework.config.entries import PluginEntry, ValidatorEntry
+from volsched.framework.plugin import PluginEntry, ValidatorEntry
 
 BUILDERS: Final[dict[str, PluginEntry]] = {
     "priority": PluginEntry("plugins.priority.plugin", "PriorityPlugin"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 import grimp
+import pytest
 
 KNOW_EACH_OTHER = {
     frozenset({"volsched.model.job", "volsched.model.node", "volsched.model.plan", "volsched.model.pods.task"}),
@@ -27,6 +28,24 @@ def test_no_module_is_imported_in_a_circle() -> None:
 
 def test_for_the_type_checker_only_those_import_each_other_that_know_each_other() -> None:
     assert circles(imports(for_types=True)) <= KNOW_EACH_OTHER
+
+
+@pytest.mark.parametrize("package", ["volsched.framework", "volsched.kube"])
+def test_no_room_needs_another_that_needs_it(package: str) -> None:
+    """Taken as a whole, too, with all its modules."""
+    rooms: dict[str, set[str]] = {}
+    for module, imported in imports(for_types=False).items():
+        if (room := room_of(module, package)) is not None:
+            others = {room_of(other, package) for other in imported}
+            rooms.setdefault(room, set()).update(other for other in others if other not in (None, room))
+
+    assert circles(rooms) == set()
+
+
+def room_of(module: str, package: str) -> str | None:
+    """What is right below a package and has the module, or is it."""
+    inside = module.removeprefix(f"{package}.")
+    return inside.partition(".")[0] if inside != module else None
 
 
 def imports(*, for_types: bool) -> Mapping[str, Set[str]]:

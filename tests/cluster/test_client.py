@@ -15,7 +15,7 @@ from volsched.kube.client import client, credentials, exec_plugin
 from volsched.kube.client.client import USER_AGENT, Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.errors import ApiError, CredentialsError, FenceError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.serve.certificates import Pair
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import (

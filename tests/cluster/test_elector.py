@@ -20,9 +20,9 @@ from tests.cluster.clock import Clock
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.errors import FenceError
+from volsched.kube.fence import Fence
 from volsched.kube.lead import elector
 from volsched.kube.lead.elector import Elector, LeaseSettings
-from volsched.kube.lead.fence import Fence
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import (
     BlackHole,

@@ -14,7 +14,7 @@ from tests.cluster.clock import Clock
 from tests.cluster.conftest import MakeNodes
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import watched
 from volsched.kube.write import events as events_module

@@ -18,7 +18,7 @@ from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401
 from tests.plugins.capacity_card.nodes import GPU, MPS, card_labels
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import watched
 from volsched.kube.write import statuses

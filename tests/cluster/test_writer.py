@@ -12,7 +12,7 @@ from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, Create, 
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.errors import ApiError, ElsewhereError, FenceError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.operator import ssh_keys
 from volsched.operator.writer import Writer
 from volsched.testing.controlplane import ControlPlane, a_pod

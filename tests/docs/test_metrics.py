@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.docs.metrics import documented, series_of, series_of_actions
 from tests.kube.scheduler_page import scheduler_page
 from volsched.kube.client.credentials import Source
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.serve.metrics import Metrics
 from volsched.mirror.mirror import Mirror
 from volsched.operator.engine import ControllerEngine

@@ -6,7 +6,7 @@ from typing import cast
 
 from tests.docs.pages import DOCS, codes, prose, rows
 from volsched.kube.client.client import Api
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.serve.pulse import Pulse
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
 from volsched.kube.watch.inbox import Inbox

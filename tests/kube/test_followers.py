@@ -16,7 +16,7 @@ from tests.cluster.clock import Clock
 from tests.kube.scheduler_page import KUBECONFIG
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.write import events as events_module
 from volsched.kube.write import statuses as statuses_module
 from volsched.kube.write import views as views_module

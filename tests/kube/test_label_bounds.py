@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from volsched.kube.serve.histogram import Histogram
+from volsched.kube.histogram import Histogram
 from volsched.kube.serve.label_bounds import MOST, OTHER, LabelBounds
 from volsched.kube.serve.metrics import Metrics
 

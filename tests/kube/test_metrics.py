@@ -6,7 +6,7 @@ import time
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from volsched.kube.serve.histogram import Histogram
+from volsched.kube.histogram import Histogram
 from volsched.kube.serve.metrics import Metrics
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
 from volsched.kube.watch.config_state import LOADED, REFUSED

@@ -16,8 +16,8 @@ from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import RateLimiter, parsed
 from volsched.kube.client.wire import Answer
 from volsched.kube.errors import ApiError, FenceError, KubeSetupError
+from volsched.kube.fence import Fence
 from volsched.kube.lead.elector import LeaseSettings
-from volsched.kube.lead.fence import Fence
 from volsched.kube.serve.listeners import Listeners, parse_address
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.watch.listing import Listing

@@ -11,7 +11,7 @@ import pytest
 
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.write import events as events_module
 from volsched.kube.write.events import Events
 from volsched.kube.write.statuses import Statuses

@@ -14,7 +14,7 @@ from volsched.controllers.job_controller import JobView, Outcome
 from volsched.controllers.store import Key
 from volsched.controllers.writes import COMMAND, JOB, POD, QUEUE, Create, Delete, Patch, Write
 from volsched.kube.errors import ApiError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.plan import RecordEvent

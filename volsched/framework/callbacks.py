@@ -7,7 +7,7 @@ implements them. ``rules`` has the rules that carry these callbacks.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
@@ -162,19 +162,6 @@ class QueueAmounts:
 QueueAmountsFn: TypeAlias = Callable[[QueueInfo], QueueAmounts]
 """What a queue holds in a quota plugin's own terms, to be shown. Of several plugins all amounts are shown;
 without any, the resources that placed pods request."""
-
-
-class QueueHoldings(Protocol):
-    """What placed pods hold in a plugin's own terms, for `status.allocated` of Queues.
-
-    Pods stand allocated there (``model.status.IS_ALLOCATED``): promised room is not held yet.
-    """
-
-    def take_changed(self) -> Iterable[str]:
-        """Return the names of queues that may hold something else than when this was last called."""
-
-    def of(self, queue: str) -> Mapping[str, int]:
-        """Return what a queue's own pods hold, in thousandths, by names that are no resource's; no zeros."""
 
 
 QueueUsageFn: TypeAlias = Callable[[], Usage]

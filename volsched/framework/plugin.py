@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias, runtime_checkable
 
+from volsched.framework.config.entries import CatalogueEntry
 from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
+from volsched.framework.validation import Fault
 
 
 @runtime_checkable
@@ -37,3 +40,9 @@ class Action(Protocol):
 
     def execute(self, session: Session) -> None:
         """Do the action's work on the session."""
+
+
+PluginEntry: TypeAlias = CatalogueEntry[Plugin]
+ActionEntry: TypeAlias = CatalogueEntry[Action]
+ValidatorEntry: TypeAlias = CatalogueEntry[Iterable[Fault]]
+"""Leads to a Validator: the function itself, which is not made of anything."""

@@ -15,6 +15,7 @@ import msgspec
 
 from volsched.framework.accounts.elastic import ElasticQuota
 from volsched.framework.accounts.past_use import PastUse
+from volsched.framework.accounts.queue_status import QueueHoldings
 from volsched.framework.callbacks import (
     ABSTAIN,
     AllocatableFn,
@@ -37,7 +38,6 @@ from volsched.framework.callbacks import (
     PreemptiveFn,
     PrePredicateFn,
     QueueAmountsFn,
-    QueueHoldings,
     QueueKeyFn,
     QueueUsageFn,
     QuotaTableFn,

@@ -15,7 +15,7 @@ from volsched.controllers.group_controller import failed_group, reconcile_group,
 from volsched.controllers.store import Key, Store
 from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError
-from volsched.kube.serve.histogram import Histogram
+from volsched.kube.histogram import Histogram
 from volsched.model import api
 from volsched.model.plan import RecordEvent
 from volsched.model.queues.queue import ROOT

@@ -11,7 +11,7 @@ import msgspec
 from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, Body, Create, Delete, Kind, Patch
 from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, ElsewhereError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.model import api
 from volsched.model.pods.owners import Owner, controller_of, named_by
 from volsched.model.values.bounded import Bounded

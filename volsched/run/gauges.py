@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from volsched.kube.client.client import Api
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.serve.metrics import Metrics, Read
 from volsched.kube.serve.pulse import Pulse
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics

@@ -30,8 +30,8 @@ from volsched import logs
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.errors import ApiError, CredentialsError, KubeSetupError
+from volsched.kube.fence import Fence
 from volsched.kube.lead.elector import LeaseSettings, Predecessor
-from volsched.kube.lead.fence import Fence
 from volsched.kube.lead.lease_thread import Candidate, LeaseThread
 from volsched.kube.serve.pulse import Pulse
 from volsched.kube.tasks import Tasks

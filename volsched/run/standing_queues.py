@@ -16,7 +16,7 @@ from volsched.controllers.queues import standing_queue
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import JSON, Api
 from volsched.kube.errors import ApiError, FenceError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.watch.resources import VOLCANO
 from volsched.model.queues.queue import ROOT
 

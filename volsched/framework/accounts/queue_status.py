@@ -4,19 +4,18 @@ After Volcano's scheduler, which writes the same at the end of its sessions: the
 (`model.status.IS_ALLOCATED`), whoever bound them, in resources and whole pods; and of the devices that their claims
 have, `deviceclass/<class>` (how many) and `<dimension>.deviceclass/<class>` (sums of capacity). A claim that several
 pods share counts once in a queue and once in each queue above it. `cpu` and `memory` are said even when they are zero.
-Plugins say beside that what pods hold in terms of their own, as cards by name (`callbacks.QueueHoldings`).
+Plugins say beside that what pods hold in terms of their own, as cards by name (`QueueHoldings`).
 
 Only queues that something changed in are looked at, and those above them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Final
+from typing import Final, Protocol
 
 from volsched.framework.accounts.past_use import PastUse
-from volsched.framework.callbacks import QueueHoldings
 from volsched.framework.dra.accounts import DeviceAccounts
 from volsched.framework.dra.amounts import Amount
 from volsched.model.cluster import Cluster
@@ -26,6 +25,19 @@ from volsched.model.status import IS_ALLOCATED
 from volsched.model.values.quantity import format_amount
 
 ALWAYS_SAID: Final = ("cpu", "memory")
+
+
+class QueueHoldings(Protocol):
+    """What placed pods hold in a plugin's own terms, for `status.allocated` of Queues.
+
+    Pods stand allocated there (``model.status.IS_ALLOCATED``): promised room is not held yet.
+    """
+
+    def take_changed(self) -> Iterable[str]:
+        """Return the names of queues that may hold something else than when this was last called."""
+
+    def of(self, queue: str) -> Mapping[str, int]:
+        """Return what a queue's own pods hold, in thousandths, by names that are no resource's; no zeros."""
 
 
 class QueueStatuses:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from volsched.framework.config.arguments import CheckFn, Schema, values_of
-from volsched.framework.plugin import Action, Plugin
-from volsched.framework.validation import Fault
 
 T = TypeVar("T")
 
@@ -65,9 +63,3 @@ def build(owner: str, factory: Callable[..., T], arguments: Mapping[str, Any]) -
     schema = schema_of(factory)
     values = values_of(owner, schema, arguments, check_of(factory))
     return factory(values) if schema else factory()
-
-
-PluginEntry: TypeAlias = CatalogueEntry[Plugin]
-ActionEntry: TypeAlias = CatalogueEntry[Action]
-ValidatorEntry: TypeAlias = CatalogueEntry[Iterable[Fault]]
-"""Leads to a Validator: the function itself, which is not made of anything."""

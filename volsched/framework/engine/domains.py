@@ -17,8 +17,8 @@ change for a domain of a single node, because that node's row is asked again any
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.columns import FactColumns
@@ -32,7 +32,6 @@ from volsched.framework.engine.domain_counts import (
     Table,
     add_to,
 )
-from volsched.framework.registration import Registrar
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
@@ -446,9 +445,15 @@ class Domains(Observer):
         return found
 
 
-def domains_of(registrar: Registrar) -> Domains:
+class _Accounts(Protocol):
+    """What gives accounts, as a registrar does."""
+
+    def account(self, name: str, make: Callable[[Cluster], Domains]) -> Domains: ...
+
+
+def domains_of(accounts: _Accounts) -> Domains:
     """Return the account of a session's cluster, tidied up."""
-    found = registrar.account(NAME, Domains)
+    found = accounts.account(NAME, Domains)
     found.sweep()
     return found
 

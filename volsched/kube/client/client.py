@@ -26,8 +26,8 @@ from volsched import __version__
 from volsched.kube.client.credentials import Credentials, Source, Tls
 from volsched.kube.client.wire import Admit, Answer, Wire, WireError
 from volsched.kube.errors import OVERLOADED, ApiError, CredentialsError
-from volsched.kube.lead.fence import Fence
-from volsched.kube.serve.histogram import Histogram
+from volsched.kube.fence import Fence
+from volsched.kube.histogram import Histogram
 from volsched.model.values import json_text
 
 USER_AGENT: Final = f"volsched/{__version__}"

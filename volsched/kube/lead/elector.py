@@ -26,7 +26,7 @@ import structlog
 
 from volsched.kube.client.client import Api, parsed, path_segment
 from volsched.kube.errors import ApiError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 
 _JITTER: Final = 1.2
 """A candidate looks again after the retry period and up to this many retry periods more, at random."""

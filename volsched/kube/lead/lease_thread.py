@@ -20,8 +20,8 @@ import structlog
 
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.fence import Fence
 from volsched.kube.lead.elector import Elector, LeaseSettings, Predecessor
-from volsched.kube.lead.fence import Fence
 from volsched.kube.tasks import Tasks
 
 END_SECONDS: Final = 4.0

@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
 from volsched import __version__
-from volsched.kube.serve.histogram import Histogram
+from volsched.kube.histogram import Histogram
 from volsched.kube.serve.label_bounds import LabelBounds
 from volsched.model.values.series import Numbers, Series
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from volsched.kube.serve.histogram import Histogram
+from volsched.kube.histogram import Histogram
 
 BEAT_SECONDS: Final = 0.05
 """How often the loop is looked at; it stood still for as much longer as it takes until the next look."""

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from volsched.kube.serve.histogram import Histogram
+from volsched.kube.histogram import Histogram
 from volsched.kube.serve.metrics import Metrics
 from volsched.kube.watch.config_state import VERDICTS, ConfigState
 from volsched.model.values.series import Numbers

@@ -22,8 +22,8 @@ import structlog
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import STRATEGIC_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
-from volsched.kube.lead.fence import Fence
-from volsched.kube.serve.histogram import WAITING_SECONDS, Histogram
+from volsched.kube.fence import Fence
+from volsched.kube.histogram import WAITING_SECONDS, Histogram
 from volsched.kube.tasks import Tasks
 from volsched.kube.write.brake import Brake
 from volsched.kube.write.pod_bodies import binding_body, delete_body, disruption_body, gate_body, ungated_body

@@ -28,7 +28,7 @@ import structlog
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.due import Due

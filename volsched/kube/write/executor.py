@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from volsched.kube.client.client import Api
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.write.binder import IN_FLIGHT, Binder
 from volsched.kube.write.events import Events
 from volsched.kube.write.preparations import Preparations

@@ -30,7 +30,7 @@ import structlog
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api, parsed, path_segment
 from volsched.kube.errors import ApiError, FenceError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.write.binder import PrebindError
 from volsched.kube.write.views import Views

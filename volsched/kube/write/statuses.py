@@ -24,7 +24,7 @@ import structlog
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.watch.resources import VOLCANO
 from volsched.kube.write.bucket import TokenBucket

@@ -18,7 +18,7 @@ import msgspec
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import MERGE_PATCH, Api, parsed, path_segment
 from volsched.kube.errors import ApiError
-from volsched.kube.lead.fence import Fence
+from volsched.kube.fence import Fence
 from volsched.kube.write.binder import PrebindError
 from volsched.kube.write.views import Views, number
 from volsched.model import api
