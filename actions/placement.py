@@ -175,8 +175,8 @@ def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> 
     job.fitting = frozenset(task.uid for task in placed)
     others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
     held_up = what_holds_up(job)
-    telling = [t for t in others if waits_for(t) is held_up] or others
-    origin = min(telling, key=lambda t: t.key).refusal if telling else None
+    explained = [t for t in others if waits_for(t) is held_up] or others
+    origin = min(explained, key=lambda t: t.key).refusal if explained else None
     for task in [*placed, *attempt.tasks]:
         session.refusals.refuse_task(task, _gang_waits(job, len(placed), origin, held_up))
     if origin is not None and held_up is not ConditionReason.UNSCHEDULABLE:

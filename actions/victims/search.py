@@ -353,11 +353,11 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
     """
     cluster = session.cluster
     promised = {task.job for task in cluster.nominated.values()}
-    unhunted = [
+    not_searched = [
         job for job in cluster.queue_ledger.waiting.values() if not was_searched(session, job) or job in promised
     ]
     _keep_explanations(session)
-    jobs = considered(session, unhunted)
+    jobs = considered(session, not_searched)
     return [job for job in jobs if session.rules.is_starving(job) or lacks_more(job)]
 
 

@@ -4,6 +4,8 @@ A task counts from the moment a node is chosen for it (room that is only promise
 finishes or is undone. Cards count by what its node offers. All that is charged is a function of where tasks stand and
 of nodes' own properties, so accounts that are rebuilt are those that were followed. A task whose gate was lifted
 counts without a node, of its list for the first card that has quota left then.
+
+``Ledger`` is one class: each move changes the sums of cpu, memory and cards together, and is undone together.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ For every limit that holds for a queue (its own; in a hierarchy, its ancestors')
     charge      held <= limit, looked at again when it was made: whatever others score, no quota is exceeded
 
 Equality passes; an amount of 0 is not looked at.
+
+``Rules`` is one class: all answers compare the same ledger with the same limits.
 """
 
 from __future__ import annotations

@@ -72,6 +72,11 @@ class Reservations(Observer):
         self.catch_up()
         return self._queues.get(queue) or Reserved()
 
+    def held_back(self, queue: str, *, below: bool) -> Amounts:
+        """Return what admitted jobs of a queue, or also below it, may still take to start."""
+        found = self.of(queue)
+        return found.below if below else found.own
+
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def follows(self, template: PodTemplate) -> bool:

@@ -37,7 +37,7 @@ class CrossQuotaPlugin:
         self._arguments = arguments
 
     def on_session_open(self, registrar: Registrar) -> None:
-        """Register predicate, score, numbers, and the telling of what is wrong with nodes."""
+        """Register predicate, score and numbers, and report what is wrong with nodes."""
         budgets, score, figures = self._accounts(registrar)
         registrar.register(
             *rules_for_pods(budgets, score, scores=self._arguments.scale > 0),

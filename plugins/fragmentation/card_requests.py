@@ -9,7 +9,8 @@ from plugins.fragmentation.means import MOST_CARDS, Sums, size_of
 from plugins.fragmentation.offers import MILLI, Offer, Offers
 from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
 from volsched.framework.accounts.templates import keep
-from volsched.model.pods.template import PodTemplate, Toleration
+from volsched.model.pods.rules import Toleration
+from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import NodeSelector
 
 Group: TypeAlias = tuple[NodeSelector | None, tuple[Toleration, ...]]

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeAlias
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, MILLI, POLICIES, POLICY, policy_of
 from plugins.mgpu.placement import Ask
 from volsched.model.errors import shortened
-from volsched.model.pods.template import MAIN, ContainerAmounts
+from volsched.model.pods.rules import MAIN, ContainerAmounts
 
 MULTIPLE: Final = "vke.volcengine.com/container-multiple-gpu"
 

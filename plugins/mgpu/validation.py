@@ -6,7 +6,7 @@ from plugins.mgpu.devices import NATIVE_BURST_SHARE, POLICIES, POLICY
 from plugins.mgpu.requests import MULTIPLE, PodRequest, long_names, read
 from volsched.framework.validation import Fault, Faults, Surroundings, pods_in, warning
 from volsched.model import api
-from volsched.model.pods.template import container_amounts
+from volsched.model.pods.rule_reading import container_amounts
 
 
 def validate(found: api.ApiObject, _: Surroundings) -> Faults:

@@ -11,7 +11,7 @@ from actions.retry import Retry
 from tests.actions.rigs import GANG, conf, cycle, events, rig
 from volsched.framework.accounts.queue_demand import QueueDemand, QueueDemands
 from volsched.framework.callbacks import PERMIT
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.engine import Engine
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobEnqueueable
 from volsched.framework.session import Session
@@ -23,8 +23,7 @@ from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondit
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_namespace, a_queue, a_rig, puts
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 
 ROLE = "volcano.sh/task-spec"
 ALL = "enqueue, allocate, preempt, reclaim, backfill"
@@ -33,7 +32,7 @@ VISION_ONLY = (
     'namespace "other" may not use queue "q": its annotation volsched.io/allowed-namespaces lets in namespace vision '
     "only; name another queue, or have whoever runs the cluster let the namespace in"
 )
-ENGINES = pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+with_engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 def a_queue_for(name: str, rule: str | None = None, **spec: Any) -> dict[str, Any]:
@@ -69,7 +68,7 @@ def job_of(on: Rig, key: str) -> Any:
 # -- refused ----------------------------------------------------------------------------------------------------------
 
 
-@ENGINES
+@with_engines
 @pytest.mark.parametrize(
     "configuration", [conf(ALL), conf("allocate, backfill"), conf("backfill"), NO_PLUGINS], ids=lambda c: c[:40]
 )
@@ -256,7 +255,7 @@ def changes_of_mind() -> list[Any]:
     ]
 
 
-@ENGINES
+@with_engines
 @pytest.mark.parametrize(("rule", "lets_in", "throws_out"), changes_of_mind())
 def test_it_is_looked_at_again_when_queue_or_namespace_say_something_else(
     rule: str, lets_in: dict[str, Any], throws_out: dict[str, Any], engine: Callable[[Cluster], Engine]

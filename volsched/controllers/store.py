@@ -2,6 +2,8 @@
 
 Of a pod no more is kept than its standing, and what its PodGroup would take from it (equal pods share that). A change
 names the keys that it concerns; what is to be written about a key is asked of the key's controller.
+
+The store is one class: every change of an object moves several of its indexes together.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A session copies nothing. Actions ask it the plugins' combined answers, try things in statements, and leave refusals
 with the tasks and jobs that they concern. What was only tried or held is undone when the session closes.
+
+``Session`` is the face that actions and plugins see: most methods only pass on to one of its parts.
 """
 
 from __future__ import annotations

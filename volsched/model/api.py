@@ -7,6 +7,8 @@ stay as written; `quantity`, `requests` and `template` give them a meaning.
 
 Sources: core/v1 of Kubernetes 1.36, apps/v1, batch/v1, policy/v1, scheduling.k8s.io/v1, storage.k8s.io/v1,
 and Volcano's scheduling.volcano.sh/v1beta1 and batch.volcano.sh/v1alpha1.
+
+The module is long and is left whole: it is a table of fields, and is looked things up in.
 """
 
 import re

@@ -3,6 +3,8 @@
 Every change of a task's standing goes through ``Cluster.move``, which keeps the ledgers of nodes and queues exact and
 tells the observers; so an undo is a move back. Changes of nodes are noted in a log of rows, so that whoever keeps
 answers about nodes catches up by asking only about the rows that changed.
+
+``Cluster`` has many attributes: its parts (ledgers, clocks, observers) and the maps of what there is.
 """
 
 from __future__ import annotations

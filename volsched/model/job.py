@@ -1,4 +1,7 @@
-"""A job: the pods of one PodGroup, counted by status and by role, as gangs are judged."""
+"""A job: the pods of one PodGroup, counted by status and by role, as gangs are judged.
+
+``JobInfo`` has many attributes: it is the record of one PodGroup, with the counts that keep questions cheap.
+"""
 
 from __future__ import annotations
 

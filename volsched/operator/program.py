@@ -3,6 +3,8 @@
 One event loop for informers, elector, workers and HTTP; kopf on threads beside it. Every replica follows the cluster,
 so that it can go on at once; only the one that leads writes, and it stands aside while Volcano's own controllers run.
 Admission is no writing: every replica answers.
+
+``Program`` has an attribute for each part that it wires together.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ How it ends:
 * The lease is lost or could not be renewed in time: nothing more is written; a plain message; status 1.
 * The configuration, a flag or an address is wrong at the start: status 2.
 * Anything unforeseen on either thread: status 1.
+
+``Program`` is one class: it wires the parts together, and ends them in the reverse order.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from volsched.model.dra import api as dra
 from volsched.model.errors import FieldError
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.owners import Owner, controller_of
-from volsched.model.pods.template import Toleration
+from volsched.model.pods.rules import Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.simulation import claims, workloads
 from volsched.simulation.manifests import Inventory, completed, says_uid

@@ -3,6 +3,8 @@
 ``execute`` only notes what the scheduler wants. ``move`` then does it, as a cluster would: bound pods run, evicted ones
 are gone, statuses and conditions are written; then the controllers have their turn. What changed goes back to the
 mirror as the changes that informers would have sent.
+
+``World`` is one class: it has a method for each step that an executor can be given.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ class CheckedEngine(FastEngine):
             return f"tells {now.task.key} from {before.task.key}, which has the same template"
         view = {"facts": NodeFacts, "amounts": NodeAmounts, "node": NodeInfo}[callback.signature.node].__name__
         changed = (
-            "what the node says of itself has not changed" if view == "NodeFacts" else "nothing changed on that node"
+            "the node's own properties have not changed" if view == "NodeFacts" else "nothing changed on that node"
         )
         version = ", nor did the version of its key" if callback.scope == "domain" else ""
         return f"is shown {view} and changed its answer about {node.name}: {changed}{version}"

@@ -8,7 +8,7 @@ from typing import Final
 from volsched.framework.validation import DUPLICATE, INVALID, REQUIRED, Fault, Faults
 from volsched.model import api
 from volsched.model.errors import QuantityError, shortened
-from volsched.model.pods.template import rules_of
+from volsched.model.pods.rule_reading import rules_of
 from volsched.model.values.quantity import amount_of
 from volsched.validation.quantities import pod_spec_faults
 from volsched.validation.states import one_of

@@ -1,4 +1,7 @@
-"""The cards of all nodes: looked at once for each version of a node, kept and added up from then on."""
+"""The cards of all nodes: looked at once for each version of a node, kept and added up from then on.
+
+``Catalogue`` has many attributes: the same cards by node, by kind of node and by name, kept together.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from plugins.capacity_card.cards.catalogue import Catalogue, Kind
 from plugins.capacity_card.requests.requests import CardRequest, Names, card_names_of, card_request_of
 from volsched.model.errors import FieldError
 from volsched.model.pods.requests import aggregate
-from volsched.model.pods.template import INIT, MAIN, PodTemplate
+from volsched.model.pods.rules import INIT, MAIN
+from volsched.model.pods.template import PodTemplate
 from volsched.model.values.resources import CPU, MEMORY
 
 _MOST_KNOWN: Final = 20_000

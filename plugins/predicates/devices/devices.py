@@ -2,6 +2,8 @@
 
 What is chosen for a placed pod is *in flight* until the API server shows it: pods of the same job share it, others
 wait. It is taken back with the pod.
+
+``DeviceRules`` is one class: a choice of devices is made, kept in flight and taken back in one place.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from volsched.model.dra.device import Claim, ClaimSpec
 from volsched.model.dra.devices import Devices
 from volsched.model.errors import FieldError
 from volsched.model.node import NodeInfo
+from volsched.model.pods.rules import ContainerAmounts
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import ContainerAmounts
 from volsched.model.selectors import NodeSelector
 from volsched.model.verdict import ConditionReason
 

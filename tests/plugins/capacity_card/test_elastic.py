@@ -8,11 +8,9 @@ import pytest
 
 from tests.plugins.capacity_card.clusters import A, H, refusal, some
 from tests.plugins.capacity_card.elastic import Elastic, by_job, decided, elastic, world
-from volsched.framework.engine.engine import FastEngine
 from volsched.model.plan import Evict, RecordEvent
 from volsched.testing.builders import a_rig
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 
 RECLAIM_BESIDE = """
 actions: "enqueue, allocate, reclaim, backfill"
@@ -87,7 +85,7 @@ def test_nor_does_one_whose_queue_deserves_no_cpu() -> None:
         ({H: 4}, {A: 8}, 3),
     ],
 )
-@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_queue_takes_back_what_it_deserves_of_what_others_hold_beyond_theirs(
     engine: Any, q1: Any, q2: Any, taken: int
 ) -> None:

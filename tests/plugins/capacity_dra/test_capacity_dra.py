@@ -267,7 +267,7 @@ def test_without_dimensions_only_devices_count() -> None:
     rig = a_rig(wanting(cluster, "p", exactly(count=2, capacity={"memory": "8Gi"})), arguments)
 
     assert rig.cycle().bindings == {"p": "n1"}
-    shown = quotas_of(rig).amounts(rig.cluster.queues["q"])
+    shown = quotas_of(rig).shown.amounts(rig.cluster.queues["q"])
     assert shown.allocated == shown.capability == {"deviceclass/gpu": 2000}
 
 
@@ -336,7 +336,7 @@ def test_wrong_quotas_of_a_queue_that_is_made_anew_are_told_again() -> None:
     ]
 
     assert told == [["q"], [], ["q"]]
-    assert quotas_of(rig)._quotas.keys() <= rig.cluster.queues.keys()
+    assert quotas_of(rig).limits._quotas.keys() <= rig.cluster.queues.keys()
 
 
 @pytest.mark.parametrize(("dropped", "told"), [({"spec.dra"}, ["default"]), (set(), []), (None, [])])

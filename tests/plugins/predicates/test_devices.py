@@ -16,7 +16,7 @@ from volsched.model.changes import BindFailed, Bound, Gone
 from volsched.model.plan import Bind, ReleaseClaim
 from volsched.model.pods.owners import as_pod
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
-from volsched.testing.checked import CheckedEngine
+from volsched.testing.contract import ENGINES
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults
 
@@ -29,7 +29,6 @@ tiers:
   - name: predicates
   - name: binpack
 """
-ENGINES = [FastEngine, NaiveEngine, CheckedEngine]
 
 
 def cards(node: str, *names: str) -> dict[str, Any]:

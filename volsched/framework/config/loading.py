@@ -18,6 +18,8 @@ understand, so every problem is collected and any one of them refuses the whole.
 values) and has no effect here; a warning says so.
 
 Which plugins and actions there are, and what they can be told, comes from a ``Catalogue``: the framework knows none.
+
+The module is long and has one subject: each step of reading needs the key and the line of what it complains about.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A claim counts in a queue while any pod there counts that uses it. What a claim counts for may change while it is held,
 when its devices are chosen or seen: then all accounts that have it follow. All of it is a function of where pods stand
 and what claims have, so accounts that are rebuilt are those that were followed.
+
+The account is one class: pods, claims and queues change its sums together, and an undo has to find them so.
 """
 
 from __future__ import annotations

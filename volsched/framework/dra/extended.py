@@ -24,8 +24,9 @@ from volsched.model.dra.device import Claim
 from volsched.model.dra.devices import Devices, unmade_uid
 from volsched.model.dra.reading import claim_spec
 from volsched.model.plan import ExtendedClaim
+from volsched.model.pods.rules import INIT, MAIN, ContainerAmounts
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import INIT, MAIN, ContainerAmounts, PodTemplate
+from volsched.model.pods.template import PodTemplate
 
 MOST_REQUESTS: Final = 32
 """Requests that one claim may have."""

@@ -3,6 +3,8 @@
 An entry remembers its place in the cluster's log of changed rows and catches up with them when it is next asked: a few
 rows by the plain functions, many by their vector twins. Sums are made in the order of registration, row by row, so that
 the naive engine gets the same floats to the bit.
+
+An entry has many attributes: they are the columns of one table of nodes, and change together.
 """
 
 from __future__ import annotations

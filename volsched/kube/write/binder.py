@@ -4,6 +4,8 @@ A bounded number is in flight; what has to wait (a back-off, an answer that did 
 one pod that is refused for ever keeps no other from its node. What came of a binding is said only when it is known:
 after a timeout, a reset or a conflict the pod is read first. The API server accepts bindings to nodes that do not
 exist, so the node is looked for right before the write, and once more after it.
+
+The binder is one class: a pod passes through its steps in order, and each has to undo those before it.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ refusal is replaced by a later one on the same object, ends with its object, and
 thousands before it. Where each message counts, as of verdicts on the configuration, none replaces another. What is said
 again in the same words counts up an Event that is there; new words about an object come at growing intervals. A
 scheduler without any rights to Events schedules all the same.
+
+``Events`` is one class: what waits, what was told and what was refused are one queue, with one budget.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ For each object there is at most one write waiting and one under way. A later wo
 that change often are written at growing intervals, and why pods wait at a bounded rate, as a gang may have thousands.
 What the API server already has is not written again. All that is kept of an object is one entry in each table, and
 ends with it.
+
+``Statuses`` is one class: statuses of all kinds share one order, one budget and one memory of what was written.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ claim, or from what a session has chosen for it and nobody has written yet (*in 
 
 Versions say what has to be asked again: a pool that belongs to one node concerns that node only, so a change of it
 touches that node; every other change raises `Devices.version`.
+
+``Devices`` is one class: slices, classes and claims refer to one another, and are indexed together.
 """
 
 from __future__ import annotations

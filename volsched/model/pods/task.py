@@ -1,4 +1,7 @@
-"""One pod as the scheduler sees it: who it is, where it stands, and the template that says what it needs."""
+"""One pod as the scheduler sees it: who it is, where it stands, and the template that says what it needs.
+
+``TaskInfo`` has many attributes: it is the record of one pod.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A queue: the name that quota and fairness are kept by."""
+"""A queue: the name that quota and fairness are kept by.
+
+``QueueInfo`` has many attributes: it is the record of one Queue.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ missing; KWOK plays them, for every node object that somebody creates (see `stag
 Nothing of it leaves the machine: the API server listens on loopback on a random port, etcd on a socket in a folder that
 only this user may enter. Keys and tokens are made again for each control plane. When the process that started it ends,
 by whatever means, so do all of its programs (see `guard`).
+
+``ControlPlane`` is one class: it is all that tests ask of a cluster.
 """
 
 from __future__ import annotations
