@@ -32,15 +32,15 @@ def write_of(job: JobInfo) -> Iterator[WriteNativeStatus]:
     group = job.native
     if group is None or not any(task.ours for task in job.tasks.values()):
         return
-    said, wanted = _said(job), _condition_of(job, group)
+    said, wanted = _said(job, group), _condition_of(job, group)
     if wanted is None or wanted == said or (said is not None and said.status == "True"):
         return
-    job.conditions = (wanted,)
+    job.conditions = (*(known for known in job.conditions if known.type != wanted.type), wanted)
     yield WriteNativeStatus(group.uid, group.namespace, group.name, group.version.name, wanted)
 
 
-def _said(job: JobInfo) -> Condition | None:
-    return job.conditions[0] if job.conditions else None
+def _said(job: JobInfo, group: NativeGroup) -> Condition | None:
+    return next((said for said in job.conditions if said.type == group.version.condition), None)
 
 
 def _condition_of(job: JobInfo, group: NativeGroup) -> Condition | None:
