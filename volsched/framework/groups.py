@@ -60,7 +60,7 @@ def _phase(job: JobInfo, *, unschedulable: bool, queued: bool) -> str:
 
 
 def _native_phase(job: JobInfo) -> str:
-    """The phase of a native group, which shows none: admitted as long as it has its pods, running with one on a node."""
+    """The phase of a native group, which shows none: admitted while it has its pods, running with one on a node."""
     if job.placed_count:
         return RUNNING
     if job.tasks and all(IS_FINISHED[task.status] for task in job.tasks.values()):

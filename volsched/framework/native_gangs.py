@@ -19,7 +19,6 @@ from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 NAME: Final = "native-gangs"
 NOT_ENOUGH_TASKS: Final = "NotEnoughTasks"
-SCHEDULER_ERROR: Final = "SchedulerError"
 WAITS_FOR_GROUP: Final = (
     "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
     "one or more plugins asked to wait and no plugin rejected pod"
@@ -67,7 +66,7 @@ def _incomplete(job: JobInfo) -> Verdict:
 
 def _error(message: str) -> Verdict:
     shown_as = ConditionReason.SCHEDULER_ERROR
-    return Verdict(Step.INVALID, NAME, Scope.JOB, SCHEDULER_ERROR, message, resolvable=False, shown_as=shown_as)
+    return Verdict(Step.INVALID, NAME, Scope.JOB, "FailedScheduling", message, resolvable=False, shown_as=shown_as)
 
 
 def _disagreements(job: JobInfo, group: NativeGroup) -> Iterator[Verdict]:

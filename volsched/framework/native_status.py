@@ -15,9 +15,9 @@ from volsched.model.native.group import NativeGroup
 from volsched.model.plan import WriteNativeStatus
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_FINISHED
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
-SCHEDULED, UNSCHEDULABLE, SCHEDULER_ERROR = "Scheduled", "Unschedulable", native_gangs.SCHEDULER_ERROR
+SCHEDULED: Final = "Scheduled"
 _NOT_FEASIBLE: Final = "placements are available, first placement status: pod group is unschedulable"
 _NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
@@ -52,9 +52,9 @@ def _condition_of(job: JobInfo, group: NativeGroup) -> Condition | None:
         return None
     if verdict is None:
         return _of_members(job, group)
-    if verdict.reason == SCHEDULER_ERROR:
-        return Condition(group.version.condition, "False", SCHEDULER_ERROR, verdict.short_message())
-    return Condition(group.version.condition, "False", UNSCHEDULABLE, verdict.short_message())
+    is_error = verdict.condition_reason is ConditionReason.SCHEDULER_ERROR
+    reason = ConditionReason.SCHEDULER_ERROR if is_error else ConditionReason.UNSCHEDULABLE
+    return Condition(group.version.condition, "False", reason.value, verdict.short_message())
 
 
 def _has_placed(job: JobInfo) -> bool:
@@ -68,7 +68,7 @@ def _of_members(job: JobInfo, group: NativeGroup) -> Condition | None:
         return None
     of_queue = [task.refusal for task in refused if task.refusal is not None and task.refusal.scope is Scope.QUEUE]
     message = _queues_words(of_queue) or _not_feasible(job, refused)
-    return Condition(group.version.condition, "False", UNSCHEDULABLE, message)
+    return Condition(group.version.condition, "False", ConditionReason.UNSCHEDULABLE.value, message)
 
 
 def _queues_words(refusals: list[Verdict]) -> str:
