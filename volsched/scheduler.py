@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from volsched.backlog import Backlog
-from volsched.framework import groups, native_gangs, native_topology, reporter
+from volsched.framework import groups, native_gangs, native_rules, native_topology, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
@@ -251,7 +251,7 @@ class Scheduler:
     def _open(self, session: Session, durations: dict[str, float]) -> None:
         """Let the plugins of every tier register; the seconds that each took."""
         of_natives = Registrar(session, 0, PluginOption(native_gangs.NAME))
-        native_gangs.register(of_natives)
+        native_rules.register(of_natives)
         native_topology.register(of_natives)
         for tier, members in enumerate(self.profile.plugins):
             for option, plugin in members:

@@ -463,3 +463,24 @@ def test_a_group_with_a_member_on_a_node_was_admitted() -> None:
     decision = rig.cycle(put(a_native_group("g", 3)), *members("g", 2, on="n"), *members("g", 1, start=2))
 
     assert decision.bindings == {"g-2": "n"}
+
+
+@pytest.mark.parametrize("plugin", ["capacity", "proportion", "capacity-card"])
+def test_what_a_group_holds_counts_once(plugin: str) -> None:
+    cluster = a_cluster().node("n", cpu="8").queue("default", capability={"cpu": "4"})
+    rig = rig_of(cluster, PLUGIN_QUOTAS.format(plugin=plugin))
+    rig.cycle(put(a_native_group("a", 2)), *members("a", 2))
+    rig.cycle(*members("a", 2, on="n"))
+
+    assert len(rig.cycle(put(a_native_group("b", 2)), *members("b", 2)).bindings) == 2
+    assert rig.cycle(put(a_native_group("c", 1)), *members("c", 1)).bindings == {}
+
+
+def test_a_finished_group_is_admitted_again_when_a_pod_comes() -> None:
+    cluster = a_cluster().node("n", cpu="8").queue("default", capability={"cpu": "1"})
+    rig = rig_of(cluster, PLUGIN_QUOTAS.format(plugin="capacity"))
+    rig.cycle(put(a_native_group("g", 2)), *members("g", 2, phase="Succeeded", on="n"))
+    assert rig.cluster.jobs["default/group/g"].phase == "Completed"
+
+    assert rig.cycle(*members("g", 1, start=2, cpu=2)).bindings == {}
+    assert rig.cycle(*members("g", 1, start=3)).bindings == {"g-3": "n"}

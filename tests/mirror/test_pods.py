@@ -9,7 +9,7 @@ import pytest
 from tests.mirror.objects import Believer, gone, group, node, pod, queue
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import BindFailed, Bound, EvictFailed, Gone
-from volsched.model.pods.task import ResourceClaimUse
+from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.status import TaskStatus
 
 PLAIN = MirrorSettings(plain_pods=True)

@@ -17,7 +17,7 @@ from typing import Final
 from volsched.framework import native_gangs, native_status
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
-from volsched.model.status import IS_SCHEDULED, TaskStatus
+from volsched.model.status import IS_FINISHED, IS_SCHEDULED, TaskStatus
 from volsched.model.verdict import ConditionReason
 
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -60,9 +60,13 @@ def _phase(job: JobInfo, *, unschedulable: bool, queued: bool) -> str:
 
 
 def _native_phase(job: JobInfo) -> str:
-    """The phase of a native group, which has none to show: admitted as long as it has its pods, or one on a node."""
+    """The phase of a native group, which shows none: admitted while it has its pods, running with one on a node."""
+    if job.placed_count:
+        return RUNNING
+    if job.tasks and all(IS_FINISHED[task.status] for task in job.tasks.values()):
+        return COMPLETED
     is_admitted = job.phase == INQUEUE and native_gangs.known_members(job) >= job.min_available
-    return INQUEUE if is_admitted or job.placed_count else PENDING
+    return INQUEUE if is_admitted else PENDING
 
 
 def is_kept_out(job: JobInfo) -> bool:

@@ -1,7 +1,6 @@
-"""The rules of Kubernetes' own gangs, which hold in every configuration: nobody is placed with a rule left out.
+"""When a gang of Kubernetes' own is tried at all, and what is said when it is not.
 
-They are registered before those of the plugins, in sessions of clusters that have such groups, and say nothing about
-other jobs. Members that have succeeded count towards the minimum, so that a lost pod of a Job can come back when its
+Members that have succeeded count towards the minimum, so that a lost pod of a Job can come back when its
 fellows are done (kube-scheduler waits for ever). Members that are leaving do not: a gang that starts on them starts
 short. Gated ones are not tried before enough others are there.
 """
@@ -11,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from volsched.framework.callbacks import ABSTAIN, Ballot, Vote
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import JobPipelined, JobReady, JobValid
 from volsched.model.job import JobInfo
 from volsched.model.native.group import NativeGroup
 from volsched.model.pods.task import TaskInfo
@@ -23,18 +19,11 @@ from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 NAME: Final = "native-gangs"
 NOT_ENOUGH_TASKS: Final = "NotEnoughTasks"
-SCHEDULER_ERROR: Final = "SchedulerError"
 WAITS_FOR_GROUP: Final = (
     "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
     "one or more plugins asked to wait and no plugin rejected pod"
 )
 """What a member is told that has a place while its group cannot start, in kube-scheduler's words."""
-
-
-def register(registrar: Registrar) -> None:
-    """Register the rules, if the cluster has a native group at all."""
-    if registrar.cluster.native_jobs:
-        registrar.register(JobValid(invalidity), JobReady(_is_ready, lacking=_lacking), JobPipelined(_may_wait))
 
 
 def invalidity(job: JobInfo) -> Verdict | None:
@@ -69,21 +58,6 @@ def least_of(job: JobInfo, members: list[TaskInfo]) -> Resources:
     return Resources(asked)
 
 
-def _is_ready(job: JobInfo) -> bool:
-    return job.native is None or job.is_ready
-
-
-def _lacking(job: JobInfo) -> int | None:
-    """Members that the job lacks; of other jobs others say that."""
-    if job.native is None:
-        return None
-    return job.min_available - job.ready_count - job.pending_best_effort
-
-
-def _may_wait(job: JobInfo) -> Ballot:
-    return ABSTAIN if job.native is None or job.is_pipelined else Ballot(Vote.REJECT)
-
-
 def _incomplete(job: JobInfo) -> Verdict:
     message = f'PodGroup "{job.label}" has fewer pods than the {job.min_available} that it starts with'
     shown_as = ConditionReason.GANG_INCOMPLETE
@@ -92,7 +66,7 @@ def _incomplete(job: JobInfo) -> Verdict:
 
 def _error(message: str) -> Verdict:
     shown_as = ConditionReason.SCHEDULER_ERROR
-    return Verdict(Step.INVALID, NAME, Scope.JOB, SCHEDULER_ERROR, message, resolvable=False, shown_as=shown_as)
+    return Verdict(Step.INVALID, NAME, Scope.JOB, "FailedScheduling", message, resolvable=False, shown_as=shown_as)
 
 
 def _disagreements(job: JobInfo, group: NativeGroup) -> Iterator[Verdict]:

@@ -15,9 +15,9 @@ from volsched.model.native.group import NativeGroup
 from volsched.model.plan import WriteNativeStatus
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_FINISHED
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
-SCHEDULED, UNSCHEDULABLE, SCHEDULER_ERROR = "Scheduled", "Unschedulable", native_gangs.SCHEDULER_ERROR
+SCHEDULED: Final = "Scheduled"
 _NOT_FEASIBLE: Final = "placements are available, first placement status: pod group is unschedulable"
 _NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
@@ -32,15 +32,15 @@ def write_of(job: JobInfo) -> Iterator[WriteNativeStatus]:
     group = job.native
     if group is None or not any(task.ours for task in job.tasks.values()):
         return
-    said, wanted = _said(job), _condition_of(job, group)
+    said, wanted = _said(job, group), _condition_of(job, group)
     if wanted is None or wanted == said or (said is not None and said.status == "True"):
         return
-    job.conditions = (wanted,)
+    job.conditions = (*(known for known in job.conditions if known.type != wanted.type), wanted)
     yield WriteNativeStatus(group.uid, group.namespace, group.name, group.version.name, wanted)
 
 
-def _said(job: JobInfo) -> Condition | None:
-    return job.conditions[0] if job.conditions else None
+def _said(job: JobInfo, group: NativeGroup) -> Condition | None:
+    return next((said for said in job.conditions if said.type == group.version.condition), None)
 
 
 def _condition_of(job: JobInfo, group: NativeGroup) -> Condition | None:
@@ -52,9 +52,9 @@ def _condition_of(job: JobInfo, group: NativeGroup) -> Condition | None:
         return None
     if verdict is None:
         return _of_members(job, group)
-    if verdict.reason == SCHEDULER_ERROR:
-        return Condition(group.version.condition, "False", SCHEDULER_ERROR, verdict.short_message())
-    return Condition(group.version.condition, "False", UNSCHEDULABLE, verdict.short_message())
+    is_error = verdict.condition_reason is ConditionReason.SCHEDULER_ERROR
+    reason = ConditionReason.SCHEDULER_ERROR if is_error else ConditionReason.UNSCHEDULABLE
+    return Condition(group.version.condition, "False", reason.value, verdict.short_message())
 
 
 def _has_placed(job: JobInfo) -> bool:
@@ -68,7 +68,7 @@ def _of_members(job: JobInfo, group: NativeGroup) -> Condition | None:
         return None
     of_queue = [task.refusal for task in refused if task.refusal is not None and task.refusal.scope is Scope.QUEUE]
     message = _queues_words(of_queue) or _not_feasible(job, refused)
-    return Condition(group.version.condition, "False", UNSCHEDULABLE, message)
+    return Condition(group.version.condition, "False", ConditionReason.UNSCHEDULABLE.value, message)
 
 
 def _queues_words(refusals: list[Verdict]) -> str:

@@ -20,7 +20,8 @@ from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
 from volsched.model.plan import RecordEvent
-from volsched.model.pods.task import ResourceClaimUse, TaskInfo
+from volsched.model.pods.claim_use import ResourceClaimUse
+from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
 from volsched.model.values.bounded import Bounded

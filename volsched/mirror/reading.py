@@ -18,7 +18,8 @@ from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
 from volsched.model.node import NodeSpec
 from volsched.model.pods import workload
-from volsched.model.pods.task import ADMISSION_GATE, UNGATED, ResourceClaimUse
+from volsched.model.pods.claim_use import ResourceClaimUse
+from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.model.queues.allowed_namespaces import allowed_in
 from volsched.model.queues.queue import QueueInfo, QueuePast
 from volsched.model.status import TaskStatus

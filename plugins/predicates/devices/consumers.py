@@ -11,8 +11,9 @@ from volsched.model.dra import api as dra
 from volsched.model.dra.device import Claim
 from volsched.model.native.api import GROUP
 from volsched.model.native.group import NativeGroup
+from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.owners import Owner
-from volsched.model.pods.task import ResourceClaimUse, TaskInfo
+from volsched.model.pods.task import TaskInfo
 
 
 def group_with(task: TaskInfo, use: ResourceClaimUse) -> NativeGroup | None:

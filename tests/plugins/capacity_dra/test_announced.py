@@ -16,7 +16,7 @@ from volsched.model import api
 from volsched.model.dra.announced import ANNOTATION, announced_by, announcement
 from volsched.model.job import INQUEUE
 from volsched.model.plan import RecordEvent
-from volsched.model.pods.task import ResourceClaimUse
+from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.testing.builders import ClusterBuilder, Rig, a_rig, put
 
 GPU = {"name": "gpu", "template": "one"}

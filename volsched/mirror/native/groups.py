@@ -16,10 +16,11 @@ from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model.changes import Gone, KindServed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.job import NATIVE, Condition, JobInfo
+from volsched.model.job import COMPLETED, NATIVE, PENDING, Condition, JobInfo
 from volsched.model.native.api import PodGroup
 from volsched.model.native.group import NativeGroup
 from volsched.model.pods.task import TaskInfo
+from volsched.model.status import IS_FINISHED
 
 _TICKS: Final = 1_000_000
 
@@ -58,6 +59,8 @@ class NativeGroups:
         self._name_volcanos(task.uid, _volcanos(task))
         self._queues.note_member(task, job)
         self._set_priority(job)
+        if job.phase == COMPLETED and not IS_FINISHED[task.status]:  # it has to be admitted again
+            self._cluster.queue_ledger.set_phase(job, PENDING)
 
     def leave(self, task: TaskInfo) -> None:
         """Take note that a member goes."""

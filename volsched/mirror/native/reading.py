@@ -17,7 +17,7 @@ from volsched.model import api
 from volsched.model.errors import FieldError
 from volsched.model.native.api import GROUP, PodGroup
 from volsched.model.native.group import GroupCondition, NativeGroup, Version
-from volsched.model.pods.task import ResourceClaimUse
+from volsched.model.pods.claim_use import ResourceClaimUse
 
 Read: TypeAlias = dict[str, Any]
 

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from volsched.model import api
-from volsched.model.pods.task import ResourceClaimUse
+from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.values import json_text
 from volsched.model.values.bounded import Weighed
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from volsched.model.pods.task import ResourceClaimUse
+from volsched.model.pods.claim_use import ResourceClaimUse
 
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 """The annotation that names the queue of a group, of its Workload, of its pods, or of its namespace."""

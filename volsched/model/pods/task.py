@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
+from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.owners import Owner, as_pod
 from volsched.model.pods.template import PodTemplate
 from volsched.model.pods.workload import OFFLINE
@@ -34,14 +33,6 @@ USER_PRIORITY_LIMIT: Final = 1_000_000_000
 """Priorities above are those of the system's classes (Kubernetes: HighestUserDefinablePriority)."""
 
 _NONE: Mapping[str, str] = {}
-
-
-class ResourceClaimUse(msgspec.Struct, frozen=True, gc=False, order=True):
-    """An entry of `spec.resourceClaims`: the claim it names, or the template from which one is made for each pod."""
-
-    name: str
-    claim: str = ""
-    template: str = ""
 
 
 class TaskInfo:

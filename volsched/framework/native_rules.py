@@ -1,0 +1,34 @@
+"""The rules of Kubernetes' own gangs, which hold in every configuration: nobody is placed with a rule left out.
+
+They are registered before those of the plugins, in sessions of clusters that have such groups, and say nothing about
+other jobs.
+"""
+
+from __future__ import annotations
+
+from volsched.framework.callbacks import ABSTAIN, Ballot, Vote
+from volsched.framework.native_gangs import invalidity
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import JobPipelined, JobReady, JobValid
+from volsched.model.job import JobInfo
+
+
+def register(registrar: Registrar) -> None:
+    """Register the rules, if the cluster has a native group at all."""
+    if registrar.cluster.native_jobs:
+        registrar.register(JobValid(invalidity), JobReady(_is_ready, lacking=_lacking), JobPipelined(_may_wait))
+
+
+def _is_ready(job: JobInfo) -> bool:
+    return job.native is None or job.is_ready
+
+
+def _lacking(job: JobInfo) -> int | None:
+    """Members that the job lacks; of other jobs others say that."""
+    if job.native is None:
+        return None
+    return job.min_available - job.ready_count - job.pending_best_effort
+
+
+def _may_wait(job: JobInfo) -> Ballot:
+    return ABSTAIN if job.native is None or job.is_pipelined else Ballot(Vote.REJECT)
