@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from plugins.capacity_card.cards.stock import stock_of
+from plugins.capacity_card.cards.stock import cards_of_node as cards_of_node_labels
 from plugins.mgpu.devices import CORE, MEMORY
 from volsched.asking.records import Record
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.dra.api import ResourceClaim, ResourceSlice
 from volsched.model.node import NodeInfo
-from volsched.model.values.quantity import format_amount
+from volsched.model.values.quantity import amount_of, format_amount
 
 _MILLI: Final = 1000
+PRODUCTS: Final = {"nvidia.com/gpu": "nvidia.com/gpu.product", "amd.com/gpu": "amd.com/gpu.product-name"}
+"""Resources that are whole cards, and the label that says of which model."""
+
 _SHARED: Final = {CORE: "core", MEMORY: "memory"}
 
 
@@ -94,14 +97,31 @@ def cards_of_node(
 
 
 def _whole(node: api.Node, info: NodeInfo | None) -> Iterator[NodeCards]:
-    for name, offered in stock_of([node]).nodes.items():
-        for card in offered.cards:
-            total = card.amount // _MILLI
-            holders = _holders(info, card.resource)
-            names = [*holders, *[""] * (total - len(holders))]
-            cells = tuple(Cell(str(place), holder) for place, holder in enumerate(names, 1))
-            yield NodeCards(name, card.name, "card", len(holders), total, cells)
+    name = node.metadata.name
+    for model, resource, total in _offered(node):
+        holders = _holders(info, resource)
+        names = [*holders, *[""] * (total - len(holders))]
+        cells = tuple(Cell(str(place), holder) for place, holder in enumerate(names, 1))
+        yield NodeCards(name, model, "card", len(holders), total, cells)
 
+
+def _offered(node: api.Node) -> Iterator[tuple[str, str, int]]:
+    """Yield model, resource and number of a node's cards; where labels do not say enough to count by, what they say."""
+    cards = cards_of_node_labels(node).cards
+    for card in cards:
+        yield card.name, card.resource, card.amount // _MILLI
+    for resource, product in PRODUCTS.items() if not cards else ():
+        amount = units_of(node, resource)
+        if amount:
+            yield node.metadata.labels.get(product) or resource, resource, amount
+
+
+def units_of(node: api.Node, resource: str) -> int:
+    """Return how many of a resource a node offers; none where that is no quantity."""
+    try:
+        return amount_of(resource, node.status.allocatable.get(resource, 0)) // _MILLI
+    except ValueError:
+        return 0
 
 
 def _holders(node: NodeInfo | None, resource: str) -> list[str]:

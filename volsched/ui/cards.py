@@ -1,4 +1,4 @@
-"""The cards of all nodes, kept as the cluster changes: those of a node are listed again when something of it changed."""
+"""The cards of all nodes, kept as the cluster changes: a node's are listed again when something of it changed."""
 
 from __future__ import annotations
 

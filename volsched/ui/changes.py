@@ -131,7 +131,9 @@ def models_of(nodes: Iterable[api.Node]) -> tuple[Model, ...]:
     """Return the commonest models of nodes."""
     alike: dict[tuple[Any, ...], list[str]] = {}
     for node in nodes:
-        offers = tuple(sorted((name, str(amount)) for name, amount in node.status.allocatable.items() if name != "pods"))
+        offers = tuple(
+            sorted((name, str(amount)) for name, amount in node.status.allocatable.items() if name != "pods")
+        )
         taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         alike.setdefault((offers, taints), []).append(node.metadata.name)
     found = sorted(alike.items(), key=lambda one: (-len(one[1]), min(one[1])))[:MOST_MODELS]

@@ -98,11 +98,20 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
 """By what each view can be filtered."""
 
 
+def environment() -> Environment:
+    """Return the templates; everything that they print is escaped."""
+    made = Environment(loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined)
+    made.filters.update(bar=bar, age=age, moment=moment, points=points, course=course, link=link)
+    made.globals.update(filters_of=FILTERS)
+    made.trim_blocks = made.lstrip_blocks = True
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class Pages:
     """Renders pages and views."""
 
-    templates: Environment = field(default_factory=lambda: environment())
+    templates: Environment = field(default_factory=environment)
 
     def page(self, template: str, /, **values: Any) -> str:
         """Return a whole page, or a part of one."""
@@ -113,15 +122,6 @@ class Pages:
         row = self.templates.get_template(f"{name}_row.html")
         table = Table(lambda id_, value: row.render(id=id_, row=value).strip())
         return View(name, table, filters, self.templates.get_template("summary.html").render)
-
-
-def environment() -> Environment:
-    """Return the templates; everything that they print is escaped."""
-    made = Environment(loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined)
-    made.filters.update(bar=bar, age=age, moment=moment, points=points, course=course, link=link)
-    made.globals.update(filters_of=FILTERS)
-    made.trim_blocks = made.lstrip_blocks = True
-    return made
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

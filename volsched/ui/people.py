@@ -116,7 +116,7 @@ class People:
         answers = await asyncio.gather(*(self._may(person, verb, group, resource, *place) for place in asked))
         return frozenset(namespace or name for (namespace, name), yes in zip(asked, answers, strict=True) if yes)
 
-    async def _may(  # noqa: PLR0913 - the fields of a review
+    async def _may(
         self, person: Person, verb: str, group: str, resource: str, namespace: str = "", name: str = ""
     ) -> bool:
         key = (person.identity, verb, group, resource, namespace, name)

@@ -10,6 +10,7 @@ from volsched.asking.known import Known
 from volsched.asking.lists import queue_state
 from volsched.asking.records import QueueState, WaitingJob
 from volsched.model.changes import Change
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
@@ -32,7 +33,7 @@ class Picture:
     queues: tuple[QueueState, ...] = ()
     cards: tuple[NodeCards, ...] = ()
     waiting: tuple[WaitingJob, ...] = ()
-    history: Callable[[str, str], Sequence[Moment]] = lambda queue, resource: ()
+    history: Callable[[str, str], Sequence[Moment]] = lambda _queue, _resource: ()
 
     def job(self, namespace: str, name: str) -> WaitingJob | None:
         """Return a job that waits; None when it does not, or is not there."""
@@ -49,15 +50,19 @@ class Live:
         """Begin without any objects; raises ConfigError."""
         self._configured = configured
         self._shadow = Shadow(configured.profile(), configured.scheduler_names, configured.default_queue)
-        cluster = self._shadow.mirror.cluster
-        self._cards = LiveCards(cluster)
+        self._cards = LiveCards(self.cluster)
         self._use = _Use()
-        cluster.observe(self._use)
+        self.cluster.observe(self._use)
         self._waiting = WaitingList(self._shadow)
         self._history = History()
         self._counts: dict[str, tuple[int, int]] = {}
         self._configuration = configured.configuration
         self._picture = Picture()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster as the mirror has it."""
+        return self._shadow.mirror.cluster
 
     @property
     def known(self) -> Known:
@@ -91,11 +96,11 @@ class Live:
         self._cards.is_hearing = self._use.is_hearing = False
         try:
             starts = self._shadow.run()
-            self._waiting.note(self._take_dirty())
+            started = self._waiting.note(self._take_dirty(), starts)
             self._shadow.take_back()
         finally:
             self._cards.is_hearing = self._use.is_hearing = True
-        self._waiting.note_starts(starts, now)
+        self._waiting.note_started(started, now)
         waiting = self._waiting.all(now)
         if waiting is not self._picture.waiting:
             self._counts = _counted(waiting)
@@ -109,7 +114,7 @@ class Live:
 
     def _take_dirty(self) -> list[JobInfo]:
         dirty, self._shadow.dirty = self._shadow.dirty, {}
-        return [job for key, job in dirty.items() if key in self._shadow.mirror.cluster.jobs]
+        return [job for key, job in dirty.items() if key in self.cluster.jobs]
 
     def _queues(self, now: float) -> tuple[QueueState, ...]:
         """Return the queues as they were before the session, with who waits after it."""

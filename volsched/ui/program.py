@@ -8,9 +8,9 @@ from volsched.asking.known import Known
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.serve.listeners import Listeners
-from volsched.ui.people import People
 from volsched.kube.serve.serving_tls import self_signed_context
 from volsched.ui.follow import Follower
+from volsched.ui.people import People
 from volsched.ui.server import Ui
 
 

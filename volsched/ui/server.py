@@ -16,7 +16,7 @@ from volsched.kube.serve.reviews import Person
 from volsched.model import api
 from volsched.ui.changes import ChangeError, Limit, limits_of, models_of
 from volsched.ui.follow import Follower
-from volsched.ui.pages import VIEWS, Pages, View
+from volsched.ui.pages import VIEWS, Pages
 from volsched.ui.people import WHOLE, People, Scope
 from volsched.ui.picture import Picture
 from volsched.ui.questions import QuestionError, Questions
@@ -41,7 +41,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Ui:
-    """The application. Where there are ``people``, each request has to be one of theirs; else only this machine asks."""
+    """The application. With ``people`` each request has to be one of theirs; without, only this machine may ask."""
 
     def __init__(self, follower: Follower, people: People | None = None) -> None:
         self._follower = follower
@@ -96,7 +96,7 @@ class Ui:
         return found
 
     async def _scope(self, request: web.Request, picture: Picture) -> Scope:
-        """Say what who asks may see by name. It is found out anew each time, from answers that are kept for a minute."""
+        """Say what who asks may see by name. It is asked each time; answers are kept for a minute."""
         person = await self._who(request)
         if person is None or self._people is None:
             return WHOLE

@@ -65,20 +65,23 @@ class WaitingList(Observer):
         if gone:
             self._drop(job.key)
 
-    def note(self, jobs: Iterable[JobInfo]) -> None:
-        """Take in what a session says of jobs, as long as it stands."""
+    def note(self, jobs: Iterable[JobInfo], starts: Mapping[str, str]) -> dict[str, str]:
+        """Take in what a session says of jobs, while it stands; return those that it starts as a whole, with a node."""
+        started: dict[str, str] = {}
         for job in jobs:
             if is_waiting(job):
                 self._put(job, _Entry(job, waiting_job(self._shadow, job, 0)))
+            elif job.key in starts:
+                started[job.key] = starts[job.key]
             else:
                 self._drop(job.key)
+        return started
 
-    def note_starts(self, starts: Mapping[str, str], now: float) -> None:
+    def note_started(self, started: Mapping[str, str], now: float) -> None:
         """Take in which jobs the next session would start, each with a node, once that was taken back."""
-        jobs = self._shadow.mirror.cluster.jobs
-        for key, node in starts.items():
-            job = jobs.get(key)
-            if job is not None and key not in self._queue_of and is_waiting(job):
+        for key, node in started.items():
+            job = self._shadow.mirror.cluster.jobs.get(key)
+            if job is not None and is_waiting(job):
                 record = waiting_job(self._shadow, job, 0)
                 said = f"The next session starts it, on {node}; no scheduler has bound it so far."
                 record = msgspec.structs.replace(record, step=STARTS, reason="", message=said)
