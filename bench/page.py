@@ -65,7 +65,9 @@ def objects(nodes: int, running: int, waiting: int) -> Iterator[worlds.Json]:
     for index in range(running):
         gang = f"run-{index // GANG:05}"
         if index % GANG == 0:
-            yield worlds.a_group(gang, f"queue-{index // GANG % QUEUES}", GANG, "Running")
+            group = worlds.a_group(gang, f"queue-{index // GANG % QUEUES}", GANG, "Running")
+            group["status"]["running"] = GANG
+            yield group
         yield a_runner(f"{gang}-{index % GANG}", gang, index % nodes)
     for index in range(waiting):
         yield from a_hopeless_gang(f"wait-{index:05}", index % QUEUES)
@@ -152,7 +154,13 @@ def _measured(name: str, live: Live, browsers: Browsers, made: Changes, turns: i
         live.take(found)
         sent.append(browsers.show())
         took.append(watch.cpu())
-    return {"change": name, "cpu_s": median(took), "most_s": max(took), "bytes": int(median(sent)), "whole": browsers.whole()}
+    return {
+        "change": name,
+        "cpu_s": median(took),
+        "most_s": max(took),
+        "bytes": int(median(sent)),
+        "whole": browsers.whole(),
+    }
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -29,6 +29,7 @@ MOST_LISTED: Final = 5
 """Jobs that are named below a queue."""
 
 Filters = Mapping[str, str]
+Row = TypeVar("Row")
 HistoryOf = Callable[[str, str], Sequence[Moment]]
 
 
@@ -63,9 +64,9 @@ class View:
 
     def show(self, seen: Seen, history: HistoryOf) -> list[Event]:
         """Show something else; the events that do so where it was shown before."""
-        rows = list(_rows_of(self.name, seen, self.filters, history))
+        rows = _ROWS[self.name](seen, self.filters, history)
         first = PAGE * (min(self.page, max(1, -(-len(rows) // PAGE))) - 1)
-        events = self.table.show(rows[first : first + PAGE])
+        events = self.table.show([(row_id(*_NAMES[self.name](row)), row) for row in rows[first : first + PAGE]])
         before, self._said = self._said, self._summary(seen, first, len(rows))
         return [*events, self.said()] if self._said != before else events
 
@@ -127,39 +128,57 @@ class Pages:
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _rows_of(view: str, seen: Seen, filters: Filters, history: HistoryOf) -> Iterator[tuple[str, Any]]:
-    if view == "queues":
-        return _queue_rows(seen, filters, history)
-    if view == "cards":
-        found = (each for each in seen.cards if _matches(filters, "cards", _card_texts(each)))
-        return ((row_id("cards", cards.model, cards.node, cards.sort), cards) for cards in found)
-    jobs = (job for job in seen.waiting if _matches(filters, "waiting", (job.namespace, job.queue, job.message)))
-    return ((row_id("job", job.namespace, job.name), job) for job in jobs)
+def _matching(view: str, filters: Filters, rows: Sequence[Row], texts: Callable[[Row], Iterable[str]]) -> Sequence[Row]:
+    """Return the rows that have in each of their texts what the view's filters ask for."""
+    wanted = [filters.get(name, "").lower() for name in FILTERS[view]]
+    if not any(wanted):
+        return rows
+    return [
+        row for row in rows if all(part in text.lower() for part, text in zip(wanted, texts(row), strict=True) if part)
+    ]
 
 
-def _matches(filters: Filters, view: str, texts: Iterable[str]) -> bool:
-    wanted = (filters.get(name, "").lower() for name in FILTERS[view])
-    return all(part in text.lower() for part, text in zip(wanted, texts, strict=True) if part)
+def _card_rows(seen: Seen, filters: Filters, _: HistoryOf) -> Sequence[NodeCards]:
+    def texts(cards: NodeCards) -> Iterable[str]:
+        return cards.model, cards.node, " ".join(cell.holder for cell in cards.cells)
+
+    return _matching("cards", filters, seen.cards, texts)
 
 
-def _card_texts(cards: NodeCards) -> tuple[str, str, str]:
-    return cards.model, cards.node, " ".join(cell.holder for cell in cards.cells)
+def _job_rows(seen: Seen, filters: Filters, _: HistoryOf) -> Sequence[WaitingJob]:
+    return _matching("waiting", filters, seen.waiting, lambda job: (job.namespace, job.queue, job.message))
 
 
-def _queue_rows(seen: Seen, filters: Filters, history: HistoryOf) -> Iterator[tuple[str, Any]]:
+def _queue_rows(seen: Seen, filters: Filters, history: HistoryOf) -> Sequence[QueueRow]:
+    rows = list(_all_queue_rows(seen, history))
+    return _matching("queues", filters, rows, lambda row: (row.queue.name,))
+
+
+def _all_queue_rows(seen: Seen, history: HistoryOf) -> Iterator[QueueRow]:
     waiting: dict[str, list[WaitingJob]] = defaultdict(list)
     for job in seen.waiting:
         waiting[job.queue].append(job)
     for queue, depth in tree(seen.queues):
-        if not _matches(filters, "queues", (queue.name,)):
-            continue
         jobs = tuple(sorted(waiting[queue.name], key=_longest_first)[:MOST_LISTED])
         moments = tuple(history(queue.name, queue.figures[0].resource)) if queue.figures else ()
-        yield row_id("queue", queue.name), QueueRow(queue, depth, jobs, seen.others.get(queue.name, 0), moments)
+        yield QueueRow(queue, depth, jobs, seen.others.get(queue.name, 0), moments)
 
 
 def _longest_first(job: WaitingJob) -> tuple[bool, float, int]:
     return job.since is None, job.since or 0.0, job.position
+
+
+_ROWS: Final[Mapping[str, Callable[[Seen, Filters, HistoryOf], Sequence[Any]]]] = {
+    "queues": _queue_rows,
+    "cards": _card_rows,
+    "waiting": _job_rows,
+}
+_NAMES: Final[Mapping[str, Callable[[Any], tuple[str, ...]]]] = {
+    "queues": lambda row: (row.queue.name,),
+    "cards": lambda row: (row.model, row.node, row.sort),
+    "waiting": lambda row: (row.namespace, row.name),
+}
+"""What tells the rows of each view apart."""
 
 
 def row_id(*names: str) -> str:

@@ -22,9 +22,9 @@ from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
-from volsched.model.changes import Change, EvictFailed, Gone, GroupWriteFailed, Put
-from volsched.model.job import JobInfo
-from volsched.model.plan import Bind, Evict, LiftGate, Step, WriteGroupStatus, WritePodCondition
+from volsched.model.changes import Change, EvictFailed, Gone, Put
+from volsched.model.job import PENDING, JobInfo
+from volsched.model.plan import Bind, Evict, LiftGate, Step, WritePodCondition
 from volsched.model.status import TaskStatus
 from volsched.run.loop import SystemClock
 from volsched.scheduler import Profile, Scheduler
@@ -81,6 +81,7 @@ class Shadow:
         self.wants_usage = True
         self.usage: Usage | None = None
         self.dirty: dict[str, JobInfo] = {}
+        self._reported: tuple[JobInfo, ...] = ()
         self._plan = _Plan()
         self._witness: Plugin = _Witness(self._opened, self._closing)
         bounds = Bounds(SESSION_BUDGET_SECONDS, contains_faults=True, admissions=Admissions(float("inf")))
@@ -101,6 +102,8 @@ class Shadow:
         for change in changes:
             if isinstance(change, Put):
                 self.objects[identity_of(change.object)] = change.object
+                if isinstance(change.object, api.PodGroup):
+                    self._believe(change.object)
             elif isinstance(change, Gone):
                 self.objects.pop((change.kind, change.namespace, change.name), None)
         self.mirror.apply(changes)
@@ -128,13 +131,18 @@ class Shadow:
 
     def _closing(self, session: Session) -> None:
         """Note which jobs this session will report on; what was only held is still in its place."""
-        self.dirty.update(session.cluster.queue_ledger.dirty_jobs)
+        dirty = session.cluster.queue_ledger.dirty_jobs
+        self.dirty.update(dirty)
+        self._reported = tuple(dirty.values())
 
     def take_back(self) -> None:
         """Let nothing of the session have happened. Nobody is woken by that: nothing has become possible."""
         with self.mirror.cluster.tentative():
             for step in reversed(self._plan.take()):
                 self._undo(step)
+            for job in self._reported:
+                self._read_phase_again(job)
+            self._reported = ()
 
     def _undo(self, step: Step) -> None:
         match step:
@@ -144,8 +152,6 @@ class Shadow:
                 self.mirror.apply([EvictFailed(step.uid, "")])
             case LiftGate():
                 self._close_gate(step)
-            case WriteGroupStatus():
-                self._read_group_again(step)
             case WritePodCondition():
                 self._read_nomination_again(step)
 
@@ -162,10 +168,17 @@ class Shadow:
         if task is not None:
             self.mirror.cluster.queue_ledger.set_ungated(task, ungated=False)
 
-    def _read_group_again(self, step: WriteGroupStatus) -> None:
-        found = self.objects.get(("PodGroup", step.namespace, step.name))
-        if found is not None:
-            self.mirror.apply([GroupWriteFailed(step.namespace, step.name), Put(found)])
+    def _read_phase_again(self, job: JobInfo) -> None:
+        """Let a job be in the phase that its PodGroup says."""
+        found = self.objects.get(("PodGroup", job.namespace, job.name))
+        if isinstance(found, api.PodGroup) and (found.status.phase or PENDING) != (job.phase or PENDING):
+            self.mirror.cluster.queue_ledger.set_phase(job, found.status.phase)
+
+    def _believe(self, group: api.PodGroup) -> None:
+        """Take a PodGroup as it is shown next, as no status of ours is under way."""
+        job = self.mirror.cluster.jobs.get(group.key)
+        if job is not None:
+            job.reported, job.confirmed = None, True
 
     def _read_nomination_again(self, step: WritePodCondition) -> None:
         task = self.mirror.cluster.tasks.get(step.uid)
