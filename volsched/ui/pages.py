@@ -101,7 +101,9 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def environment() -> Environment:
     """Return the templates; everything that they print is escaped."""
-    made = Environment(loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined)
+    made = Environment(
+        loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"]
+    )
     made.filters.update(bar=bar, age=age, moment=moment, points=points, course=course, link=link)
     made.globals.update(filters_of=FILTERS)
     made.trim_blocks = made.lstrip_blocks = True
