@@ -115,7 +115,7 @@ class Shadow:
     # -- a session ----------------------------------------------------------------------------------------------------
 
     def run(self) -> Mapping[str, str]:
-        """Hold a session, and return which jobs it starts, each with a node. What it decided stands until taken back."""
+        """Hold a session; return which jobs it starts, each with a node. What it decided stands until taken back."""
         self._scheduler.cycle()
         starts: dict[str, str] = {}
         for step in self._plan.steps:
