@@ -1,6 +1,6 @@
 """How soon a browser hears of a change, on a real control plane with `volsched ui` as a process.
 
-Nodes have eight cards. Pods are gangs of eight with a card each: four in five of them run, the others wait for room. For
+Nodes have eight cards. Pods are gangs of eight: four in five of them run with a card each, the others wait. For
 each view a stream of server-sent events is read, as a browser does. Then changes are written, one at a time, and timed
 from the moment before the write until the row with it has come:
 
