@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ui.worlds import GPU, NOW, gone, group, known_of, live_of, node, pod, puts, queue
+from tests.ui.worlds import GPU, NOW, gone, group, known_of, live_of, made, node, pod, puts, queue
 from volsched.model import api
 from volsched.testing.recount import faults
 from volsched.ui.picture import Live, Picture
@@ -17,7 +18,7 @@ tiers:
 - plugins: [{name: priority}, {name: gang}]
 - plugins: [{name: proportion}, {name: predicates}, {name: nodeorder}]
 """
-PREEMPTING = PROPORTION.replace("backfill", "backfill, preempt")
+PREEMPTING = PROPORTION.replace("backfill", "backfill, preempt").replace("{name: proportion}, ", "")
 
 
 def base() -> list[api.ApiObject]:
@@ -53,12 +54,9 @@ class Story:
     def __init__(self) -> None:
         self.objects = {(type(each).__name__, each.key): each for each in base()}
         self.live = live_of(known_of(self.objects.values(), PROPORTION))
-        self.version = 0
 
     def put(self, *objects: api.ApiObject) -> None:
         for each in objects:
-            self.version += 1
-            each.metadata  # noqa: B018 - every object has it
             self.objects[type(each).__name__, each.key] = each
         self.live.take(puts(*objects))
 
@@ -106,20 +104,28 @@ def placed(live: Live) -> dict[str, str]:
 
 def test_what_a_session_would_do_has_not_happened() -> None:
     """One pod would be bound, and one evicted for another."""
-    urgent = [*job("team/urgent", 8), made_class()]
-    live = live_of(known_of([*base(), *job("team/runs", 8, "n1"), *job("team/small", 2), *urgent], PREEMPTING))
+    high = made("PriorityClass", "high", version="scheduling.k8s.io/v1", value=1000)
+    urgent = [important(each) for each in job("team/urgent", 8)]
+    runs = [group("team/runs", minimum=0), pod("team/runs", 8, "n1")]
+    live = live_of(known_of([*base(), *runs, *job("team/small", 2), high, *urgent], PREEMPTING))
 
     first = live.look(NOW)
 
+    said = {each.name: each.message for each in first.waiting}
+    assert "can go to node" in said["urgent"]
     assert placed(live) == {"team/runs": "n1"}
+    assert [task.status.name for task in live.cluster.tasks.values() if task.node is not None] == ["RUNNING"]
+    assert [task.nominated for task in live.cluster.tasks.values()] == [""] * 3
     assert faults(live.cluster) == []
     assert live.look(NOW) is first
 
 
-def made_class() -> api.ApiObject:
-    from tests.ui.worlds import made  # noqa: PLC0415
-
-    return made("PriorityClass", "high", version="scheduling.k8s.io/v1", value=1000)
+def important(found: api.ApiObject) -> api.ApiObject:
+    assert isinstance(found, api.Pod | api.PodGroup)
+    spec = msgspec.structs.replace(found.spec, priority_class_name="high")
+    if isinstance(found, api.Pod):
+        spec = msgspec.structs.replace(spec, priority=1000)
+    return msgspec.structs.replace(found, spec=spec)
 
 
 def test_job_that_nobody_binds_is_listed_after_a_while() -> None:

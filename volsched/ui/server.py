@@ -32,6 +32,9 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+"""Of events: a proxy in front hands on each as it comes."""
+
 MOST_SHOWN: Final = 500
 HEARTBEAT_SECONDS: Final = 15.0
 _LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -209,7 +212,7 @@ class Ui:
         view = self._pages.view(name, request.query)
         number, picture = await self._follower.picture()
         scope = await self._scope(request, picture)
-        answer = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+        answer = web.StreamResponse(headers={**HEADERS, **STREAM})
         await answer.prepare(request)
         view.show(seen_by(scope, picture), picture.history)
         if "Last-Event-ID" in request.headers or request.query.get("seen") != view.table.digest:

@@ -107,6 +107,7 @@ class Shadow:
             elif isinstance(change, Gone):
                 self.objects.pop((change.kind, change.namespace, change.name), None)
         self.mirror.apply(changes)
+        self.mirror.quarantine.take_errors()  # the scheduler's log has them
 
     def wake_at(self) -> float | None:
         """When a session is due even if nothing changes (seconds since the epoch); None: not before something does."""
