@@ -120,6 +120,17 @@ def test_what_a_session_would_do_has_not_happened() -> None:
     assert live.look(NOW) is first
 
 
+def test_phase_of_a_job_is_that_of_its_podgroup_whatever_a_session_would_write() -> None:
+    """One session admits it, and finds no room for it; then somebody else says that it is over."""
+    live = live_of(known_of([*base(), group("team/new", phase="Pending"), pod("team/new", 9)], PROPORTION))
+
+    live.look(NOW)
+    assert live.cluster.jobs["team/new"].phase == "Pending"
+
+    live.take(puts(group("team/new", phase="Completed")))
+    assert live.cluster.jobs["team/new"].phase == "Completed"
+
+
 def important(found: api.ApiObject) -> api.ApiObject:
     assert isinstance(found, api.Pod | api.PodGroup)
     spec = msgspec.structs.replace(found.spec, priority_class_name="high")

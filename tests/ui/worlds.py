@@ -50,12 +50,12 @@ def pod(key: str, gpus: int = 1, on: str = "", group: str = "") -> api.ApiObject
     )
 
 
-def group(key: str, queue: str = "default", minimum: int = 1) -> api.ApiObject:
+def group(key: str, queue: str = "default", minimum: int = 1, phase: str = "Inqueue") -> api.ApiObject:
     """Return a PodGroup, by namespace and name."""
     namespace, name = key.split("/")
     version = "scheduling.volcano.sh/v1beta1"
     spec = {"minMember": minimum, "queue": queue}
-    return made("PodGroup", name, namespace, version, spec=spec, status={"phase": "Inqueue"})
+    return made("PodGroup", name, namespace, version, spec=spec, status={"phase": phase})
 
 
 def queue(name: str, **capability: str) -> api.ApiObject:

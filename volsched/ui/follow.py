@@ -49,6 +49,7 @@ class Follower:
         self._state = ConfigState(configured.origin)
         self._changes: list[Change] = []
         self._informers: list[Informer] = []
+        self._complete = asyncio.Event()
         self._listed = asyncio.Event()
         self._bell = asyncio.Event()
         self._number = 1
@@ -112,6 +113,7 @@ class Follower:
         return picture
 
     async def _keep_up(self) -> None:
+        await self._begin()
         while True:
             await self.picture()
             await asyncio.sleep(max(KEEP_UP_SECONDS, REST * self._took))
@@ -131,14 +133,14 @@ class Follower:
         self._bell = asyncio.Event()
 
     def _on_listed(self) -> None:
-        if not self._listed.is_set() and all(informer.listed for informer in self._informers):
-            asyncio.get_running_loop().create_task(self._begin())
+        if all(informer.listed for informer in self._informers):
+            self._complete.set()
 
     async def _begin(self) -> None:
         """Let pictures be made; what was listed stays, so no collection of garbage needs to look at it."""
-        changes, self._changes = self._changes, []
-        async with self._turn:
-            self._made = self._number, await asyncio.to_thread(self._look, changes)
+        await self._complete.wait()
+        number, changes, self._changes = self._number, self._changes, []
+        self._made = number, await asyncio.to_thread(self._look, changes)
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
