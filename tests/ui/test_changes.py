@@ -39,10 +39,12 @@ def in_queue(known: Known, name: str) -> api.Queue:
 
 
 def test_every_sort_of_quota_has_a_slider() -> None:
-    used = QueueState("rich", "", "Open", (Figures(GPU, "1", "0"), Figures("H100", "5", "0")), 0, 0)
+    used = QueueState("rich", "", "Open", (Figures(GPU, "1", "0"), Figures("H100", "5", "0", "40")), 0, 0)
 
-    found = {limit.key: (limit.now, limit.unit) for limit in limits_of(rich(), used)}
+    limits = limits_of(rich(), used)
+    found = {limit.key: (limit.now, limit.unit) for limit in limits}
 
+    assert limits[-1].most == 40
     assert found == {
         "capability:cpu": (2, ""),
         "capability:memory": (8, "GiB"),

@@ -12,7 +12,7 @@ import msgspec
 from volsched.asking.advice import CARD_QUOTA
 from volsched.asking.known import Known
 from volsched.asking.moves import restarted
-from volsched.asking.records import QueueState
+from volsched.asking.records import Figures, QueueState
 from volsched.model import api
 from volsched.model.errors import VolschedError
 from volsched.model.values.quantity import parse
@@ -76,9 +76,8 @@ def limits_of(queue: api.Queue, state: QueueState | None) -> tuple[Limit, ...]:
     known = {limit.name for limit in said if limit.field != DESERVED}
     for figures in state.figures if state is not None else ():
         if figures.resource not in known:
-            used = _units(figures.resource, figures.used) or 0
             field = CAPABILITY if _is_resource(figures.resource) else CARDS
-            said.append(Limit(field, figures.resource, None, _room(used)))
+            said.append(Limit(field, figures.resource, None, _most_of(figures)))
     return tuple(said)
 
 
@@ -92,6 +91,12 @@ def _said(queue: api.Queue) -> Iterator[Limit]:
         yield Limit(CARDS, card, amount, _room(amount))
     for device, amount in _devices(queue):
         yield Limit(DEVICES, device, amount, _room(amount))
+
+
+def _most_of(figures: Figures) -> int:
+    """Return the largest quota to try of what has none of its own: what bounds it otherwise, else more than is used."""
+    bound = _units(figures.resource, figures.quota) if figures.quota is not None else None
+    return bound or _room(_units(figures.resource, figures.used) or 0)
 
 
 def _room(amount: int) -> int:

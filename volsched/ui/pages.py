@@ -105,9 +105,20 @@ def environment() -> Environment:
         loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"]
     )
     made.filters.update(bar=bar, age=age, moment=moment, points=points, course=course, link=link)
-    made.globals.update(filters_of=FILTERS)
+    made.globals.update(filters_of=FILTERS, words=SORT_WORDS)
     made.trim_blocks = made.lstrip_blocks = True
     return made
+
+
+SORT_WORDS: Final[Mapping[str, str]] = {
+    "starts": "would start",
+    "waits": "would wait",
+    "moves": "would be on other nodes",
+    "evicted": "would be evicted",
+    "spared": "would not be evicted",
+    "reason": "would wait for another reason",
+}
+"""What becomes of so many pods, by the sorts of ``diff``."""
 
 
 @dataclass(frozen=True, slots=True)
