@@ -223,8 +223,8 @@ class Ui:
                 events = view.show(seen_by(await self._scope(request, picture), picture), picture.history)
                 if events:
                     await answer.write(b"".join(_event(event, number) for event in events))
-        except web.HTTPException:  # who looked may look no more; the browser hears why when it connects again
-            return answer
+        except (web.HTTPException, ConnectionResetError):
+            return answer  # who looked may look no more, and hears why when the browser asks again; or has gone
 
     async def _next(self, answer: web.StreamResponse, request: web.Request, number: int) -> tuple[int, Picture]:
         """Wait for the next picture; a line now and then finds out who has gone, and who may look no more."""
