@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from actions.job_order import Turns, closed_queue
+from actions.job_order import Turns, closed_queue, is_complete
 from actions.retry import is_unschedulable, mark_unschedulable
+from volsched.framework.native_gangs import least_of
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
@@ -42,8 +43,10 @@ class EnqueueAction:
             turns.queues.push(queue)
 
     def _admit(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
+        if job.is_native and not _asks(session, job):
+            return
         refusal = closed_queue(queue, Step.ENQUEUE)
-        if refusal is None:
+        if refusal is None and not (job.is_native and job.placed_count):
             refusal = session.rules.enqueue_refusal(job)
         if refusal is None:
             session.refusals.refuse_job(job, None)
@@ -51,6 +54,18 @@ class EnqueueAction:
         else:
             session.refusals.refuse_job(job, refusal)
             mark_unschedulable(job, session.cluster)
+
+
+def _asks(session: Session, job: JobInfo) -> bool:
+    """Whether a native group has the members that it starts with; what these ask for its queue must have.
+
+    One that has a member on a node was admitted before: that is all the memory there is.
+    """
+    if not is_complete(session, job):
+        return False
+    members = session.rules.in_order(job.schedulable())
+    job.min_resources = least_of(job, members)
+    return True
 
 
 def _unadmitted(session: Session) -> list[JobInfo]:

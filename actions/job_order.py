@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from actions.retry import mark_unschedulable
+from actions.retry import is_unschedulable, mark_unschedulable
+from volsched.framework.native_gangs import is_incomplete
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session
 from volsched.model.job import INQUEUE, PENDING, JobInfo
@@ -38,11 +39,11 @@ def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo
             continue
         if job.phase in ("", PENDING) and not job.implicit:
             continue
-        if not session.bounds.set_aside.holds(job, session.now) and _is_complete(session, job):
+        if not session.bounds.set_aside.holds(job, session.now) and is_complete(session, job):
             yield job
 
 
-def _is_complete(session: Session, job: JobInfo) -> bool:
+def is_complete(session: Session, job: JobInfo) -> bool:
     """Whether a job can be looked at; if not, it is told why and left alone until something has changed."""
     cluster = session.cluster
     with session.about(job):
@@ -51,7 +52,10 @@ def _is_complete(session: Session, job: JobInfo) -> bool:
             if job.refusal is not None and job.refusal.step is not Step.OVERUSED:
                 session.refusals.refuse_job(job, None)
             return True
-        session.refusals.refuse_job(job, refusal)
+        if is_incomplete(refusal):  # told after a while, as its pods are only being made
+            session.refusals.refuse_job(job, job.refusal if is_incomplete(job.refusal) else None)
+        else:
+            session.refusals.refuse_job(job, refusal)
         mark_unschedulable(job, cluster)
     return False
 
@@ -62,6 +66,8 @@ def promote_all(session: Session) -> None:
     for job in sorted(session.cluster.queue_ledger.unadmitted.values(), key=lambda job: job.key):
         queue = queues.get(job.queue)
         if session.bounds.leaves_alone(job, session.now):
+            continue
+        if job.is_native and (is_unschedulable(job, session.cluster) or queue is None or not is_complete(session, job)):
             continue
         if job.has_group and queue is not None and queue.is_open:
             session.cluster.queue_ledger.set_phase(job, INQUEUE)

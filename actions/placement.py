@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from actions.domains import settle_domain
 from actions.held_up import also_waits, waits_for, what_holds_up
 from actions.promises import choose, take
 from actions.retry import FailedRoles, Retry, has_history
+from volsched.framework.native_gangs import WAITS_FOR_GROUP
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -48,6 +50,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     """
     job = attempt.job
     statement = session.statement()
+    settle_domain(session, queue, job, attempt.tasks)
     attempt.given_up = False
     while attempt.tasks and not attempt.given_up:
         if _place_run(session, queue, statement, attempt) or _place_next(session, queue, statement, attempt):
@@ -172,8 +175,8 @@ def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> 
     job.fitting = frozenset(task.uid for task in placed)
     others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
     held_up = what_holds_up(job)
-    telling = [t for t in others if waits_for(t) is held_up] or others
-    origin = min(telling, key=lambda t: t.key).refusal if telling else None
+    explained = [t for t in others if waits_for(t) is held_up] or others
+    origin = min(explained, key=lambda t: t.key).refusal if explained else None
     for task in [*placed, *attempt.tasks]:
         session.refusals.refuse_task(task, _gang_waits(job, len(placed), origin, held_up))
     if origin is not None and held_up is not ConditionReason.UNSCHEDULABLE:
@@ -182,6 +185,8 @@ def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> 
 
 
 def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason) -> Verdict:
+    if job.is_native:
+        return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
     ready = sum(1 for task in job.tasks.values() if IS_READY[task.status]) - placed
     message = (
         f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '

@@ -20,7 +20,10 @@ from actions.victims.search import (
     starving,
     takes_on,
 )
+from actions.victims.spare import spare
 from volsched.framework.config.arguments import Argument
+from volsched.framework.native_gangs import may_preempt
+from volsched.framework.native_topology import Topology
 from volsched.framework.ordering import Heap
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -66,7 +69,8 @@ class PreemptAction:
             self._between_jobs(session, queue, queues[queue.name])
             for job in sorted(queues[queue.name], key=session.rules.job_key):
                 with session.about(job):
-                    self._within_job(session, queue, job)
+                    if not job.is_native:  # members of a group do not make room for one another
+                        self._within_job(session, queue, job)
         note_searched(session, jobs)
 
     def _between_jobs(self, session: Session, queue: QueueInfo, jobs: list[JobInfo]) -> None:
@@ -81,13 +85,43 @@ class PreemptAction:
 
     def _make_room(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
         """Make room for a job's tasks as a gang; whether there is more to be made."""
+        if not may_preempt(job):
+            return False
+        if not self._finds_domain(session, queue, job, tasks):
+            return False
         statement = session.statement()
         made = self._feed(session, statement, queue, job, tasks)
         if not session.rules.is_pipelined(job):
             statement.discard()
             return False
+        if job.is_native:
+            spare(session, statement, queue)
         statement.commit()
         return made
+
+    def _finds_domain(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
+        """Pin a group with a topology key to the domain where the fewest have to go for it; whether there is one."""
+        topology = Topology.of(session)
+        if job.native is None or not job.native.topology_key or topology.is_settled(job):
+            return True
+        found = [(self._count_victims(session, queue, job, tasks, value), value) for value in topology.candidates(job)]
+        best = min(((count, value) for count, value in found if count is not None), default=None)
+        if best is not None:
+            topology.pin(job, best[1])
+        return best is not None
+
+    def _count_victims(
+        self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo], value: str
+    ) -> int | None:
+        """How many would go for a group in a domain; None when it cannot have what it starts with there."""
+        Topology.of(session).pin(job, value)
+        with session.cluster.tentative():
+            trial = session.statement()
+            self._feed(session, trial, queue, job, list(tasks))
+            count = sum(operation.kind == "evict" for operation in trial.operations)
+            is_pipelined = session.rules.is_pipelined(job)
+            trial.discard()
+        return count if is_pipelined else None
 
     def _feed(
         self, session: Session, statement: Statement, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]
@@ -96,7 +130,9 @@ class PreemptAction:
         made = False
         while tasks and session.rules.is_starving(job):
             task = tasks.pop()
-            made = task.preempts and self._search(session, statement, queue, task, inside=False).succeed()
+            made = (task.preempts or job.is_native) and self._search(
+                session, statement, queue, task, inside=False
+            ).succeed()
         return made
 
     def _within_job(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:

@@ -18,6 +18,7 @@ from actions.victims.search import (
     takes_on,
 )
 from volsched.framework.config.arguments import Argument
+from volsched.framework.native_gangs import may_preempt
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -71,7 +72,8 @@ class ReclaimAction:
             statement.commit()
 
     def _take_room(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> bool:
-        if not task.preempts or not session.may_preempt(queue, [task]):
+        is_allowed = task.preempts if task.job is None or task.job.native is None else may_preempt(task.job)
+        if not is_allowed or not session.may_preempt(queue, [task]):
             return False
         return self._search(session, statement, queue, task).succeed()
 

@@ -10,7 +10,7 @@ what is remembered              of whom                                     unti
 unschedulable                   a job that could not be placed or admitted  another requeue generation, or something of
                                                                             the job's own changes (``JobInfo.requeue``)
 unschedulable for one cause     jobs of one queue whose pods are equal      one pod of theirs, asked about in another
-(``Lot``)                       and lack the same room or quota             generation, has another answer
+(``EquivalentJobs``)                       and lack the same room or quota             generation, has another answer
 refused by every node           an equal pod of the same queue              anything changes on a node; one session
 no victims were found           a job, by action                            another count of the cluster's changes
 candidate nodes (``Latest``)    a task that is like the one before          anything moves; one action
@@ -124,7 +124,7 @@ Cause: TypeAlias = NoRoom | NoQuota
 
 
 @dataclass(slots=True)
-class Lot:
+class EquivalentJobs:
     """Jobs of one queue that wait for the same; ``checked_at`` is the generation in which they last did."""
 
     cause: Cause
@@ -143,15 +143,15 @@ class _Refused(NamedTuple):
 class Retry:
     """What allocate remembers from one session to the next.
 
-    Jobs leave their lots by themselves when something of their own changes (``JobInfo.leave_lot``).
+    Jobs leave their groups by themselves when something of their own changes (``JobInfo.leave_equivalents``).
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._lots: dict[Hashable, Lot] = {}
+        self._groups: dict[Hashable, EquivalentJobs] = {}
         self._refused: dict[tuple[int, str], _Refused] = {}
-        for job in cluster.queue_ledger.waiting.values():  # of lots of another configuration
-            job.leave_lot()
+        for job in cluster.queue_ledger.waiting.values():  # of groups of another configuration
+            job.leave_equivalents()
 
     @classmethod
     def of(cls, session: Session) -> Retry:
@@ -181,41 +181,41 @@ class Retry:
 
     def give_up(self, session: Session, job: JobInfo, *, placed: int) -> None:
         """Leave a job alone from now on; ``placed`` of its pods had found a place when it failed."""
-        job.leave_lot()
+        job.leave_equivalents()
         mark_unschedulable(job, self._cluster)
         task = _example(job)
         cause = self._cause(session, job, task, placed) if task is not None else None
         if task is None or cause is None:
             return
-        lot = self._lot(session, job, task, cause)
-        lot.checked_at = self._cluster.clocks.requeue_generation
-        lot.jobs[job.key] = job
-        job.unschedulable_with = lot.jobs
+        group = self._group(session, job, task, cause)
+        group.checked_at = self._cluster.clocks.requeue_generation
+        group.jobs[job.key] = job
+        job.unschedulable_with = group.jobs
 
-    def _lot(self, session: Session, job: JobInfo, task: TaskInfo, cause: Cause) -> Lot:
-        """Return the lot of jobs like this one; a job whose pod does not speak for others has one of its own."""
+    def _group(self, session: Session, job: JobInfo, task: TaskInfo, cause: Cause) -> EquivalentJobs:
+        """Return the group of jobs like this one; a job whose pod does not speak for others has one of its own."""
         key = (job.queue, task.template.id, cause, "")
-        if key not in self._lots and not _speaks_for_others(session, task, cause):
+        if key not in self._groups and not _speaks_for_others(session, task, cause):
             key = (*key[:3], job.key)
-        lot = self._lots.get(key)
-        if lot is None:
-            lot = self._lots[key] = Lot(cause, self._cluster.clocks.requeue_generation)
-        return lot
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = EquivalentJobs(cause, self._cluster.clocks.requeue_generation)
+        return group
 
     def worth_a_look(self, session: Session) -> list[JobInfo]:
         """Jobs that something may have helped since they failed."""
         generation = self._cluster.clocks.requeue_generation
-        outdated = [(key, lot) for key, lot in self._lots.items() if lot.checked_at != generation]
+        outdated = [(key, group) for key, group in self._groups.items() if group.checked_at != generation]
         still_without_room: dict[Hashable, bool] = {}
-        for key, lot in outdated:
+        for key, group in outdated:
             still_waits = False
-            with session.about(next(iter(lot.jobs.values()), _NOBODY)):
-                still_waits = _still_waits(session, lot, still_without_room)
+            with session.about(next(iter(group.jobs.values()), _NOBODY)):
+                still_waits = _still_waits(session, group, still_without_room)
             if still_waits:
-                lot.checked_at = generation
+                group.checked_at = generation
             else:
-                del self._lots[key]
-                _dissolve(lot)
+                del self._groups[key]
+                _dissolve(group)
         waiting = (job for job in self._cluster.queue_ledger.waiting.values() if job.unschedulable_with is None)
         return [job for job in waiting if job.unschedulable_at != generation and not job.barred]
 
@@ -235,12 +235,12 @@ class Retry:
 
 
 _NOBODY = JobInfo("", "")
-"""Whom a lot is about that all its jobs have left."""
+"""Whom a group is about that all its jobs have left."""
 
 
-def _dissolve(lot: Lot) -> None:
-    for job in list(lot.jobs.values()):
-        job.leave_lot()
+def _dissolve(group: EquivalentJobs) -> None:
+    for job in list(group.jobs.values()):
+        job.leave_equivalents()
 
 
 def _example(job: JobInfo) -> TaskInfo | None:
@@ -272,15 +272,15 @@ def _all_of_kind(session: Session, job: JobInfo, kind: Hashable) -> bool:
     return kind == first.template.id or all(session.engine.kind(task) == kind for task in job.waiting.values())
 
 
-def _still_waits(session: Session, lot: Lot, still_without_room: dict[Hashable, bool]) -> bool:
+def _still_waits(session: Session, group: EquivalentJobs, still_without_room: dict[Hashable, bool]) -> bool:
     """Whether jobs wait for what they waited for; a promise that is not taken up would leave room to them."""
-    job = next(iter(lot.jobs.values()), None)
+    job = next(iter(group.jobs.values()), None)
     queue = session.cluster.queues.get(job.queue) if job is not None else None
     if job is None or queue is None or not queue.is_open or session.nominations.tasks():
         return False
-    if isinstance(lot.cause, NoQuota):
-        return _still_without_quota(session, queue, job, lot.cause)
-    return _still_without_room(session, job, lot.cause, still_without_room)
+    if isinstance(group.cause, NoQuota):
+        return _still_without_quota(session, queue, job, group.cause)
+    return _still_without_room(session, job, group.cause, still_without_room)
 
 
 def _still_without_quota(session: Session, queue: QueueInfo, job: JobInfo, cause: NoQuota) -> bool:
@@ -288,7 +288,7 @@ def _still_without_quota(session: Session, queue: QueueInfo, job: JobInfo, cause
 
 
 def _still_without_room(session: Session, job: JobInfo, cause: NoRoom, known: dict[Hashable, bool]) -> bool:
-    """Ask once for each kind; when nodes say something else of themselves there may be another reason to tell."""
+    """Ask once for each kind; when nodes' properties change there may be another reason to report."""
     if cause.facts_version != session.cluster.node_ledger.facts_version or not _all_of_kind(session, job, cause.kind):
         return False
     if cause.kind not in known:

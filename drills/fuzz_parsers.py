@@ -63,6 +63,7 @@ from volsched.model.dra.device import Device, DeviceId
 from volsched.model.errors import ConfigError, FieldError, ObjectError, QuantityError, VolschedError
 from volsched.model.pods import limits as pod_limits
 from volsched.model.pods import owners, requests, template, workload
+from volsched.model.pods.rules import ContainerAmounts
 from volsched.model.queues import allowed_namespaces
 from volsched.model.selectors import LabelSelector, NodeSelector
 from volsched.model.values import duration, json_text, quantity
@@ -386,9 +387,7 @@ def _shared_request(maker: Maker) -> tuple[Any, dict[str, str]]:
             for name in _SHARED_NAMES
             if maker.chance(0.6)
         ]
-        given.append(
-            template.ContainerAmounts(kind, place, tuple(named), tuple(n for n, _ in named if maker.chance(0.1)))
-        )
+        given.append(ContainerAmounts(kind, place, tuple(named), tuple(n for n, _ in named if maker.chance(0.1))))
     return tuple(given), maker.texts(ANNOTATIONS)
 
 

@@ -91,7 +91,7 @@ class Backlog(Observer):
             self._replace(job.key, None)
 
     def count(self, job: JobInfo) -> None:
-        """Count a job's waiting pods anew."""
+        """Count a job's waiting pods again."""
         waiting = [task for task in job.waiting.values() if task.ours]
         if not waiting:
             self._replace(job.key, None)

@@ -131,10 +131,10 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def _one(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__, limit=-MOST_FRAMES)
     places = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}' for frame in frames]
-    return "\n".join((*places, f"{type(error).__qualname__}: {shortened(_said(error), LONGEST_MESSAGE)}"))
+    return "\n".join((*places, f"{type(error).__qualname__}: {shortened(_message_of(error), LONGEST_MESSAGE)}"))
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:

@@ -15,11 +15,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import actions
 import plugins
-from volsched.framework.config import entries
-from volsched.framework.config import nested_arguments as guests
+from volsched.framework.config import entries, nested_arguments
 from volsched.framework.config.arguments import Argument, CheckFn, Schema, describe
 from volsched.framework.config.configuration import Configuration, PluginOption
-from volsched.framework.config.entries import Entry
+from volsched.framework.config.entries import CatalogueEntry
 from volsched.framework.config.loading import ConfigProblem, ConfigurationError, Loaded, load
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.validation import Fault, Validator
@@ -60,17 +59,17 @@ class Registry(Generic[T]):
     def __init__(
         self,
         what: str,
-        own: Mapping[str, Entry[T]],
+        own: Mapping[str, CatalogueEntry[T]],
         group: str,
         method: str,
         absent: Mapping[str, str],
-        guests: Mapping[str, str] | None = None,
+        nested: Mapping[str, str] | None = None,
     ) -> None:
         self._what = what
         self._own = own
         self._group = group
         self._method = method
-        self._guests = guests or {}
+        self._nested = nested or {}
         self.absent = {name: why for name, why in absent.items() if name not in own}
         self._factories: dict[str, Callable[..., T]] = {}
 
@@ -79,10 +78,10 @@ class Registry(Generic[T]):
         return [*self._own, *sorted(set(self._added()) - set(self._own))]
 
     def schema(self, name: str) -> Schema | None:
-        """Return what can be said under this name, guests' arguments included, as ``Catalogue.schema``."""
+        """Return the arguments that may stand under this name, nested ones included, as ``Catalogue.schema``."""
         own = self._schema(name)
-        visiting = [guest for guest, host in self._guests.items() if host == name]
-        return own if own is None else (*own, *(a for guest in visiting for a in self.own_schema(guest)))
+        visiting = [inner for inner, outer in self._nested.items() if outer == name]
+        return own if own is None else (*own, *(a for inner in visiting for a in self.own_schema(inner)))
 
     def own_schema(self, name: str) -> Schema:
         """Return what can be told to the one of this name, which there must be; ConfigError when it is broken."""
@@ -129,7 +128,7 @@ class Registry(Generic[T]):
         except Exception as error:
             if name in self._own:
                 raise
-            raise ConfigError("", f"{self._origin(name)} cannot be made: {_said(error)}") from error
+            raise ConfigError("", f"{self._origin(name)} cannot be made: {_message_of(error)}") from error
         if not callable(getattr(built, self._method, None)):
             raise ConfigError("", f"{self._origin(name)} is no {self._what}: it has no method {self._method}")
         return built
@@ -152,7 +151,7 @@ class Registry(Generic[T]):
         try:
             factory = found[0].load()
         except Exception as error:  # whatever another distribution does when it is imported
-            raise ConfigError("", f"{self._origin(name)} cannot be loaded: {_said(error)}") from error
+            raise ConfigError("", f"{self._origin(name)} cannot be loaded: {_message_of(error)}") from error
         if not callable(factory):
             raise ConfigError("", f"{self._origin(name)} is not callable")
         return factory  # type: ignore[no-any-return]  # what it makes is checked when it is made
@@ -179,7 +178,7 @@ def _distribution(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "an unknown distribution"
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
@@ -201,9 +200,9 @@ def load_configuration(text: str) -> Loaded:
     """Return the configuration that a text says; ConfigurationError has everything that is wrong in it."""
     loaded = load(text, PLUGINS, ACTIONS)
     configuration = loaded.configuration
-    for guest, host in plugins.ALSO_UNDER.items():
-        along = guest in plugins.COMES_ALONG
-        configuration = guests.settle(configuration, guest, host, PLUGINS.own_schema(guest), along=along)
+    for inner, outer in plugins.ALSO_UNDER.items():
+        along = inner in plugins.COMES_ALONG
+        configuration = nested_arguments.settle(configuration, inner, outer, PLUGINS.own_schema(inner), along=along)
     return Loaded(configuration, (*loaded.warnings, *_silences(configuration)))
 
 
@@ -212,8 +211,8 @@ def _silences(configuration: Configuration) -> Iterator[ConfigProblem]:
     for option in (option for tier in configuration.tiers for option in tier):
         for argument in PLUGINS.own_schema(option.name):
             if argument.expected and argument.key not in option.given:
-                said = f"is not given and counts as {describe(argument.default)}: {argument.help}"
-                yield ConfigProblem("NotGiven", f"plugin {option.name}: {argument.key}", 0, said, "warning")
+                message = f"is not given and counts as {describe(argument.default)}: {argument.help}"
+                yield ConfigProblem("NotGiven", f"plugin {option.name}: {argument.key}", 0, message, "warning")
 
 
 def build(configuration: Configuration) -> Profile:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from volsched.backlog import Backlog
-from volsched.framework import groups, reporter
+from volsched.framework import groups, native_gangs, native_topology, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
@@ -27,12 +27,11 @@ from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
 from volsched.model.job import PENDING, JobInfo
-from volsched.model.plan import Bind, Evict, Executor, Step, Tell, WritePodCondition
+from volsched.model.plan import Bind, Evict, Executor, PlanStep, RecordEvent, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import entries_of
 from volsched.model.values.series import Numbers, Series
-from volsched.model.verdict import Scope, Verdict
-from volsched.model.verdict import Step as VerdictStep
+from volsched.model.verdict import Scope, Step, Verdict
 from volsched.ports import Clock, CycleReport
 
 _API_VERSIONS = {kind: version for version, kind in api.KINDS} | dict.fromkeys(dra.KINDS, dra.GROUP_VERSION)
@@ -75,7 +74,7 @@ class _Outbox:
     evictions: int = 0
     steps: int = 0
 
-    def submit(self, steps: Sequence[Step]) -> None:
+    def submit(self, steps: Sequence[PlanStep]) -> None:
         if not steps:
             return
         self.steps += len(steps)
@@ -230,7 +229,7 @@ class Scheduler:
                 durations[action.name] = self._clock.elapsed() - before
 
     def _mend(self) -> None:
-        """Make anew what saw a failure, or did: the engine and all accounts."""
+        """Make again what saw a failure, or did: the engine and all accounts."""
         cluster = self.mirror.cluster
         self._accounts.drop()
         self.engine = self._make_engine(cluster)
@@ -251,6 +250,9 @@ class Scheduler:
 
     def _open(self, session: Session, durations: dict[str, float]) -> None:
         """Let the plugins of every tier register; the seconds that each took."""
+        of_natives = Registrar(session, 0, PluginOption(native_gangs.NAME))
+        native_gangs.register(of_natives)
+        native_topology.register(of_natives)
         for tier, members in enumerate(self.profile.plugins):
             for option, plugin in members:
                 before = self._clock.elapsed()
@@ -289,20 +291,20 @@ class Scheduler:
                 orphans[key] = since
             elif verdict is not None:
                 session.refusals.refuse_job(job, verdict)
-            elif job.refusal is not None and job.refusal.step in _ORPHAN_STEPS:
+            elif job.refusal is not None and _is_orphans(job.refusal):
                 session.refusals.refuse_job(job, None)
         self._orphans = orphans
 
     def _explain_barred(self, session: Session) -> None:
         """Say of jobs that want something of a queue which they may not use that this is so."""
         for job in list(session.cluster.queue_ledger.dirty_jobs.values()):
-            verdict = not_allowed(job) if job.refusal is None or job.refusal.step not in _ORPHAN_STEPS else None
+            verdict = not_allowed(job) if job.refusal is None or not _is_orphans(job.refusal) else None
             if verdict is not None and wants_its_queue(job):
                 session.refusals.refuse_job(job, verdict)
             elif job.refusal is not None and job.refusal.reason == QUEUE_NOT_ALLOWED:
                 session.refusals.refuse_job(job, None)
 
-    def _aftermath(self, session: Session) -> list[Step]:
+    def _aftermath(self, session: Session) -> list[PlanStep]:
         """Statuses, conditions and Events for what changed."""
         cluster = session.cluster
         cluster.queue_ledger.dirty_jobs.update(
@@ -310,7 +312,7 @@ class Scheduler:
         )
         jobs = sorted(cluster.queue_ledger.dirty_jobs.values(), key=lambda job: job.key)
         cluster.queue_ledger.dirty_jobs.clear()
-        steps: list[Step] = []
+        steps: list[PlanStep] = []
         statuses = []
         for job in jobs:
             groups.note_refusal(job)
@@ -325,7 +327,7 @@ class Scheduler:
         steps.extend(told)
         shown = {step.uid for step in told if isinstance(step, WritePodCondition)}
         steps.extend(self._reporter.about_nomination(t) for t in session.nominations.changed() if t.uid not in shown)
-        steps.extend(session.told)
+        steps.extend(session.events)
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(self.mirror.take_rejections())
         steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
@@ -337,7 +339,12 @@ class Scheduler:
         return steps
 
 
-_ORPHAN_STEPS = (VerdictStep.NO_PODGROUP, VerdictStep.NO_QUEUE)
+_ORPHAN_STEPS = (Step.NO_PODGROUP, Step.NO_QUEUE)
+
+
+def _is_orphans(verdict: Verdict) -> bool:
+    """Whether a job is told that it cannot be looked at."""
+    return verdict.step in _ORPHAN_STEPS or native_gangs.is_incomplete(verdict)
 
 
 def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
@@ -345,17 +352,19 @@ def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
     if not (job.has_group or job.implicit):
         if not any(task.ours for task in job.waiting.values()):
             return None
+        if job.is_native:
+            return native_gangs.without_group(job, served=bool(cluster.native_served))
         named = f'PodGroup "{job.key}"' if not job.name.startswith("pod/") else "a PodGroup for this pod"
         message = f"{named} does not exist; a PodGroup controller or whoever made the pod has to make it"
-        return Verdict(VerdictStep.NO_PODGROUP, "", Scope.JOB, "FailedScheduling", message, resolvable=False)
+        return Verdict(Step.NO_PODGROUP, "", Scope.JOB, "FailedScheduling", message, resolvable=False)
     if job.queue not in cluster.queues:
-        message = f'queue "{job.queue}" of PodGroup "{job.key}" does not exist'
-        return Verdict(VerdictStep.NO_QUEUE, "", Scope.JOB, "Unschedulable", message, resolvable=False)
-    return None
+        message = f'queue "{job.queue}" of PodGroup "{job.label}" does not exist'
+        return Verdict(Step.NO_QUEUE, "", Scope.JOB, "Unschedulable", message, resolvable=False)
+    return native_gangs.waits_for_members(job) if job.is_native else None
 
 
-def _tell_problem(problem: Problem) -> Tell:
-    return Tell(
+def _tell_problem(problem: Problem) -> RecordEvent:
+    return RecordEvent(
         problem.kind,
         _API_VERSIONS[problem.kind],
         problem.namespace,

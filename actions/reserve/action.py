@@ -183,7 +183,7 @@ class ReserveAction:
             book.is_trying = False
         if free is None or (best.start is None and free > session.now):
             return None
-        return best if best.start is None else Plan(best.seats, max(best.start, free))
+        return best if best.start is None else Plan(best.placements, max(best.start, free))
 
     # -- who is promised something ------------------------------------------------------------------------------------
 
@@ -318,7 +318,7 @@ def _sum(amounts: dict[str, int], task: TaskInfo) -> dict[str, int]:
 
 
 def _fullest(session: Session, plan: Plan) -> int:
-    return max((in_use(session, task, node) for task, node in plan.seats), default=0)
+    return max((in_use(session, task, node) for task, node in plan.placements), default=0)
 
 
 def _by_queue(book: Book, number: Any) -> Numbers:

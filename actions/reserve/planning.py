@@ -21,7 +21,7 @@ from volsched.model.status import TaskStatus
 EndFn: TypeAlias = Callable[[TaskInfo], float]
 """When a pod that has a node is thought to end, in seconds since the epoch; infinite when nobody knows."""
 
-Seats: TypeAlias = tuple[tuple[TaskInfo, NodeInfo], ...]
+Placements: TypeAlias = tuple[tuple[TaskInfo, NodeInfo], ...]
 """Members of a job with the nodes that they would have."""
 
 
@@ -29,13 +29,13 @@ Seats: TypeAlias = tuple[tuple[TaskInfo, NodeInfo], ...]
 class Plan:
     """The members that a job needs on nodes, and from when on; None: when these are free is not known."""
 
-    seats: Seats
+    placements: Placements
     start: float | None
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The names of the nodes, in order."""
-        return tuple(sorted({node.name for _, node in self.seats}))
+        return tuple(sorted({node.name for _, node in self.placements}))
 
 
 def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
@@ -72,13 +72,13 @@ class Planner:
         """Return the earliest start, on nodes of these names alone if so asked; None when there never will be room."""
         nodes = [node for node in self._nodes if only is None or node.name in only]
         times = sorted({self._session.now, *(end for node in nodes for end, _ in self._ends[node.name])} - {math.inf})
-        last = bisect_left(times, True, key=lambda time: self._seats(nodes, time) is not None)
+        last = bisect_left(times, True, key=lambda time: self._placements(nodes, time) is not None)
         if last < len(times):
-            return Plan(self._seats(nodes, times[last]) or (), times[last])
-        seats = self._seats(nodes, math.inf)
-        return Plan(seats, None) if seats is not None else None
+            return Plan(self._placements(nodes, times[last]) or (), times[last])
+        placements = self._placements(nodes, math.inf)
+        return Plan(placements, None) if placements is not None else None
 
-    def _seats(self, nodes: Sequence[NodeInfo], time: float) -> Seats | None:
+    def _placements(self, nodes: Sequence[NodeInfo], time: float) -> Placements | None:
         """Give members nodes as these are at a time; None when not all have one."""
         left, found = list(self._members), []
         for node in sorted(nodes, key=self._preference):
@@ -148,7 +148,7 @@ def quota_lets(session: Session, plan: Plan, queue: str, gone: Sequence[TaskInfo
     try:
         return all(
             session.allocatable_refusal(info, task) is None and trial.pipeline(task, node) is None
-            for task, node in plan.seats
+            for task, node in plan.placements
         )
     finally:
         trial.discard()

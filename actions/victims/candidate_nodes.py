@@ -69,7 +69,7 @@ class CandidateNodes:
 
 
 def _is_like_its_template(session: Session, task: TaskInfo) -> bool:
-    """Whether what the plugins say of nodes and a task depends on nothing of the task but its template and queue."""
+    """Whether the plugins' answers about nodes depend on the template and queue of a task alone."""
     nodes = session.rules.nodes
     callbacks: list[Predicate | NodeOrder] = [*nodes.predicates, *nodes.node_orders]
     return not any(

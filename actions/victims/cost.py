@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from volsched.framework.accounts.gangs import unit_of
 from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
@@ -46,12 +47,17 @@ def least_cost_first(plans: Iterator[Plan], most: int) -> Iterator[Plan]:
         if plan.needed is None:
             others.append(plan)
             continue
-        compared.append((cost_of(plan.needed), plan))
+        compared.append((cost_of(_with_others(plan.needed)), plan))
         if len(compared) == most:
             break
     yield from (plan for _, plan in sorted(compared, key=lambda found: found[0]))
     yield from others
     yield from plans
+
+
+def _with_others(victims: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+    """Return victims and who goes with them as their groups go as a whole, each once."""
+    return list(dict.fromkeys(member for victim in victims for member in unit_of(victim)))
 
 
 def cost_of(victims: Sequence[TaskInfo]) -> VictimCost:

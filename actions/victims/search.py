@@ -19,7 +19,7 @@ from actions.retry import was_searched
 from actions.victims.budgets import broken_by, by_budget, departures
 from actions.victims.candidate_nodes import CandidateNodes
 from actions.victims.cost import FEWEST_COMPARED, SHARE_COMPARED, Plan, least_cost_first, needed
-from volsched.framework.accounts.gangs import departing
+from volsched.framework.accounts.gangs import departing, unit_of
 from volsched.framework.config.arguments import Argument
 from volsched.framework.leaving import all_left
 from volsched.framework.session import Session
@@ -59,6 +59,9 @@ NO_USE = "Preemption is not helpful for scheduling"
 _LABEL = {"preempt": "preemption"}
 """What an action is called in messages, when that is not its name."""
 _LABELS = ("preemption: ", "reclaim: ")
+
+_TOGETHER = ("without which its gang is below its minimum", "with which its group goes as a whole")
+"""Why a pod goes with another one: in a gang that would break, and in a group that says so."""
 
 Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
 """The plugins' say on whom of the candidates a task may evict."""
@@ -273,17 +276,18 @@ class VictimSearch:
             self._evict(victim)
 
     def _evict(self, victim: TaskInfo) -> bool:
-        """Take a victim off, and with ``whole`` its gang if that would break; whether that was allowed."""
-        if not self.whole or victim.job is self.task.job:
+        """Take a victim off, with those who go together with it; whether that was allowed."""
+        if victim.job is self.task.job:
             self._take_off(victim, f'pod "{self.task.key}" ({_standing(self.task)}) needs the room of this pod')
             return True
-        together = departing(victim)
-        if not self._may_all_go(together):
+        is_unit = victim.job is not None and victim.job.native is not None
+        together = departing(victim) if self.whole else unit_of(victim)
+        if (self.whole or is_unit) and not self._may_all_go(together):
             return False
         mine = f'pod "{self.task.key}" ({_standing(self.task)}) needs the room of'
         self._take_off(victim, f"{mine} this pod")
         for member in together[1:]:
-            self._take_off(member, f'{mine} pod "{victim.key}", without which its gang is below its minimum: this pod')
+            self._take_off(member, f'{mine} pod "{victim.key}", {_TOGETHER[is_unit]}: this pod')
         return True
 
     def _may_all_go(self, together: list[TaskInfo]) -> bool:
@@ -338,7 +342,7 @@ def _waits_on_terminating(session: Session, task: TaskInfo) -> bool:
     if node is None:
         return False
     leaving = (other for other in node.tasks.values() if other.status is TaskStatus.RELEASING)
-    return any(other.eviction_priority < task.eviction_priority for other in leaving)
+    return any(other.victim_priority < task.eviction_priority for other in leaving)
 
 
 def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _: False) -> list[JobInfo]:
@@ -349,11 +353,11 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
     """
     cluster = session.cluster
     promised = {task.job for task in cluster.nominated.values()}
-    unhunted = [
+    not_searched = [
         job for job in cluster.queue_ledger.waiting.values() if not was_searched(session, job) or job in promised
     ]
     _keep_explanations(session)
-    jobs = considered(session, unhunted)
+    jobs = considered(session, not_searched)
     return [job for job in jobs if session.rules.is_starving(job) or lacks_more(job)]
 
 
@@ -368,7 +372,7 @@ def _keep_explanations(session: Session) -> None:
 
 
 def _explains(before: Verdict, now: Verdict) -> bool:
-    """Whether a refusal is another one and what eviction added to it."""
+    """Whether a refusal is another one with what eviction added to it."""
     added = before.message.removeprefix(now.message).lstrip("; ")
     return added.startswith(_LABELS) and msgspec.structs.replace(before, message=now.message) == now
 

@@ -129,9 +129,9 @@ def doubts(queues: Queues, dues: Mapping[str, Due]) -> dict[str, tuple[str, ...]
             continue
         above = dues[queue.parent].capability if queue.parent in dues else {}
         listed = [queues[child] for child in below.get(name, ())]
-        said = (*_above_parent(queue, above), *_promised_twice(queue, listed))
-        if said:
-            found[name] = said
+        message = (*_above_parent(queue, above), *_promised_twice(queue, listed))
+        if message:
+            found[name] = message
     return found
 
 
@@ -139,8 +139,8 @@ def _above_parent(queue: QueueInfo, limit: Amounts) -> Iterator[str]:
     for resource, amount in capability_of(queue).items():
         most = limit.get(resource)
         if most is not None and amount > most:
-            said = f"{format_amount(resource, amount)} is more than {format_amount(resource, most)}"
-            yield f'spec.capability[{resource}]: {said}, the capability of "{queue.parent}"; the smaller counts'
+            message = f"{format_amount(resource, amount)} is more than {format_amount(resource, most)}"
+            yield f'spec.capability[{resource}]: {message}, the capability of "{queue.parent}"; the smaller counts'
 
 
 def _promised_twice(queue: QueueInfo, listed: list[QueueInfo]) -> Iterator[str]:
@@ -150,5 +150,7 @@ def _promised_twice(queue: QueueInfo, listed: list[QueueInfo]) -> Iterator[str]:
     ):
         for resource, amount in of_nodes(own).items():
             if together.get(resource, 0) > amount:
-                said = f"{format_amount(resource, amount)} is less than {format_amount(resource, together[resource])}"
-                yield f"{field}[{resource}]: {said}, what its children name together"
+                message = (
+                    f"{format_amount(resource, amount)} is less than {format_amount(resource, together[resource])}"
+                )
+                yield f"{field}[{resource}]: {message}, what its children name together"

@@ -2,7 +2,7 @@
 
 No queue holds more than its ``capability``, nor what others are guaranteed; one that deserves more of a resource than
 it holds may reclaim from those above what they deserve, down to their guarantees. With ``enableHierarchy`` queues above
-count as well, and work belongs into queues without any below them. Quotas of devices are minded by ``capacity-dra``,
+count as well, and work belongs into queues without any below them. Quotas of devices are counted by ``capacity-dra``,
 which comes along.
 """
 
@@ -69,14 +69,14 @@ class CapacityPlugin:
             Allocatable(headroom=rules.headroom),
             Preemptive(reclaim.may_take_room),
             Reclaimable(reclaim.victims),
-            *(VictimQueueOrder(reclaim.closeness) for _ in range(registrar.minds_ancestors)),
+            *(VictimQueueOrder(reclaim.closeness) for _ in range(registrar.checks_ancestors)),
             Metric(LIMIT, lambda: standing.limits),
             ShownUsage(rules.usage),
         )
 
     def _rules(self, registrar: Registrar) -> tuple[Rules, Standing]:
         """Return the rules, and where queues stand, as the cluster is now; tell what cannot be kept."""
-        above = registrar.minds_ancestors
+        above = registrar.checks_ancestors
         held = registrar.account(f"{NAME}.held", lambda cluster: QueueUsage(cluster, above=above))
         standing = registrar.account(f"{NAME}.standing", lambda cluster: Standing(cluster, held, hierarchical=above))
         name, make = (ACCOUNT_ABOVE, QueueDemands.with_above) if above else (ACCOUNT, QueueDemands)
@@ -88,7 +88,7 @@ class CapacityPlugin:
 
 
 class Told:
-    """What was said of queues by now, so that it is said once."""
+    """What was reported about queues, so that each thing is reported once."""
 
     def __init__(self) -> None:
         self._told: Mapping[str, tuple[str, ...]] = {}
@@ -96,8 +96,8 @@ class Told:
     def tell(self, session: Session, standing: Standing) -> None:
         """Tell of queues without a place in the hierarchy, and of amounts that contradict each other."""
         lost = {name: (f"{why}; it takes no work",) for name, why in standing.lost.items()}
-        said = {name: (*lost.get(name, ()), *standing.doubts.get(name, ())) for name in {**lost, **standing.doubts}}
-        for name, faults in said.items():
+        doubts = {name: (*lost.get(name, ()), *standing.doubts.get(name, ())) for name in {**lost, **standing.doubts}}
+        for name, faults in doubts.items():
             for fault in faults if faults != self._told.get(name) else ():
                 session.tell(about_queue(session.cluster.queues[name], "Warning", NO_PLACE, fault))
-        self._told = said
+        self._told = doubts

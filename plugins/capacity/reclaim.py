@@ -30,7 +30,7 @@ class Reclaim:
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether an open queue may have these tasks, and has so much due of some resource that they ask for.
 
-        One that deserves none of these leaves it to others to say of what else it has so much due (devices).
+        Where it deserves none of these, other plugins answer for what else it deserves (devices).
         """
         request = Resources.sum_of(task.template.request for task in tasks)
         name = queue.name
@@ -61,23 +61,23 @@ class Reclaim:
         """Candidates that may go, each counted as gone for the next; the least important are asked first."""
         if task.job is None:
             return []
-        seats = _Seats(self._standing, task.job.queue)
+        usage = _UsageLeft(self._standing, task.job.queue)
         chosen: list[TaskInfo] = []
         for victim in self._in_order(task, candidates):
-            if self._may_go(seats, task, victim):
-                seats.leave(victim)
+            if self._may_go(usage, task, victim):
+                usage.leave(victim)
                 chosen.append(victim)
         return chosen
 
-    def _may_go(self, seats: _Seats, task: TaskInfo, victim: TaskInfo) -> bool:
+    def _may_go(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
         if victim.job is None or not victim.template.request.keys() & task.template.request.keys():
             return False
         queue = victim.job.queue
         return (
-            seats.keep_guarantees(victim)
-            and seats.is_above_due(queue, victim)
-            and not self._are_both_without_due(seats.own, task, queue, victim)
-            and all(seats.is_above_due(level, victim) for level in self._parted(seats.own, queue))
+            usage.keep_guarantees(victim)
+            and usage.is_above_due(queue, victim)
+            and not self._are_both_without_due(usage.own, task, queue, victim)
+            and all(usage.is_above_due(level, victim) for level in self._parted(usage.own, queue))
         )
 
     def _are_both_without_due(self, own: str, task: TaskInfo, queue: str, victim: TaskInfo) -> bool:
@@ -97,7 +97,7 @@ class Reclaim:
         return self._standing.ancestors(queue)[: self._ancestors]
 
 
-class _Seats:
+class _UsageLeft:
     """What queues hold while victims for a queue's task are chosen one after the other."""
 
     def __init__(self, standing: Standing, own: str) -> None:

@@ -1,7 +1,7 @@
 """Which queue goes first, who is admitted, and who is placed.
 
 A queue is asked about itself, and over a hierarchy about every queue above it. Amounts are compared for the resources
-that are asked for only. The rules are those of Volcano's plugin of this name; where they differ it is said.
+that are asked for only. The rules are those of Volcano's plugin of this name; differences are marked.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Rules:
         return usage_by_resource(self._cluster, self.dimensions)
 
     def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
-        """Return what a queue may have, deserves, holds and has left, of what it or its jobs say anything about."""
+        """Return what a queue may have, deserves, holds and has left, of what it or its jobs name."""
         due, sums = self._standing.due(queue.name), self._demand.queues().get(queue.name, NO_DEMAND)
-        held, said = self._standing.held.by(queue.name), capability_of(queue)
-        names = {*said, *due.deserved, *due.guarantee, *held, *sums.reserved} - {PODS}
+        held, capability = self._standing.held.by(queue.name), capability_of(queue)
+        names = {*capability, *due.deserved, *due.guarantee, *held, *sums.reserved} - {PODS}
         return {
             name: Dimension(
                 _limited(self._standing.limit(queue.name, name)),

@@ -1,6 +1,6 @@
 """How queues stand: their dues, what they hold of these, and which of them work is kept out of.
 
-Dues are made anew when a Queue says something else or the cluster has other amounts; what is held follows moves.
+Dues are made again when a Queue says something else or the cluster has other amounts; what is held follows moves.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Standing(Observer):
         """What each queue may have, by queue and resource, as metrics show it."""
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
-        """Have dues made anew."""
+        """Have dues made again."""
         self._says += 1
 
     def catch_up(self) -> None:
-        """Make dues anew if anything has changed that they are made from."""
+        """Make dues again if anything has changed that they are made from."""
         cluster = self._cluster
         made_from = self._says, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
         if made_from == self._made_from:

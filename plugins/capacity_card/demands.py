@@ -4,7 +4,7 @@ For each job::
 
     minimum   once the pods of its minimum exist, the cheapest of them (see ``minimum``); before, what is declared:
               cards in its PodGroup's annotation, cpu and memory in minResources, none for a job with cards that are
-              spared them (*ours*: while it has no pods and says nothing of cards, those in minResources may be named by
+              spared them (*ours*: while it has no pods and names no cards, those in minResources may be named by
               its pods, who are asked in turn). A pod whose cards nobody can tell does not count as there.
     wanted    minimum less what the job holds: the cheapest of the pods that it lacks beside those that have started
     reserved  what is wanted by a job that is admitted, its gated pods left out
@@ -12,7 +12,7 @@ For each job::
 
 Cards that a job holds beyond its minimum are not elastic: nobody gives them back.
 
-Counted anew for jobs that changed, when the figures are next read. When a job then holds and has reserved less than
+Counted again for jobs that changed, when the figures are next read. When a job then holds and has reserved less than
 before, jobs that were not admitted are worth another look.
 """
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from plugins.capacity_card.ledger import Ledger
-from plugins.capacity_card.requests.minimum import NOTHING, Kind, Wanted, cheapest, need_of
+from plugins.capacity_card.requests.minimum import NOTHING, Kind, RequestTotal, cheapest, need_of
 from plugins.capacity_card.requests.requests import JobRequest, Names, job_request_of
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -82,7 +82,7 @@ class _Share(NamedTuple):
     """What one job adds to its queue; ``promised`` is what it keeps from others."""
 
     queue: str
-    reserved: Wanted
+    reserved: RequestTotal
     elastic_cpu: int
     elastic_memory: int
     pending: Mapping[Names, int]
@@ -144,7 +144,7 @@ class Demands:
         self.catch_up()
         return self._sums.get(queue, _NONE)
 
-    def reserved(self, job: JobInfo) -> Wanted:
+    def reserved(self, job: JobInfo) -> RequestTotal:
         """What is reserved for one job."""
         self.catch_up()
         share = self._shares.get(job.key)
@@ -169,7 +169,7 @@ class Demands:
         return total
 
     def catch_up(self) -> None:
-        """Count the jobs anew that changed."""
+        """Count the jobs again that changed."""
         ledger, changed = self._ledger, self._ledger.changed_jobs
         if self._cards != ledger.catalogue.version:
             self._cards = ledger.catalogue.version
@@ -243,7 +243,7 @@ class Demands:
         self._faulty.clear()
         return found
 
-    def wanted(self, job: JobInfo) -> Wanted:
+    def wanted(self, job: JobInfo) -> RequestTotal:
         """What a job wants of its minimum beyond what it holds."""
         waiting = self._waiting(job)
         need = need_of(job, waiting.started)
@@ -251,7 +251,7 @@ class Demands:
             return cheapest(need, waiting.kinds)
         return self._declared(job)
 
-    def _reserved(self, job: JobInfo, waiting: _Waiting) -> Wanted:
+    def _reserved(self, job: JobInfo, waiting: _Waiting) -> RequestTotal:
         """The same without its gated pods, which are as good as started."""
         if not need_of(job, waiting.started).can_be_had(_by_role(waiting.kinds)):
             return _without(self._declared(job), waiting.gated)
@@ -275,12 +275,12 @@ class Demands:
                 (gated if is_gated else others).append(Kind(role, self._ledger.charges.of(template), asked, count))
         return _Waiting(started, tuple(gated), tuple(others))
 
-    def _declared(self, job: JobInfo) -> Wanted:
+    def _declared(self, job: JobInfo) -> RequestTotal:
         """What a job's PodGroup says that it wants, less what it holds."""
         held = self._ledger.held(job)
         cpu, memory = self._declared_minimum(job)
         cards = _less(self.request(job).lists, {(card,): amount for card, amount in held.cards.items()})
-        return Wanted(max(0, cpu - held.cpu), max(0, memory - held.memory), cards)
+        return RequestTotal(max(0, cpu - held.cpu), max(0, memory - held.memory), cards)
 
     def _declared_minimum(self, job: JobInfo) -> tuple[int, int]:
         least = job.min_resources
@@ -296,11 +296,11 @@ class Demands:
         least = job.min_resources or Resources.EMPTY
         return any(least.get(resource, 0) for resource in self._ledger.catalogue.resources.values())
 
-    def _least_held(self, job: JobInfo) -> Wanted:
+    def _least_held(self, job: JobInfo) -> RequestTotal:
         """What the cheapest minimum of those pods holds that have started; all of it when they are no more."""
         held = self._ledger.held(job)
         if not (held.cpu or held.memory) or job.placed_count + job.pipelined_count <= job.min_available:
-            return Wanted(held.cpu, held.memory)
+            return RequestTotal(held.cpu, held.memory)
         alike = Counter((task.role, task.template) for task in job.tasks.values() if _holds(task))
         kinds = [
             Kind(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
@@ -326,7 +326,7 @@ def _by_role(kinds: tuple[Kind, ...]) -> Counter[str]:
     return found
 
 
-def _without(wanted: Wanted, kinds: tuple[Kind, ...]) -> Wanted:
+def _without(wanted: RequestTotal, kinds: tuple[Kind, ...]) -> RequestTotal:
     """What is left when some pods do not count."""
     cpu, memory, cards = wanted.cpu, wanted.memory, dict(wanted.cards)
     for kind in kinds:
@@ -335,7 +335,7 @@ def _without(wanted: Wanted, kinds: tuple[Kind, ...]) -> Wanted:
             cards[kind.card_request.names] = max(
                 0, cards[kind.card_request.names] - kind.count * kind.card_request.amount
             )
-    return Wanted(cpu, memory, cards)
+    return RequestTotal(cpu, memory, cards)
 
 
 def _is_admitted(job: JobInfo) -> bool:
@@ -351,19 +351,19 @@ def _allocated(job: JobInfo) -> int:
     return sum(count for count, counts in zip(job.counts, IS_ALLOCATED, strict=True) if counts)
 
 
-def _less(said: Mapping[Names, int], asked: Mapping[Names, int]) -> dict[Names, int]:
+def _less(declared: Mapping[Names, int], asked: Mapping[Names, int]) -> dict[Names, int]:
     """What is left of a job's own figures when what its pods ask for is taken off the lists that may have meant it."""
-    left, rest = dict(said), dict(asked)
-    for names, others in _matches(said, asked):
+    left, rest = dict(declared), dict(asked)
+    for names, others in _matches(declared, asked):
         taken = min(left[names], rest[others])
         left[names] -= taken
         rest[others] -= taken
     return {names: amount for names, amount in left.items() if amount}
 
 
-def _matches(said: Mapping[Names, int], asked: Mapping[Names, int]) -> list[tuple[Names, Names]]:
+def _matches(declared: Mapping[Names, int], asked: Mapping[Names, int]) -> list[tuple[Names, Names]]:
     """Lists that have a card in common: equal ones first, then those with least choice."""
-    pairs = [(names, others) for names in said for others in asked if not set(names).isdisjoint(others)]
+    pairs = [(names, others) for names in declared for others in asked if not set(names).isdisjoint(others)]
     return sorted(pairs, key=lambda pair: (pair[0] != pair[1], len(pair[0]), *pair))
 
 

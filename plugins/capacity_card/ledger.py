@@ -2,8 +2,10 @@
 
 A task counts from the moment a node is chosen for it (room that is only promised included) until it is evicted,
 finishes or is undone. Cards count by what its node offers. All that is charged is a function of where tasks stand and
-of what nodes say of themselves, so accounts that are rebuilt are those that were followed. A task whose gate was lifted
+of nodes' own properties, so accounts that are rebuilt are those that were followed. A task whose gate was lifted
 counts without a node, of its list for the first card that has quota left then.
+
+``Ledger`` is one class: each move changes the sums of cpu, memory and cards together, and is undone together.
 """
 
 from __future__ import annotations
@@ -190,7 +192,7 @@ class Ledger(Observer):
             alike.append(task)
         for (kind, workload), alike in by_kind.items():
             charged = self.charges.charged(alike[0].template, kind)
-            self._sit(alike, charged)
+            self._note_charged(alike, charged)
             self._charge(job, charge, charged, len(alike), workload)
 
     def _note_node(self, node: NodeInfo | None) -> None:
@@ -213,13 +215,13 @@ class Ledger(Observer):
     def _take_card(self, task: TaskInfo, charge: Charge) -> ChargedCard | None:
         charged = self._open_card(task) if task.status is TaskStatus.PENDING else None
         charged = charged or self.charges.charged(task.template, self._kind(task))
-        self._sit((task,), charged)
+        self._note_charged((task,), charged)
         return charged
 
     def _kind(self, task: TaskInfo) -> int:
         return self.catalogue.kind_of(task.node) if task.node is not None else NO_KIND
 
-    def _sit(self, tasks: Sequence[TaskInfo], charged: ChargedCard | None) -> None:
+    def _note_charged(self, tasks: Sequence[TaskInfo], charged: ChargedCard | None) -> None:
         if charged is None:
             return
         for task in tasks:
@@ -254,7 +256,7 @@ class Ledger(Observer):
         for (_, _, kind, placed), alike in groups.items():
             first = alike[0]
             charged = self.charges.charged(first.template, kind)
-            self._sit(alike, charged)
+            self._note_charged(alike, charged)
             if first.job is not None:
                 self._charge(first.job, self.charges.of(first.template), charged, len(alike), placed)
 
@@ -304,7 +306,7 @@ class Ledger(Observer):
         self.version += 1
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
-        """Read a queue's limits; where that has moved queues in the hierarchy, add up anew what subtrees hold."""
+        """Read a queue's limits; where that has moved queues in the hierarchy, add up again what subtrees hold."""
         above = self._all_above()
         if gone:
             self.limits.remove(queue)

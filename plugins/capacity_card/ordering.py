@@ -12,7 +12,7 @@ guarantee. A queue that says nothing while others do deserves no cards: if it de
 after all that hold less than they deserve. In a hierarchy those queues are compared that stand right below the one
 where the ways up meet; equal ones by age, so that the order has no circles.
 
-With ``usage.halfLife`` the share is another one: the cards of any model that the queue held over time, over its weight.
+With ``usage.halfLife`` the share is of use over time: the cards of any model that the queue held, over its weight.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class QueueShares:
         self._shares: dict[str, tuple[tuple[int, ...], Place]] = {}
         self._deserved: dict[str, Account] = {}
         self._made_from: tuple[int, ...] = ()
-        self._are_said = False
+        self._any_deserved = False
 
     def key(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
         """The place of a queue; smaller goes first."""
@@ -103,12 +103,12 @@ class QueueShares:
         if known is not None and known[0] == state:
             return known[1]
         due = deserved.get(name, Account())
-        waits = due.is_zero and self._are_said
+        waits = due.is_zero and self._any_deserved
         self._shares[name] = state, (1.0 if waits else share(account, due), waits)
         return self._shares[name][1]
 
     def deserved(self) -> Mapping[str, Account]:
-        """What each queue deserves, made anew when limits or the cluster changed."""
+        """What each queue deserves, made again when limits or the cluster changed."""
         ledger = self._ledger
         made_from = (
             ledger.limits.version,
@@ -129,10 +129,10 @@ class QueueShares:
             for name, queue in queues.items():
                 own = queue.guarantee.get(resource, 0)
                 setattr(found[name], resource, max(min(queue.deserved.get(resource, 0), free + own), own))
-        there, said = ledger.catalogue.totals, {name: ledger.limits.said(name) for name in queues}
-        self._are_said = any(quota.deserved is not None for quota in said.values())
+        there, quotas = ledger.catalogue.totals, {name: ledger.limits.card_quota(name) for name in queues}
+        self._any_deserved = any(quota.deserved is not None for quota in quotas.values())
         for name, account in found.items():
-            due = said[name].deserved or {} if self._are_said else _within(said[name].cards, there)
+            due = quotas[name].deserved or {} if self._any_deserved else _within(quotas[name].cards, there)
             account.cards = {card: amount for card, amount in due.items() if amount}
         return found
 

@@ -59,8 +59,8 @@ def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
     if values[WEIGHT] <= 0:
         yield ArgumentProblem(WEIGHT, f"{WEIGHT} must be above 0; it counts as {DEFAULT_WEIGHT:g}", "warning")
     if values[ANCESTORS]:
-        said = "is another name for the switch enableHierarchy; write enableHierarchy: true beside the plugin's name"
-        yield ArgumentProblem(ANCESTORS, f"{ANCESTORS} {said}", "warning")
+        message = "is another name for the switch enableHierarchy; write enableHierarchy: true beside the plugin's name"
+        yield ArgumentProblem(ANCESTORS, f"{ANCESTORS} {message}", "warning")
 
 
 class CapacityCardPlugin:
@@ -99,7 +99,7 @@ class CapacityCardPlugin:
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register everything, and tell what objects say wrongly."""
-        above = registrar.minds_ancestors or self._arguments.checks_ancestors
+        above = registrar.checks_ancestors or self._arguments.checks_ancestors
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
         ledger.charges.begin(registrar.cluster.clocks.era)
         past = self._past_use(registrar, ledger)

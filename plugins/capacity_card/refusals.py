@@ -72,7 +72,7 @@ def not_a_leaf(queue: str, step: At) -> Verdict:
 
 
 def empty_capability(limit: Limit, step: At) -> Verdict:
-    """A queue says nothing of what it may hold."""
+    """A queue does not mention what it may hold."""
     what = "allocate" if step is Step.ALLOCATABLE else "enqueue"
     message = (
         f"Queue <{limit.queue}> capability <cpu 0, memory 0> is empty, deny it to {what} (what a queue does not name "

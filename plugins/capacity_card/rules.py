@@ -8,6 +8,8 @@ For every limit that holds for a queue (its own; in a hierarchy, its ancestors')
     charge      held <= limit, looked at again when it was made: whatever others score, no quota is exceeded
 
 Equality passes; an amount of 0 is not looked at.
+
+``Rules`` is one class: all answers compare the same ledger with the same limits.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.quotas.limits import Limit
 from plugins.capacity_card.refusals import NAME, Short
 from plugins.capacity_card.requests.charges import Charge, ChargedCard
-from plugins.capacity_card.requests.minimum import Wanted
+from plugins.capacity_card.requests.minimum import RequestTotal
 from plugins.capacity_card.requests.requests import CardRequest, Names
 from volsched.framework.accounts.queue_tree import QueueTree
 from volsched.framework.callbacks import NO_LIMIT, PERMIT, Ballot, Headroom, Vote
@@ -94,7 +96,7 @@ class Rules:
                 return Ballot(Vote.REJECT, refusal)
         return PERMIT
 
-    def _not_admitted(self, limit: Limit, wanted: Wanted) -> Verdict | None:
+    def _not_admitted(self, limit: Limit, wanted: RequestTotal) -> Verdict | None:
         if limit.is_empty:
             return refusals.empty_capability(limit, Step.ENQUEUE)
         account, sums = self._ledger.account(limit.queue), self._demands.of(limit.queue)
@@ -108,7 +110,7 @@ class Rules:
                 return refusals.short_of_memory(limit, Short(MEMORY, wanted.memory, taken, limit.memory), Step.ENQUEUE)
         return self._short_of_lists(limit, account, sums, wanted)
 
-    def _short_of_lists(self, limit: Limit, account: Account, sums: Sums, wanted: Wanted) -> Verdict | None:
+    def _short_of_lists(self, limit: Limit, account: Account, sums: Sums, wanted: RequestTotal) -> Verdict | None:
         if not wanted.cards:
             return None
         cards = {card for names in (*wanted.cards, *sums.reserved) for card in names}

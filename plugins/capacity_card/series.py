@@ -1,6 +1,6 @@
 """What capacity-card shows in numbers: quotas, holdings and cards, in whole cards.
 
-Each mapping is made anew when what it was made from has changed, and given again otherwise.
+Each mapping is made again when what it was made from has changed, and given again otherwise.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class CardSeries:
     def _guarantee(self) -> Numbers:
         limits = self._ledger.limits
         return self._made(
-            "guarantee", limits.version, lambda: _cards(self._each(lambda name: limits.said(name).guarantee))
+            "guarantee", limits.version, lambda: _cards(self._each(lambda name: limits.card_quota(name).guarantee))
         )
 
     def _reclaimable(self) -> Numbers:

@@ -1,6 +1,6 @@
 """What queues deserve of cards, and of cpu and memory, as the rule of elastic quotas asks it (``accounts.elastic``).
 
-For a pod with cards cards alone are minded, the one that it holds, or those of its list any of which would do. For any
+For a pod with cards cards alone are counted, the one that it holds, or those of its list any of which would do. For any
 other pod cpu and memory are, by ``spec.deserved`` and the guarantee, and it takes nothing from pods that hold cards.
 """
 
@@ -27,7 +27,7 @@ class CardStakes:
     def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
         self._cluster = cluster
         self._ledger = ledger
-        self._said: dict[str, None] = {}
+        self._deserved_cards: dict[str, None] = {}
         self._read_at = -1
 
     def reclaimable(self, queue: str) -> Amounts:
@@ -35,8 +35,10 @@ class CardStakes:
         limits = self._ledger.limits
         if self._read_at != limits.version:
             self._read_at = limits.version
-            self._said = {card: None for name in self._cluster.queues for card in limits.said(name).deserved or ()}
-        return reclaimable_of(self._cluster, self, queue, self._said)
+            self._deserved_cards = {
+                card: None for name in self._cluster.queues for card in limits.card_quota(name).deserved or ()
+            }
+        return reclaimable_of(self._cluster, self, queue, self._deserved_cards)
 
     def levels(self, queue: str) -> Sequence[str]:
         """Return a queue, and in a hierarchy those above it."""
@@ -48,7 +50,7 @@ class CardStakes:
 
     def due(self, queue: str, key: str) -> int | None:
         """Return how much of a card a queue deserves."""
-        deserved = self._ledger.limits.said(queue).deserved
+        deserved = self._ledger.limits.card_quota(queue).deserved
         return deserved.get(key, 0) if deserved is not None else None
 
     def wanted(self, task: TaskInfo) -> Amounts:
@@ -71,7 +73,7 @@ class CardStakes:
 
 
 class CpuStakes:
-    """Cpu and memory, in milli-cores and bytes, for pods without cards; cards of victims are minded beside."""
+    """Cpu and memory, in milli-cores and bytes, for pods without cards; cards of victims are counted beside."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
         self._cluster = cluster

@@ -24,7 +24,7 @@ from plugins.capacity_card.cards.matching import Matching
 from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Account, Ledger
 from plugins.capacity_card.quotas.limits import Limit
-from plugins.capacity_card.requests.minimum import Wanted
+from plugins.capacity_card.requests.minimum import RequestTotal
 from plugins.capacity_card.series import by_list, idle_of
 from plugins.capacity_card.stakes import CardStakes
 from volsched.framework.accounts.quota_report import (
@@ -86,8 +86,8 @@ class _Reader:
     def queue(self, queue: QueueInfo) -> QueueUse:
         chain = self._ledger.limits.chain(queue.name)
         own, held, sums = chain[0], self._ledger.account(queue.name), self._demands.of(queue.name)
-        said, reclaimable = self._ledger.limits.said(queue.name), self._stakes.reclaimable(queue.name)
-        deserved = said.deserved or {}
+        quota, reclaimable = self._ledger.limits.card_quota(queue.name), self._stakes.reclaimable(queue.name)
+        deserved = quota.deserved or {}
         single = {names[0]: amount for names, amount in sums.reserved.items() if len(names) == 1}
         jobs = self._jobs.get(queue.name, ())
         return QueueUse(
@@ -101,7 +101,7 @@ class _Reader:
                     single.get(card, 0),
                     min(self._card_headroom(limit, card) for limit in chain),
                     deserved.get(card),
-                    said.guarantee.get(card),
+                    quota.guarantee.get(card),
                     reclaimable.get(card, 0 if card in deserved else None),
                 )
                 for card in sorted({*own.cards, *held.cards, *single, *deserved})
@@ -139,7 +139,7 @@ class _Reader:
             job.key,
             job.phase,
             _of_account(self._ledger.held(job)),
-            _of_wanted(self._demands.reserved(job)),
+            _of_total(self._demands.reserved(job)),
             by_list(self._demands.pending(job)),
             pods_of(job, self._pod),
             len(job.waiting),
@@ -173,7 +173,7 @@ def _of_account(account: Account) -> dict[str, int]:
     return _without_zeros({CPU: account.cpu, MEMORY: account.memory, **account.cards})
 
 
-def _of_wanted(wanted: Wanted) -> dict[str, int]:
+def _of_total(wanted: RequestTotal) -> dict[str, int]:
     return _without_zeros({CPU: wanted.cpu, MEMORY: wanted.memory, **by_list(wanted.cards)})
 
 

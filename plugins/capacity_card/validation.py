@@ -109,8 +109,8 @@ def _beyond_parent(queue: api.Queue, cards: Mapping[str, int], beside: Surroundi
     for name, amount in cards.items():
         bound = bounds.get(name, 0)
         if amount > bound:
-            said = f"{whole(amount)} is more than the {whole(bound)} of its parent {queue.spec.parent!r}"
-            yield warning(at(QUOTA_PATH, name), INVALID, f"{said}, which bounds it where enableHierarchy is on")
+            message = f"{whole(amount)} is more than the {whole(bound)} of its parent {queue.spec.parent!r}"
+            yield warning(at(QUOTA_PATH, name), INVALID, f"{message}, which bounds it where enableHierarchy is on")
 
 
 def _children_beyond(queue: api.Queue, cards: Mapping[str, int], beside: Surroundings) -> Faults:
@@ -119,8 +119,10 @@ def _children_beyond(queue: api.Queue, cards: Mapping[str, int], beside: Surroun
     for name, amount in cards.items():
         shares = [quotas.get(name, 0) for quotas in children]
         if max(shares, default=0) <= amount < sum(shares):
-            said = f"the queues below may hold {whole(sum(shares))} together, more than the {whole(amount)} here"
-            yield warning(at(QUOTA_PATH, name), INVALID, f"{said}, for which they compete where enableHierarchy is on")
+            message = f"the queues below may hold {whole(sum(shares))} together, more than the {whole(amount)} here"
+            yield warning(
+                at(QUOTA_PATH, name), INVALID, f"{message}, for which they compete where enableHierarchy is on"
+            )
 
 
 def _quotas_by_parent(beside: Surroundings) -> Mapping[str, Sequence[Mapping[str, int]]]:
@@ -154,8 +156,8 @@ def _beyond(path: str, names: Names, amount: int, queue: str, quotas: Mapping[st
     """Yield that a job wants more than its queue may ever hold, so that it would wait for good."""
     quota = sum(quotas.get(name, 0) for name in names)
     if amount > quota:
-        said = f"{whole(amount)} is more than the {whole(quota)} that {CARD_QUOTA} of queue {queue!r} allows"
-        yield warning(path, INVALID, f"{said}, so the job is not admitted")
+        message = f"{whole(amount)} is more than the {whole(quota)} that {CARD_QUOTA} of queue {queue!r} allows"
+        yield warning(path, INVALID, f"{message}, so the job is not admitted")
 
 
 # --- pods -----------------------------------------------------------------------------------------------------------
@@ -180,14 +182,14 @@ def _device_faults(pod: PodIn, names: Names, stock: Stock) -> Faults:
     """Yield what is wrong with the resources that a list of cards stands for, and with what the pod asks of them."""
     offered = {name: stock.resources[name] for name in names if name in stock.resources}
     if len(set(offered.values())) > 1:
-        said = ", ".join(f"{name} is {resource}" for name, resource in offered.items())
-        yield Fault(NAME_PATH, INVALID, f"lists cards of different resources: {said}; list cards of one resource")
+        message = ", ".join(f"{name} is {resource}" for name, resource in offered.items())
+        yield Fault(NAME_PATH, INVALID, f"lists cards of different resources: {message}; list cards of one resource")
         return
     told = {name: resource_by_name(name) for name in names}
     is_mixed = len(set(told.values())) > 1
     if is_mixed:
-        said = "lists cards that are shared in different ways, so of different resources; list cards of one resource"
-        yield warning(NAME_PATH, INVALID, said)
+        message = "lists cards that are shared in different ways, so of different resources; list cards of one resource"
+        yield warning(NAME_PATH, INVALID, message)
     known = offered or ({} if is_mixed else told)
     yield from _asked_faults(_asked_devices(pod.spec), *next(iter(known.items()), ("", None)))
 
@@ -197,11 +199,11 @@ def _asked_faults(asked: frozenset[str] | None, card: str, resource: str | None)
     if asked is None:
         return
     if resource is not None and resource not in asked:
-        said = f"names {card}, and no container asks for its resource {resource}; set it in resources.limits"
-        yield Fault(NAME_PATH, REQUIRED, said)
+        message = f"names {card}, and no container asks for its resource {resource}; set it in resources.limits"
+        yield Fault(NAME_PATH, REQUIRED, message)
     elif not asked:
-        said = "names a card, and no container asks for its resource (as nvidia.com/gpu); set it in resources.limits"
-        yield Fault(NAME_PATH, REQUIRED, said)
+        message = "names a card, and no container asks for its resource (as nvidia.com/gpu); set it in resources.limits"
+        yield Fault(NAME_PATH, REQUIRED, message)
 
 
 def _asked_devices(spec: api.PodSpec) -> frozenset[str] | None:

@@ -17,7 +17,7 @@ from volsched.model.dra.devices import unmade_uid
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 
-Wanted = dict[str, Amounts]
+ClaimAmounts = dict[str, Amounts]
 """What claims count for, by key; one that is to be made from a template has a key of its own for each pod."""
 
 
@@ -53,7 +53,7 @@ class Demands:
         self._ledger = ledger
         self._with_admin = with_admin
 
-    def of_task(self, task: TaskInfo) -> Wanted:
+    def of_task(self, task: TaskInfo) -> ClaimAmounts:
         """Return what a pod's claims count for, those included that are still to be made from templates."""
         wanted = {key: self._ledger.charge(key) for key in self._ledger.claims_of(task)}
         made = {name for name, _ in task.claim_names}
@@ -61,7 +61,7 @@ class Demands:
             spec = self._devices.templates.get(f"{task.namespace}/{use.template}") if use.template else None
             if spec is not None and use.name not in made:
                 wanted[f"{task.uid}/{use.name}"] = of_spec(spec, with_admin=self._with_admin)
-        if task.uid not in self._ledger.seated and (extended := self._ledger.of_extended(task)):
+        if task.uid not in self._ledger.pod_charges and (extended := self._ledger.of_extended(task)):
             wanted[unmade_uid(task.uid)] = extended
         return wanted
 
@@ -133,7 +133,7 @@ def _groups(job: JobInfo) -> Iterator[tuple[tuple[str, ...], list[str], int]]:
         yield (role,), [uid for uid, task in job.tasks.items() if task.role == role], job.min_roles[role]
 
 
-def _own(part: _Part, wanted: Mapping[str, Wanted], users: Counter[str]) -> list[dict[Amount, Fraction]]:
+def _own(part: _Part, wanted: Mapping[str, ClaimAmounts], users: Counter[str]) -> list[dict[Amount, Fraction]]:
     """Return what each pod of a role uses alone; those that are missing come last, all together."""
     own = [_sum(v for k, v in wanted.get(uid, {}).items() if users[k] == 1) for uid in part.members]
     if not part.missing:
@@ -143,7 +143,7 @@ def _own(part: _Part, wanted: Mapping[str, Wanted], users: Counter[str]) -> list
 
 
 def _shared(
-    job: JobInfo, wanted: Mapping[str, Wanted], parts: Iterable[_Part], users: Counter[str]
+    job: JobInfo, wanted: Mapping[str, ClaimAmounts], parts: Iterable[_Part], users: Counter[str]
 ) -> dict[Amount, Fraction]:
     """Return what those shared claims count for without which the job cannot start: too few of its pods do without."""
     members = len(job.tasks) + sum(part.missing for part in parts)
@@ -152,7 +152,7 @@ def _shared(
     return _sum(v for k, v in claims.items() if users[k] > max(1, spare))
 
 
-def _left(wanted: Wanted, gone: Collection[str]) -> Wanted:
+def _left(wanted: ClaimAmounts, gone: Collection[str]) -> ClaimAmounts:
     return {key: amounts for key, amounts in wanted.items() if key not in gone}
 
 

@@ -1,4 +1,4 @@
-"""What queues hold of devices, as quotas of devices mind it, and whether a job is about to hold some.
+"""What queues hold of devices, as quotas of devices count it, and whether a job is about to hold some.
 
 A pod counts from the moment a node is chosen for it (promised room included) until it is evicted, finishes or is
 undone; one whose gate was lifted counts from then on. Until devices are chosen for its extended resources they count as
@@ -33,9 +33,9 @@ class Ledger(DeviceAccounts):
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         """Charge a pod whose gate was lifted, and that has no node yet, and uncharge it."""
         if not counts:
-            self._rise(task.uid)
-        elif task.uid not in self.seated and self._is_due(task):
-            self._sit(task)
+            self._uncharge_pod(task.uid)
+        elif task.uid not in self.pod_charges and self._is_due(task):
+            self._charge_pod(task)
 
     def catch_up(self) -> None:
         """Take in what became of queues, claims and what nodes offer."""
@@ -48,14 +48,14 @@ class Ledger(DeviceAccounts):
         self._offered.clear()
         super()._rebuild()
 
-    def _sit(self, task: TaskInfo) -> None:
+    def _charge_pod(self, task: TaskInfo) -> None:
         if task.status is TaskStatus.PENDING:
             self._ungated[unmade_uid(task.uid)] = task
             self._offered |= {resource: self.is_offered(resource) for resource, _ in self._from_devices(task)}
-        super()._sit(task)
+        super()._charge_pod(task)
 
-    def _rise(self, uid: str) -> None:
-        super()._rise(uid)
+    def _uncharge_pod(self, uid: str) -> None:
+        super()._uncharge_pod(uid)
         self._ungated.pop(unmade_uid(uid), None)
 
     def _is_known(self, key: str) -> bool:

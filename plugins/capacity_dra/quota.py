@@ -1,4 +1,4 @@
-"""What a queue says of devices: ``spec.dra``, and the flat keys that Volcano shipped, as one table of limits.
+"""A queue's quota of devices: ``spec.dra``, and the flat keys that Volcano shipped, as one table of limits.
 
 An amount is named by (class, dimension); the dimension "" is the number of devices. What is not named is not limited.
 ``spec.dra.capability.<class>`` has a ``count`` and, under ``capacity``, sums over all devices by dimension;
@@ -49,11 +49,11 @@ class Quota:
     @property
     def due(self) -> Amounts:
         """What it deserves: never less than its guarantee, and not more than its limit."""
-        said = {key: max(self.deserved.get(key, ZERO), self.guarantee.get(key, ZERO)) for key in self._said}
-        return {key: min(amount, self.limits.get(named_as(key, self.limits), amount)) for key, amount in said.items()}
+        due = {key: max(self.deserved.get(key, ZERO), self.guarantee.get(key, ZERO)) for key in self._named_amounts}
+        return {key: min(amount, self.limits.get(named_as(key, self.limits), amount)) for key, amount in due.items()}
 
     @property
-    def _said(self) -> dict[Amount, None]:
+    def _named_amounts(self) -> dict[Amount, None]:
         return dict.fromkeys((*self.deserved, *self.guarantee))
 
 
@@ -72,7 +72,7 @@ def as_named(amounts: Amounts, limits: Amounts) -> dict[Amount, Fraction]:
 
 
 def read_quota(queue: QueueInfo, *, is_kept: bool = False) -> Quota:
-    """Read all that a queue says of devices. ``is_kept``: the API server is known to keep ``spec.dra``."""
+    """Read the quota of devices of a queue. ``is_kept``: the API server is known to keep ``spec.dra``."""
     faults: list[str] = []
     blocks = queue.dra if isinstance(queue.dra, Mapping) else {}
     if queue.dra is not None and not isinstance(queue.dra, Mapping):
@@ -202,6 +202,6 @@ def _both(
     for amount in block.keys() & flat.keys():
         if block[amount] != flat[amount]:
             found[amount] = min(block[amount], flat[amount])
-            said = f"{path}[{amount.key}] is {in_words(flat[amount])} and spec.dra says {in_words(block[amount])}"
-            faults.append(f"{said}; {SMALLER}")
+            message = f"{path}[{amount.key}] is {in_words(flat[amount])} and spec.dra says {in_words(block[amount])}"
+            faults.append(f"{message}; {SMALLER}")
     return found

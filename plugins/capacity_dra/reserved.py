@@ -1,7 +1,7 @@
 """What admitted jobs may still take to start, added up queue by queue; kept job by job, as things change.
 
 In a queue, and in each queue above it, a job reserves what its smallest number of pods takes beside the claims that
-are used there already (``Demands.minimum``). It is counted anew when the figures are next read, if it changed itself
+are used there already (``Demands.minimum``). It is counted again when the figures are next read, if it changed itself
 or anything did that its minimum is made from: a claim, whether a queue uses it, a template, what nodes offer.
 """
 
@@ -72,6 +72,11 @@ class Reservations(Observer):
         self.catch_up()
         return self._queues.get(queue) or Reserved()
 
+    def held_back(self, queue: str, *, below: bool) -> Amounts:
+        """Return what admitted jobs of a queue, or also below it, may still take to start."""
+        found = self.of(queue)
+        return found.below if below else found.own
+
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def follows(self, template: PodTemplate) -> bool:
@@ -79,12 +84,12 @@ class Reservations(Observer):
         return self._ledger.follows(template)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
-        """Have the job counted anew."""
+        """Have the job counted again."""
         if task.job is not None:
             self.job_changed(task.job, gone=False)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """Have the job counted anew, if it is admitted or was."""
+        """Have the job counted again, if it is admitted or was."""
         if not gone and (job.phase == INQUEUE or job.key in self._shares):
             self._changed[job.key] = None
         elif gone:
@@ -92,7 +97,7 @@ class Reservations(Observer):
             self._forget(job.key)
 
     def _claim_turned(self, key: str) -> None:
-        """Have those jobs counted anew whose minimum has a claim in it, or will: the one that was made for a pod."""
+        """Have those jobs counted again whose minimum has a claim in it, or will: the one that was made for a pod."""
         self._changed.update(self._by_claim.get(key, {}))
         claim = self._cluster.devices.claims.get(key)
         owner = made_for(claim, self._cluster.tasks) if claim is not None else None
@@ -100,7 +105,7 @@ class Reservations(Observer):
             self.job_changed(owner.job, gone=False)
 
     def catch_up(self) -> None:
-        """Count those jobs anew that something changed for."""
+        """Count those jobs again that something changed for."""
         self._ledger.catch_up()
         self._hear_templates()
         if self._era != self._ledger.era or any(

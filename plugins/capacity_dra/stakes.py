@@ -6,12 +6,13 @@ A claim that several pods use is given back by the last of them only, in a queue
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from plugins.capacity_dra.demands import Demands
 from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.quota import Quota, as_named, total
+from plugins.capacity_dra.limits import Limits
+from plugins.capacity_dra.quota import as_named, total
 from volsched.framework.accounts.gangs import departing
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import named_as
@@ -25,29 +26,25 @@ class DeviceStakes:
         self,
         ledger: Ledger,
         demands: Demands,
-        quota: Callable[[str], Quota],
-        levels: Callable[[str], Sequence[str]],
-        minded: Callable[[Amounts], Amounts],
+        limits: Limits,
     ) -> None:
         self._ledger = ledger
         self._demands = demands
-        self._quota = quota
-        self._levels = levels
-        self._minded = minded
+        self._limits = limits
 
     def levels(self, queue: str) -> Sequence[str]:
         """Return a queue, and in a hierarchy those above it."""
-        return self._levels(queue)
+        return self._limits.levels(queue)
 
     def held(self, queue: str, key: Amount) -> Fraction:
         """Return how much of something a queue holds, under whichever name."""
-        due = self._quota(queue).due
+        due = self._limits.of(queue).due
         held = as_named(self._ledger.account(queue).used, due)
         return held.get(named_as(key, due), Fraction(0))
 
     def due(self, queue: str, key: Amount) -> Fraction | None:
         """Return how much of something a queue deserves."""
-        due = self._quota(queue).due
+        due = self._limits.of(queue).due
         return due.get(named_as(key, due))
 
     def wanted(self, task: TaskInfo) -> Amounts:
@@ -57,7 +54,7 @@ class DeviceStakes:
         self._ledger.catch_up()
         users = self._ledger.account(task.queue).users
         asked = total(amounts for key, amounts in self._demands.of_task(task).items() if key not in users)
-        return {key: amount for key, amount in self._minded(asked).items() if amount}
+        return {key: amount for key, amount in self._limits.counted(asked).items() if amount}
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
         """Return what a pod and all that go with it would give back for everybody."""
@@ -67,13 +64,13 @@ class DeviceStakes:
         """Return what a queue would hold less without victims."""
         users = self._ledger.account(queue).users
         given = self._charges(key for key, count in self._uses(victims, queue) if users[key] <= count)
-        return as_named(given, self._quota(queue).due)
+        return as_named(given, self._limits.of(queue).due)
 
     def _uses(self, victims: Iterable[TaskInfo], queue: str | None = None) -> Iterable[tuple[str, int]]:
         """Return the claims that victims use, those that count in a queue, and how many of them use each."""
-        seats = filter(None, (self._ledger.seated.get(victim.uid) for victim in victims))
-        counts = Counter(key for seat in seats if queue is None or queue in seat.levels for key in seat.claims)
+        charges = filter(None, (self._ledger.pod_charges.get(victim.uid) for victim in victims))
+        counts = Counter(key for charge in charges if queue is None or queue in charge.levels for key in charge.claims)
         return counts.items()
 
     def _charges(self, keys: Iterable[str]) -> Amounts:
-        return self._minded(total(self._ledger.charge(key) for key in keys))
+        return self._limits.counted(total(self._ledger.charge(key) for key in keys))

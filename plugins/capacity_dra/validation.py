@@ -45,15 +45,15 @@ def _at_most(field: str, amounts: Amounts, other: str, limits: Amounts) -> Fault
     for key, amount in amounts.items():
         limit = limits.get(key)
         if limit is not None and amount > limit:
-            said = f"{key.quantity(amount)} of {key.said()} is more than its {other}, {key.quantity(limit)}"
-            yield Fault(f"spec.dra.{field}", INVALID, said)
+            message = f"{key.quantity(amount)} of {key.text()} is more than its {other}, {key.quantity(limit)}"
+            yield Fault(f"spec.dra.{field}", INVALID, message)
 
 
 def _promised(field: str, own: Amounts, together: Amounts, make: Callable[[str, str, str], Fault]) -> Faults:
     for key, amount in own.items():
         if together.get(key, amount) > amount:
-            said = f"is less than the {key.quantity(together[key])} of the queues right below together"
-            yield make(f"spec.dra.{field}", INVALID, f"{key.quantity(amount)} of {key.said()} {said}")
+            message = f"is less than the {key.quantity(together[key])} of the queues right below together"
+            yield make(f"spec.dra.{field}", INVALID, f"{key.quantity(amount)} of {key.text()} {message}")
 
 
 def _quota_of(found: api.Queue) -> Quota:

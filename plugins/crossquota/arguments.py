@@ -85,8 +85,8 @@ def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
     for prefix in (QUOTA, PERCENTAGE, WEIGHT):
         for name in _family(values, prefix):
             if name not in resources:
-                said = f"has no effect: {name} is not among {RESOURCES} ({', '.join(resources)})"
-                yield _warning(prefix + name, said)
+                message = f"has no effect: {name} is not among {RESOURCES} ({', '.join(resources)})"
+                yield _warning(prefix + name, message)
     for name, text in _family(values, QUOTA).items():
         doubt = doubt_about(name, amount_of(name, text))
         if doubt is not None:
@@ -100,8 +100,8 @@ def _about_devices(patterns: Sequence[str]) -> Iterator[ArgumentProblem]:
         yield _warning(DEVICES, "is missing or empty: no node counts as a GPU node, so crossquota does nothing")
     faults = [f"{describe(pattern)} is no regular expression: {why}" for pattern, why in devices.faults.items()]
     if faults and not devices:
-        said = "; ".join(faults)
-        yield ArgumentProblem(DEVICES, f"{DEVICES} has no pattern that can be used: {said}")
+        message = "; ".join(faults)
+        yield ArgumentProblem(DEVICES, f"{DEVICES} has no pattern that can be used: {message}")
     elif faults:
         yield from (_warning(DEVICES, f"has a pattern that is left out: {fault}") for fault in faults)
     everywhere = [name for name in _ON_EVERY_NODE if devices.include(name)]
@@ -114,8 +114,8 @@ def _about_resources(names: Sequence[str]) -> Iterator[ArgumentProblem]:
         if not _NAME.fullmatch(name):
             yield ArgumentProblem(RESOURCES, f"{RESOURCES}: {describe(name)} is not the name of a resource")
         elif "/" not in name and name not in _ON_EVERY_NODE and not name.startswith(HUGE_PAGES):
-            said = f"has {name}, which no node offers: resources have a domain, but for {', '.join(_ON_EVERY_NODE)}"
-            yield _warning(RESOURCES, f"{said} and {HUGE_PAGES}*{hint(name, _ON_EVERY_NODE)}")
+            message = f"has {name}, which no node offers: resources have a domain, but for {', '.join(_ON_EVERY_NODE)}"
+            yield _warning(RESOURCES, f"{message} and {HUGE_PAGES}*{hint(name, _ON_EVERY_NODE)}")
 
 
 def _about_scores(values: Mapping[str, Any], weights: Sequence[float]) -> Iterator[ArgumentProblem]:
@@ -136,5 +136,5 @@ def _family(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
 
 
-def _warning(key: str, said: str) -> ArgumentProblem:
-    return ArgumentProblem(key, f"{key} {said}", "warning")
+def _warning(key: str, message: str) -> ArgumentProblem:
+    return ArgumentProblem(key, f"{key} {message}", "warning")

@@ -63,7 +63,7 @@ class NodeBudgets(Observer):
         self._cluster = cluster
         self._arguments = arguments
         self._changed: dict[str, NodeInfo] = {}
-        self._unsaid: dict[str, NodeInfo] = {}
+        self._unreported: dict[str, NodeInfo] = {}
         self._table = BudgetTable(len(self.resources))
         for node in cluster.rows:
             self.node_changed(node, None)
@@ -106,7 +106,7 @@ class NodeBudgets(Observer):
         known, account.quota = account.quota, quota_of(node, self._arguments.limits) if is_gpu else None
         account.amounts = account.quota.amounts if account.quota is not None else ()
         if account.quota is not None and account.quota.complaints != (known.complaints if known is not None else ()):
-            self._unsaid[node.name] = node
+            self._unreported[node.name] = node
         self._note(node)
 
     def node_removed(self, node: NodeInfo) -> None:
@@ -128,10 +128,10 @@ class NodeBudgets(Observer):
         changed, self._changed = self._changed, {}
         return changed
 
-    def take_unsaid(self) -> Iterator[tuple[NodeInfo, NodeQuota]]:
+    def take_unreported(self) -> Iterator[tuple[NodeInfo, NodeQuota]]:
         """Yield nodes whose annotations have become wrong in another way since this was last called."""
-        unsaid, self._unsaid = self._unsaid, {}
-        for node in unsaid.values():
+        unreported, self._unreported = self._unreported, {}
+        for node in unreported.values():
             account = self.of(node)
             if account is not None and account.quota is not None:
                 yield node, account.quota
@@ -214,7 +214,7 @@ class BudgetTable:
     layout: int = -1
 
     def refresh(self, cluster: Cluster, budgets: NodeBudgets) -> None:
-        """Copy what changed; everything when rows were numbered anew."""
+        """Copy what changed; everything when rows were numbered again."""
         nodes: Iterable[NodeInfo] = self.changed.values()
         if self.layout != cluster.clocks.layout:
             shape = (self.width, len(cluster.rows))

@@ -37,7 +37,7 @@ class DeviceNames:
             try:
                 self._expressions.append(re2.compile(pattern, options))
             except re2.error as error:
-                self.faults[pattern] = _said(error)
+                self.faults[pattern] = _words_of(error)
 
     def __bool__(self) -> bool:
         return bool(self._expressions)
@@ -50,6 +50,6 @@ class DeviceNames:
         return known
 
 
-def _said(error: Exception) -> str:
-    said = error.args[0] if error.args else "it cannot be compiled"
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+def _words_of(error: Exception) -> str:
+    words = error.args[0] if error.args else "it cannot be compiled"
+    return words.decode(errors="replace") if isinstance(words, bytes) else str(words)

@@ -37,7 +37,7 @@ class CrossQuotaPlugin:
         self._arguments = arguments
 
     def on_session_open(self, registrar: Registrar) -> None:
-        """Register predicate, score, numbers, and the telling of what is wrong with nodes."""
+        """Register predicate, score and numbers, and report what is wrong with nodes."""
         budgets, score, figures = self._accounts(registrar)
         registrar.register(
             *rules_for_pods(budgets, score, scores=self._arguments.scale > 0),
@@ -59,7 +59,7 @@ class CrossQuotaPlugin:
 
 def _tell(session: Session, budgets: NodeBudgets) -> None:
     """Record Events on nodes whose annotations cannot be read, or are hardly meant."""
-    for node, quota in budgets.take_unsaid():
+    for node, quota in budgets.take_unreported():
         for fault in quota.faults:
             session.tell(about_node(node, "Warning", INVALID, fault))
         for doubt in quota.doubts:

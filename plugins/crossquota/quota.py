@@ -40,7 +40,7 @@ Value = TypeVar("Value", int, Fraction)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the arguments say of quotas: amounts in the resource's unit, parts of 100 of what a node offers."""
+    """The quotas that the arguments set: amounts in the resource's unit, parts of 100 of what a node offers."""
 
     resources: tuple[str, ...]
     amounts: Mapping[str, int]

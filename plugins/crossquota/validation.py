@@ -34,8 +34,8 @@ def validate(found: api.ApiObject, _: Surroundings) -> Faults:
 def _of_node(key: str, text: str) -> Faults:
     resource = key.removeprefix(PERCENTAGE_ANNOTATION).removeprefix(ANNOTATION)
     if not has_annotations(resource):
-        said = f"a resource with a domain has its quota by arguments only ({QUOTA}{resource}); it is passed over"
-        yield warning(field_of(key), INVALID, said)
+        message = f"a resource with a domain has its quota by arguments only ({QUOTA}{resource}); it is passed over"
+        yield warning(field_of(key), INVALID, message)
         return
     try:
         if key.startswith(PERCENTAGE_ANNOTATION):
@@ -52,5 +52,5 @@ def _of_node(key: str, text: str) -> Faults:
 def _of_pod(metadata: api.ObjectMeta) -> Faults:
     given = metadata.annotations.get(STRATEGY)
     if given is not None and given not in STRATEGIES:
-        said = f"{describe(given)} is none of {', '.join(STRATEGIES)} and counts as {MOST_ALLOCATED}"
-        yield warning(field_of(STRATEGY), INVALID, f"{said}{hint(given, STRATEGIES)}")
+        message = f"{describe(given)} is none of {', '.join(STRATEGIES)} and counts as {MOST_ALLOCATED}"
+        yield warning(field_of(STRATEGY), INVALID, f"{message}{hint(given, STRATEGIES)}")

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from plugins.fragmentation.card_requests import CardRequests, Group
 from plugins.fragmentation.means import NOBODY, Means, Sums, means_of
 from plugins.fragmentation.offers import MILLI, Offers
 from plugins.fragmentation.scarcity import Scarcity
-from plugins.fragmentation.wishes import Group, Wishes
 from volsched.framework.columns.arrays import Floats, Mask
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -48,10 +48,10 @@ class _Counted:
 class Demand(Observer):
     """The sums; ``version`` changes whenever means, scarcity or the resources that are cards are others."""
 
-    def __init__(self, cluster: Cluster, offers: Offers, wishes: Wishes) -> None:
+    def __init__(self, cluster: Cluster, offers: Offers, card_requests: CardRequests) -> None:
         self._cluster = cluster
         self._offers = offers
-        self._wishes = wishes
+        self._card_requests = card_requests
         self._scarcity = Scarcity(cluster, offers)
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self._counted = _Counted()
@@ -88,7 +88,7 @@ class Demand(Observer):
             return
         self._is_due = False
         self._offers.refresh()
-        seen = (self._cluster.node_ledger.facts_version, self._offers.version, self._wishes.tellers)
+        seen = (self._cluster.node_ledger.facts_version, self._offers.version, self._card_requests.sources)
         if seen == self._seen and not self._changed:
             return
         if seen != self._seen:
@@ -133,14 +133,14 @@ class Demand(Observer):
                 self._count(template, by)
 
     def _count(self, template: PodTemplate, by: int) -> None:
-        wish = self._wishes.of(template)
-        if not 0 < wish.cards <= self.richest.cards or template.refusals:
+        card_request = self._card_requests.of(template)
+        if not 0 < card_request.cards <= self.richest.cards or template.refusals:
             return
-        self._counted.sums.add(wish.sums(self.richest.cpu, self.richest.memory), by)
+        self._counted.sums.add(card_request.sums(self.richest.cpu, self.richest.memory), by)
         groups = self._counted.groups
-        groups[wish.group] = groups.get(wish.group, 0) + by * wish.cards
-        if not groups[wish.group]:
-            del groups[wish.group]
+        groups[card_request.group] = groups.get(card_request.group, 0) + by * card_request.cards
+        if not groups[card_request.group]:
+            del groups[card_request.group]
 
     def _publish(self) -> None:
         means = means_of(self._counted.sums)

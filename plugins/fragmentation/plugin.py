@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from plugins.fragmentation.arguments import ARGUMENTS, RESOURCES, WEIGHT, weights_of
+from plugins.fragmentation.card_requests import CardRequests
 from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.offers import Offers
 from plugins.fragmentation.score import Score
 from plugins.fragmentation.stranded import Stranded
-from plugins.fragmentation.wishes import Wishes
 from volsched.framework.accounts.card_parts import ACCOUNT, CardParts
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
@@ -51,7 +51,7 @@ class _Accounts:
     @classmethod
     def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts) -> _Accounts:
         offers = Offers(cluster, arguments[RESOURCES])
-        wishes = Wishes(offers, parts)
-        demand = Demand(cluster, offers, wishes)
-        score = Score(cluster, weights_of(arguments), demand, wishes, parts)
-        return cls(demand, score, Stranded(cluster, offers, wishes, demand, parts))
+        card_requests = CardRequests(offers, parts)
+        demand = Demand(cluster, offers, card_requests)
+        score = Score(cluster, weights_of(arguments), demand, card_requests, parts)
+        return cls(demand, score, Stranded(cluster, offers, card_requests, demand, parts))

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from plugins.fragmentation.card_requests import Group
 from plugins.fragmentation.offers import Offers
-from plugins.fragmentation.wishes import Group
 from volsched.framework.columns.arrays import Floats, Mask
 from volsched.framework.columns.columns import FactColumns
 from volsched.framework.columns.node_terms import selector_mask

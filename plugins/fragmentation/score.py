@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.fragmentation.arguments import Weights
+from plugins.fragmentation.card_requests import CardRequest, CardRequests
 from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.means import SHARES
 from plugins.fragmentation.offers import MILLI
-from plugins.fragmentation.wishes import Wish, Wishes
-from volsched.framework.accounts.card_parts import WHOLE, CardParts, Wanted
+from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
 from volsched.framework.accounts.templates import MOST_KEPT
 from volsched.framework.callbacks import AppliesFn, NodeOrderFn, NodeOrderVectorFn
 from volsched.framework.columns.arrays import Floats, Rows
@@ -69,25 +69,27 @@ class _Plan:
     whole: tuple[int, ...]
 
     @classmethod
-    def of(cls, wish: Wish) -> _Plan:
-        cards = [offer.column for offer, _ in wish.amounts]
-        wanted = [wish.cpu, wish.memory, *(amount for _, amount in wish.amounts)]
+    def of(cls, card_request: CardRequest) -> _Plan:
+        cards = [offer.column for offer, _ in card_request.amounts]
+        wanted = [card_request.cpu, card_request.memory, *(amount for _, amount in card_request.amounts)]
         return cls(
             np.array([[column] for column in (CPU, MEMORY, *cards)]),
             np.array([[[0]] * len(wanted), [[amount] for amount in wanted]]),
-            np.array([[offer.unit] for offer, _ in wish.amounts]),
-            tuple(n for n, (offer, amount) in enumerate(wish.amounts) if offer.is_whole and amount),
+            np.array([[offer.unit] for offer, _ in card_request.amounts]),
+            tuple(n for n, (offer, amount) in enumerate(card_request.amounts) if offer.is_whole and amount),
         )
 
 
 class Score:
     """The callbacks of a session. What depends on the means is worked out once for each set of them."""
 
-    def __init__(self, cluster: Cluster, weights: Weights, demand: Demand, wishes: Wishes, parts: CardParts) -> None:
+    def __init__(
+        self, cluster: Cluster, weights: Weights, demand: Demand, card_requests: CardRequests, parts: CardParts
+    ) -> None:
         self._cluster = cluster
         self._weights = weights
         self._demand = demand
-        self._wishes = wishes
+        self._card_requests = card_requests
         self._parts = parts
         self._version = -1
         self._blocks: list[int] = [0]
@@ -96,7 +98,7 @@ class Score:
         self._losses = np.zeros(1, dtype=np.int64)
         self._cpu = self._memory = math.inf
         self._plans: Bounded[Hashable, _Plan] = Bounded(MOST_KEPT)
-        self._saved: Bounded[tuple[tuple[Wanted, ...], tuple[int, ...]], Saved] = Bounded(_MOST_STATES)
+        self._saved: Bounded[tuple[tuple[PartRequest, ...], tuple[int, ...]], Saved] = Bounded(_MOST_STATES)
 
     def registered(self) -> Iterator[Rule]:
         """Return what is asked of nodes by their amounts, by their cards, and by what they say of themselves."""
@@ -121,7 +123,7 @@ class Score:
     def shares_cards(self, template: PodTemplate) -> bool:
         """Whether pods of a template take parts of cards that are told apart."""
         self._demand.refresh()
-        return bool(self._wishes.of(template).parts)
+        return bool(self._card_requests.of(template).parts)
 
     def shares_none(self, template: PodTemplate) -> bool:
         """Whether amounts tell all that pods of a template take; pods without cards are among them."""
@@ -130,21 +132,21 @@ class Score:
     def takes_cards(self, template: PodTemplate) -> bool:
         """Whether pods of a template take any cards."""
         self._demand.refresh()
-        return self._wishes.of(template).cards > 0
+        return self._card_requests.of(template).cards > 0
 
     def by_amounts(self, template: PodTemplate, node: NodeAmounts) -> float:
         """Score a node of which amounts tell all."""
         self._keep_up()
-        wish = self._wishes.of(template)
-        return self._by_amounts(wish, node, 0.0)
+        card_request = self._card_requests.of(template)
+        return self._by_amounts(card_request, node, 0.0)
 
     def by_cards(self, template: PodTemplate, node: NodeInfo) -> float:
         """Score a node whose cards are told apart."""
         self._keep_up()
-        wish = self._wishes.of(template)
-        saved = self._saved_on(wish.parts, self._parts.free(node))
+        card_request = self._card_requests.of(template)
+        saved = self._saved_on(card_request.parts, self._parts.free(node))
         weights, whole = self._weights, SHARES * WHOLE
-        return self._by_amounts(wish, node, (weights.block * saved.block + weights.parts * saved.parts) / whole)
+        return self._by_amounts(card_request, node, (weights.block * saved.block + weights.parts * saved.parts) / whole)
 
     def by_model(self, template: PodTemplate, node: NodeFacts) -> float:
         """Take off what cards are worth to others who insist on them."""
@@ -178,24 +180,26 @@ class Score:
 
     # -- parts of the formula -----------------------------------------------------------------------------------------
 
-    def _by_amounts(self, wish: Wish, node: NodeAmounts | NodeInfo, parts: float) -> float:
+    def _by_amounts(self, card_request: CardRequest, node: NodeAmounts | NodeInfo, parts: float) -> float:
         """Score a node by its amounts; ``parts`` is what is saved on cards that are told apart, in cards."""
         allocatable, used, weights = node.allocatable, node.used, self._weights
         cpu, memory = allocatable[CPU] - used[CPU], allocatable[MEMORY] - used[MEMORY]
         free = after = 0
         blocks = []
-        for (column, unit, is_whole), amount in wish.amounts:
+        for (column, unit, is_whole), amount in card_request.amounts:
             idle = allocatable[column] - used[column]
             free += idle * unit // MILLI
             after += (idle - amount) * unit // MILLI
             if is_whole and amount:
                 blocks.append((self._block(idle) - self._block(idle - amount)) / SHARES)
-        lost = self._unbalanced(free, cpu, memory) - self._unbalanced(after, cpu - wish.cpu, memory - wish.memory)
+        lost = self._unbalanced(free, cpu, memory) - self._unbalanced(
+            after, cpu - card_request.cpu, memory - card_request.memory
+        )
         score = weights.balance * lost
         for saved in blocks:
             score += weights.block * saved
         score += parts
-        return weights.scale * (score - BEST_FIT * (after / MILLI) - BEST_FIT_CPU * (cpu - wish.cpu))
+        return weights.scale * (score - BEST_FIT * (after / MILLI) - BEST_FIT_CPU * (cpu - card_request.cpu))
 
     def _unbalanced(self, cards: int, cpu: int, memory: int) -> float:
         """Return the free cards that pods of mean size have no CPU or no memory for."""
@@ -206,19 +210,19 @@ class Score:
         return self._blocks[min(max(idle // MILLI, 0), len(self._blocks) - 1)]
 
     def _plan_of(self, template: PodTemplate) -> _Plan:
-        wish = self._wishes.of(template)
-        key = (wish.cpu, wish.memory, wish.amounts)
+        card_request = self._card_requests.of(template)
+        key = (card_request.cpu, card_request.memory, card_request.amounts)
         found = self._plans.recall(key)
         if found is None:
-            found = self._plans[key] = _Plan.of(wish)
+            found = self._plans[key] = _Plan.of(card_request)
         return found
 
     def _of_model(self, template: PodTemplate) -> float:
-        return -self._weights.scale * self._weights.model * (self._wishes.of(template).cards / MILLI)
+        return -self._weights.scale * self._weights.model * (self._card_requests.of(template).cards / MILLI)
 
     # -- cards that are told apart ------------------------------------------------------------------------------------
 
-    def _saved_on(self, wanted: tuple[Wanted, ...], free: tuple[int, ...]) -> Saved:
+    def _saved_on(self, wanted: tuple[PartRequest, ...], free: tuple[int, ...]) -> Saved:
         """Return what a pod takes out of blocks and rests; the same for all nodes whose cards are as free."""
         found = self._saved.recall((wanted, free))
         if found is None:
@@ -250,7 +254,7 @@ class Score:
             self._saved.clear()
 
 
-def taken(free: tuple[int, ...], wanted: tuple[Wanted, ...]) -> tuple[int, ...]:
+def taken(free: tuple[int, ...], wanted: tuple[PartRequest, ...]) -> tuple[int, ...]:
     """Return what is free of each card, ascending, after a pod: the tightest cards that have room, as mgpu packs."""
     left = list(free)
     for cards, percent in sorted(wanted, key=lambda one: (-one.percent, -one.cards)):

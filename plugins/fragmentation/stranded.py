@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from plugins.fragmentation.card_requests import CardRequests, Group
 from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.means import SHARES, Means
 from plugins.fragmentation.offers import MILLI, Offers
-from plugins.fragmentation.wishes import Group, Wishes
 from volsched.framework.accounts.card_parts import WHOLE, CardParts
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaRow, QuotaTable, Value
 from volsched.framework.columns.arrays import Mask, Rows
@@ -83,10 +83,12 @@ class Lines(NamedTuple):
 class Stranded:
     """The account. What it shows is worked out again for the nodes that changed, and for all when pods want others."""
 
-    def __init__(self, cluster: Cluster, offers: Offers, wishes: Wishes, demand: Demand, parts: CardParts) -> None:
+    def __init__(
+        self, cluster: Cluster, offers: Offers, card_requests: CardRequests, demand: Demand, parts: CardParts
+    ) -> None:
         self._cluster = cluster
         self._offers = offers
-        self._wishes = wishes
+        self._card_requests = card_requests
         self._demand = demand
         self._parts = parts
         self._columns = NodeColumns(cluster)
@@ -162,7 +164,7 @@ class Stranded:
             self._of_model = np.array([self._models.index(model) for model in models], dtype=np.intp)
             self._each.clear()
             changed = list(range(len(rows)))
-        if not self._wishes.tellers:
+        if not self._card_requests.sources:
             return
         for row in changed:
             each = self._parts.free(rows[row])
@@ -205,9 +207,9 @@ class Stranded:
         for job in self._cluster.queue_ledger.waiting.values():
             task = next(iter(job.waiting.values()), None)
             if task is not None and not job.barred:
-                wish = self._wishes.of(task.template)
-                if wish.cards:
-                    yield wish.group
+                card_request = self._card_requests.of(task.template)
+                if card_request.cards:
+                    yield card_request.group
 
 
 def model_of(node: NodeInfo) -> str:

@@ -107,7 +107,7 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
     chosen: list[TaskInfo] = []
     for victim in candidates:
         job = victim.job
-        if job is None:
+        if job is None or job.is_native:  # a disruption mode says whether those go one by one
             chosen.append(victim)
             continue
         ready = left.setdefault(job.key, job.ready_count)
@@ -120,7 +120,7 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
 def note_conditions(session: Session) -> None:
     """Say on every PodGroup that changed whether its gang can start."""
     for job in sorted(session.cluster.queue_ledger.dirty_jobs.values(), key=lambda job: job.key):
-        if not job.has_group or not job.tasks or _nobody_looked_at(session, job):
+        if not job.has_group or job.is_native or not job.tasks or _nobody_looked_at(session, job):
             continue
         if is_ready(job) and not is_kept_out(job):
             if READY not in job.conditions:

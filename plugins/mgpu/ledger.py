@@ -2,8 +2,8 @@
 
 Every pod that has a node holds its cards there: bound and not started, running, being deleted, whoever bound it; as do
 pods that a session has placed or promised room to. Holdings are keyed by the uid of the pod, since a pod that is made
-anew has the name of the one before. What a pod holds stands in its annotations, or in those that its Binding is
-carrying; so a ledger that is made anew, after a restart, is the same.
+again has the name of the one before. What a pod holds stands in its annotations, or in those that its Binding is
+carrying; so a ledger that is made again, after a restart, is the same.
 
 Whoever may edit a pod may change these annotations while it runs, and its containers go on using what they were given.
 So what the API server showed first of a pod on its node counts until the pod has left it (node and annotations are one
@@ -62,7 +62,7 @@ class CardAccount:
 
     ``changed`` are the pods whose annotations say other cards by now than they were given, with what they say.
 
-    A node without cards has an account when there is something odd to say of it.
+    A node without cards has an account when something is wrong with it.
     ``used`` is what is taken of each card, by however much that is more than it has.
     """
 
@@ -204,7 +204,7 @@ class CardLedger(Observer):
             self._take(task, task.node)
 
     def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
-        """Begin a node's account anew when it offers other cards, from the pods that are there."""
+        """Begin a node's account again when it offers other cards, from the pods that are there."""
         known = self.nodes.get(node.name)
         if (known.cards if known is not None else Cards()) != _cards_of(node):
             self._open(node)
@@ -261,7 +261,7 @@ class CardLedger(Observer):
         try:
             if not shown.request.is_clear:
                 fault = next(fault for fault in shown.request.faults if fault.vague)
-                raise FieldError(fault.field, f"{fault.code} {fault.said(task.containers)}")
+                raise FieldError(fault.field, f"{fault.code} {fault.text(task.containers)}")
             lists = shown.lists(account.cards)
         except FieldError as error:
             account.unclear[task.uid] = f'pod "{task.key}": {error}'
@@ -271,7 +271,7 @@ class CardLedger(Observer):
                 self._allocations[task.uid] = shown
 
     def _hold(self, task: TaskInfo, account: CardAccount, given: Allocation) -> bool:
-        """Note what a pod was given; False when the node's cards are others by now, so that this says nothing."""
+        """Note what a pod was given; False when the node has other cards now, so that it means nothing."""
         try:
             lists = given.lists(account.cards)
         except FieldError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugins.mgpu.devices import CORE_OF_CARD, State
 from plugins.mgpu.ledger import CardLedger
 from plugins.mgpu.placement import Ask
-from volsched.framework.accounts.card_parts import Wanted
+from volsched.framework.accounts.card_parts import PartRequest
 from volsched.model.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.values.bounded import Bounded
@@ -18,7 +18,7 @@ class FreeParts:
         self._ledger = ledger
         self._known: Bounded[State, tuple[int, ...]] = Bounded(10_000)
 
-    def wanted(self, template: PodTemplate) -> tuple[Wanted, ...]:
+    def wanted(self, template: PodTemplate) -> tuple[PartRequest, ...]:
         """Return what the containers of a template's pods take, by core."""
         if not self._ledger.follows(template):
             return ()
@@ -36,8 +36,8 @@ class FreeParts:
         return found
 
 
-def _wanted(ask: Ask) -> Wanted:
-    return Wanted(ask.cards, min(CORE_OF_CARD, max(1, ask.core)))
+def _wanted(ask: Ask) -> PartRequest:
+    return PartRequest(ask.cards, min(CORE_OF_CARD, max(1, ask.core)))
 
 
 def _free(state: State) -> tuple[int, ...]:

@@ -73,7 +73,7 @@ class MGPUPlugin:
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: CardLedger(cluster, Requests(least)))
         runtime = registrar.account(NAME, lambda _: self._runtime(ledger))
         runtime.tell(registrar.session)
-        registrar.account(CARD_PARTS, CardParts.of_cluster).tellers[NAME] = runtime.teller
+        registrar.account(CARD_PARTS, CardParts.of_cluster).sources[NAME] = runtime.source
         registrar.register(*runtime.rules.registered(), *runtime.series.registered())
 
     def _runtime(self, ledger: CardLedger) -> _Runtime:
@@ -91,7 +91,7 @@ class _Runtime:
     rules: Rules
     series: CardSeries
     node_events: NodeEvents
-    teller: FreeParts
+    source: FreeParts
 
     def tell(self, session: Session) -> None:
         """Tell what is new about nodes."""

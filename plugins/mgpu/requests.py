@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeAlias
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, MILLI, POLICIES, POLICY, policy_of
 from plugins.mgpu.placement import Ask
 from volsched.model.errors import shortened
-from volsched.model.pods.template import MAIN, ContainerAmounts
+from volsched.model.pods.rules import MAIN, ContainerAmounts
 
 MULTIPLE: Final = "vke.volcengine.com/container-multiple-gpu"
 
@@ -51,7 +51,7 @@ class Fault(NamedTuple):
     container: int | None = None
     vague: bool = False
 
-    def said(self, names: Sequence[str]) -> str:
+    def text(self, names: Sequence[str]) -> str:
         """Return the message with the name of the container."""
         return self.message if self.container is None else f"container {names[self.container]}: {self.message}"
 
@@ -119,16 +119,16 @@ def read(
                 asks.append(ContainerAsk(container.place, ask))
     faults.extend(_elsewhere(containers))
     if policy not in POLICIES:
-        said = f"{shortened(policy, 40)!r} is none of {', '.join(POLICIES)}"
-        faults.append(Fault("MGPU303", f"metadata.annotations[{POLICY}]", said))
+        message = f"{shortened(policy, 40)!r} is none of {', '.join(POLICIES)}"
+        faults.append(Fault("MGPU303", f"metadata.annotations[{POLICY}]", message))
     return PodRequest(policy, any(counts or ()), tuple(asks), tuple(faults))
 
 
 def long_names(containers: Sequence[ContainerAmounts], names: Sequence[str]) -> list[Fault]:
     """Return a fault for each container that wants cards and whose name is too long to tell them."""
-    said = f"a name of more than {LONGEST_NAME} letters does not fit into the annotation that tells its cards"
+    message = f"a name of more than {LONGEST_NAME} letters does not fit into the annotation that tells its cards"
     return [
-        Fault("MGPU302", f"spec.containers[{container.place}].name", said, container.place)
+        Fault("MGPU302", f"spec.containers[{container.place}].name", message, container.place)
         for container in containers
         if container.kind == MAIN and _is_named(container) and len(names[container.place]) > LONGEST_NAME
     ]
@@ -139,9 +139,9 @@ def _is_named(container: ContainerAmounts) -> bool:
 
 
 def _elsewhere(containers: Sequence[ContainerAmounts]) -> list[Fault]:
-    said = f"{CORE} and {MEMORY} are for spec.containers only"
+    message = f"{CORE} and {MEMORY} are for spec.containers only"
     return [
-        Fault("MGPU301", f"spec.{container.kind}[{container.place}].resources", said)
+        Fault("MGPU301", f"spec.{container.kind}[{container.place}].resources", message)
         for container in containers
         if container.kind != MAIN and _is_named(container)
     ]
@@ -159,8 +159,8 @@ def _counts(text: str | None, containers: int, note: _Note) -> Sequence[int | No
     field, entries = f"metadata.annotations[{MULTIPLE}]", text.split(",")
     for number, entry in enumerate(entries, 1):
         if not _COUNT.fullmatch(entry):
-            said = f"entry {number} is not a card count: {shortened(entry, 20)!r}"
-            note(Fault("MGPU202", field, said, vague=True))
+            message = f"entry {number} is not a card count: {shortened(entry, 20)!r}"
+            note(Fault("MGPU202", field, message, vague=True))
             return None
     if len(entries) != containers:
         note(Fault("MGPU201", field, f"{len(entries)} counts for {containers} containers", vague=True))

@@ -93,11 +93,11 @@ class Rules:
         faults = [*self._requests.of(template).faults, *long_names(template.container_amounts, task.containers)]
         if not faults:
             return None
-        said = f"mgpu: invalid request {faults[0].code}: {faults[0].said(task.containers)}"
-        return Verdict(Step.INVALID, NAME, Scope.POD, REASON, said, resolvable=False)
+        message = f"mgpu: invalid request {faults[0].code}: {faults[0].text(task.containers)}"
+        return Verdict(Step.INVALID, NAME, Scope.POD, REASON, message, resolvable=False)
 
     def suits(self, template: PodTemplate, node: NodeFacts) -> Verdict | None:
-        """Compare what the node says of itself with what the pod wants: any cards, policies, number of cards."""
+        """Compare the node's own properties with what the pod wants: any cards, policies, number of cards."""
         request = self._requests.of(template)
         cards, policy = count_of(node.labels, node.allocatable_of(CORE)), policy_of(node.labels)
         if request.faults:

@@ -6,7 +6,7 @@ from plugins.mgpu.devices import NATIVE_BURST_SHARE, POLICIES, POLICY
 from plugins.mgpu.requests import MULTIPLE, PodRequest, long_names, read
 from volsched.framework.validation import Fault, Faults, Surroundings, pods_in, warning
 from volsched.model import api
-from volsched.model.pods.template import container_amounts
+from volsched.model.pods.rule_reading import container_amounts
 
 
 def validate(found: api.ApiObject, _: Surroundings) -> Faults:
@@ -19,7 +19,7 @@ def validate(found: api.ApiObject, _: Surroundings) -> Faults:
         names = [container.name for container in pod.spec.containers]
         request = read(containers, pod.metadata.annotations)
         faults = [*request.faults, *long_names(containers, names)]
-        yield from pod.under(Fault(fault.field, fault.code, fault.said(names)) for fault in faults)
+        yield from pod.under(Fault(fault.field, fault.code, fault.text(names)) for fault in faults)
         yield from pod.under(_never_placed(request))
 
 

@@ -1,7 +1,7 @@
 """network-topology-aware: volsched knows no HyperNodes, and says so of jobs that depend on them.
 
 The name stands in Volcano's own configurations, which run as they are. A PodGroup whose `spec.networkTopology` is hard
-would be placed regardless of it, so it is not placed; a soft one is a wish, and is placed as if it wished for nothing.
+would be placed regardless of it, so it is not placed; a soft one is a preference, and has no effect.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
-from volsched.framework.engine.domains import Domains, Table, domains_of, has_label
+from volsched.framework.engine.domain_counts import Table
+from volsched.framework.engine.domains import Domains, domains_of, has_label
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, Rule
 from volsched.model.cluster import Cluster

@@ -17,11 +17,13 @@ from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeTable
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, Rule
+from volsched.model.api import Taint
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
+from volsched.model.pods.rules import Toleration
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate, Taint, Toleration
+from volsched.model.pods.template import PodTemplate
 
 SOFT = "PreferNoSchedule"
 Taints = tuple[Taint, ...]

@@ -46,4 +46,4 @@ def less_important(task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskI
 def _is_less(victim: TaskInfo, task: TaskInfo) -> bool:
     if victim.job is task.job:
         return victim.priority < task.priority
-    return victim.eviction_priority < task.eviction_priority
+    return victim.victim_priority < task.eviction_priority

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Final
 
-from plugins.proportion.shares import Claim, share_out
+from plugins.proportion.shares import QueueShare, share_out
 from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
 from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemand, QueueDemands
 from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
@@ -85,8 +85,8 @@ class ProportionPlugin:
             ShownUsage(shares.usage),
         )
 
-    def _shares(self, registrar: Registrar) -> tuple[FairShares, LastClaims]:
-        last, demand = registrar.account("proportion.last", LastClaims), registrar.account(ACCOUNT, QueueDemands)
+    def _shares(self, registrar: Registrar) -> tuple[FairShares, LastShares]:
+        last, demand = registrar.account("proportion.last", LastShares), registrar.account(ACCOUNT, QueueDemands)
         return FairShares(registrar.cluster, demand, last, leaves_due=self._leaves_due), last
 
     def _order_queues(self, registrar: Registrar, shares: FairShares) -> None:
@@ -107,29 +107,29 @@ class ProportionPlugin:
 check_arguments = check_half_life
 
 
-class LastClaims:
+class LastShares:
     """How the last session shared the cluster out: that holds while no figure that it was made from has changed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._made_from: Hashable = None
-        self._claims: dict[str, Claim] = {}
+        self._queue_shares: dict[str, QueueShare] = {}
         self._fair_shares: Numbers = {}
 
-    def claims(self, demand: QueueDemands) -> dict[str, Claim]:
-        """Share the cluster out anew if something has changed."""
+    def queue_shares(self, demand: QueueDemands) -> dict[str, QueueShare]:
+        """Share the cluster out again if something has changed."""
         demands, cluster = demand.queues(), self._cluster
         queues = tuple((name, queue.version) for name, queue in cluster.queues.items())
         made_from = (demand.version, tuple(cluster.node_ledger.totals), queues, cluster.columns.left_to_devices)
         if made_from != self._made_from:
-            self._claims, self._made_from = _claims(cluster, demands), made_from
+            self._queue_shares, self._made_from = _queue_shares(cluster, demands), made_from
             self._fair_shares = {
                 (name, resource): in_base_units(resource, due)
-                for name, claim in self._claims.items()
-                for resource, due in claim.deserved.items()
+                for name, queue_share in self._queue_shares.items()
+                for resource, due in queue_share.deserved.items()
                 if resource != PODS
             }
-        return self._claims
+        return self._queue_shares
 
     def fair_shares(self) -> Numbers:
         """What each queue deserves of each resource, as the metrics show it."""
@@ -140,17 +140,17 @@ class FairShares:
     """What each queue deserves and may have; what it holds is read live."""
 
     def __init__(
-        self, cluster: Cluster, demand: QueueDemands, last: LastClaims | None = None, *, leaves_due: bool = False
+        self, cluster: Cluster, demand: QueueDemands, last: LastShares | None = None, *, leaves_due: bool = False
     ) -> None:
         self._cluster = cluster
         self._leaves_due = leaves_due
         self._demand = demand
         self._promised: dict[str, dict[str, int]] = {}
         self._orders: dict[str, tuple[int, tuple[int, Fraction]]] = {}
-        self._claims = (last or LastClaims(cluster)).claims(demand)
+        self._queue_shares = (last or LastShares(cluster)).queue_shares(demand)
         self._whole = {
-            name: {resource: int(due) for resource, due in claim.deserved.items()}
-            for name, claim in self._claims.items()
+            name: {resource: int(due) for resource, due in queue_share.deserved.items()}
+            for name, queue_share in self._queue_shares.items()
         }
 
     # -- events of the session ----------------------------------------------------------------------------------------
@@ -186,8 +186,8 @@ class FairShares:
         held, deserved = self.held(queue), _without_slots(self._deserved(queue))
         if not all(due <= held.get(name, 0) for name, due in deserved.items()):
             return None
-        said = _held_of_due(held, deserved) or self._why_nothing(queue)
-        message = f'queue "{queue.name}" holds all that it deserves ({said})'
+        amounts = _held_of_due(held, deserved) or self._why_nothing(queue)
+        message = f'queue "{queue.name}" holds all that it deserves ({amounts})'
         return Verdict(Step.OVERUSED, "proportion", Scope.QUEUE, "QueueOverused", message)
 
     def _why_nothing(self, queue: QueueInfo) -> str:
@@ -305,13 +305,13 @@ class FairShares:
         return {name: held.get(name, 0) + ungated.get(name, 0) for name in {**held, **ungated}}
 
     def _deserved(self, queue: QueueInfo) -> Mapping[str, Fraction]:
-        claim = self._claims.get(queue.name)
-        return claim.deserved if claim is not None else {}
+        queue_share = self._queue_shares.get(queue.name)
+        return queue_share.deserved if queue_share is not None else {}
 
     def _limits(self, queue: QueueInfo) -> Mapping[str, int]:
-        claim = self._claims.get(queue.name)
-        if claim is not None:
-            return claim.limit
+        queue_share = self._queue_shares.get(queue.name)
+        if queue_share is not None:
+            return queue_share.limit
         return limits(queue, there(self._cluster), guaranteed(self._cluster))
 
     def _beyond_due(self, queue: QueueInfo, request: Mapping[str, int]) -> tuple[Shortfall, ...]:
@@ -330,15 +330,15 @@ def _asked(task: TaskInfo) -> Mapping[str, int]:
     return {**task.template.request, PODS: 1}
 
 
-def _claims(cluster: Cluster, demands: Mapping[str, QueueDemand]) -> dict[str, Claim]:
+def _queue_shares(cluster: Cluster, demands: Mapping[str, QueueDemand]) -> dict[str, QueueShare]:
     """Share the cluster out among the queues that have jobs."""
     total, kept = there(cluster), guaranteed(cluster)
-    found: dict[str, Claim] = {}
+    found: dict[str, QueueShare] = {}
     for name, demand in sorted(demands.items()):
         queue = cluster.queues.get(name)
         if queue is not None:
             request = {**Resources(demand.pending).plus(queue.allocated), PODS: demand.waiting + queue.placed}
-            found[name] = Claim(queue, request, limits(queue, total, kept))
+            found[name] = QueueShare(queue, request, limits(queue, total, kept))
     share_out(found.values(), total)
     return found
 

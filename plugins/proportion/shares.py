@@ -22,8 +22,8 @@ Parts = dict[str, Fraction]
 
 
 @dataclass(slots=True)
-class Claim:
-    """One queue's claim: what it asks for, what it may have, and what it deserves of that."""
+class QueueShare:
+    """One queue in the division: what it asks for, what it may have, and what it deserves of that."""
 
     queue: QueueInfo
     request: Amounts
@@ -35,52 +35,52 @@ class Claim:
         return min(self.limit.get(name, 0), self.request.get(name, 0))
 
 
-def share_out(claims: Iterable[Claim], total: Amounts) -> None:
-    """Fill every claim's ``deserved``."""
-    sharing = list(claims)
-    weight = sum(claim.queue.weight for claim in sharing)
+def share_out(queue_shares: Iterable[QueueShare], total: Amounts) -> None:
+    """Fill in every queue's ``deserved``."""
+    sharing = list(queue_shares)
+    weight = sum(queue_share.queue.weight for queue_share in sharing)
     there = {name: amount for name, amount in total.items() if amount > 0}
     if weight <= 0 or not there:
         return
     parts = {name: Fraction(amount, weight) for name, amount in there.items()}
-    for claim in sharing:
-        claim.deserved = _first_part(claim, parts)
+    for queue_share in sharing:
+        queue_share.deserved = _first_part(queue_share, parts)
     for name, amount in there.items():
-        left = amount - sum(claim.deserved.get(name, Fraction(0)) for claim in sharing)
+        left = amount - sum(queue_share.deserved.get(name, Fraction(0)) for queue_share in sharing)
         _fill_up(name, Fraction(left), sharing)
 
 
-def _first_part(claim: Claim, parts: Mapping[str, Fraction]) -> Parts:
+def _first_part(queue_share: QueueShare, parts: Mapping[str, Fraction]) -> Parts:
     """What a queue deserves after the first round."""
     deserved: Parts = {}
-    guarantee = of_nodes(claim.queue.guarantee)
+    guarantee = of_nodes(queue_share.queue.guarantee)
     for name in {**parts, **guarantee}:
-        amount = min(parts.get(name, Fraction(0)) * claim.queue.weight, Fraction(claim.most(name)))
+        amount = min(parts.get(name, Fraction(0)) * queue_share.queue.weight, Fraction(queue_share.most(name)))
         amount = max(amount, Fraction(guarantee.get(name, 0)))
         if amount:
             deserved[name] = amount
     return deserved
 
 
-def _fill_up(name: str, left: Fraction, claims: Sequence[Claim]) -> None:
+def _fill_up(name: str, left: Fraction, queue_shares: Sequence[QueueShare]) -> None:
     """Let what is left of a resource rise, at the speed of the weights, in the queues that can take more of it."""
     room = {
-        place: claim.most(name) - claim.deserved.get(name, Fraction(0))
-        for place, claim in enumerate(claims)
-        if claim.queue.weight > 0
+        place: queue_share.most(name) - queue_share.deserved.get(name, Fraction(0))
+        for place, queue_share in enumerate(queue_shares)
+        if queue_share.queue.weight > 0
     }
-    full_at = sorted((amount / claims[place].queue.weight, place) for place, amount in room.items() if amount > 0)
-    weight = sum(claims[place].queue.weight for _, place in full_at)
+    full_at = sorted((amount / queue_shares[place].queue.weight, place) for place, amount in room.items() if amount > 0)
+    weight = sum(queue_shares[place].queue.weight for _, place in full_at)
     level = Fraction(0)
     for full, place in full_at:
         if (full - level) * weight >= left:
             level += max(left, Fraction(0)) / weight
             break
         left -= (full - level) * weight
-        weight -= claims[place].queue.weight
+        weight -= queue_shares[place].queue.weight
         level = full
     for _, place in full_at:
-        claim = claims[place]
-        more = min(room[place], level * claim.queue.weight)
+        queue_share = queue_shares[place]
+        more = min(room[place], level * queue_share.queue.weight)
         if more:
-            claim.deserved[name] = claim.deserved.get(name, Fraction(0)) + more
+            queue_share.deserved[name] = queue_share.deserved.get(name, Fraction(0)) + more

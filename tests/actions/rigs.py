@@ -11,7 +11,7 @@ from volsched.framework.registration import Registrar
 from volsched.framework.rules import Allocatable, PrePredicate, QueueOrder
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Gone
-from volsched.model.plan import Bind, Tell, WriteGroupStatus, WritePodCondition
+from volsched.model.plan import Bind, RecordEvent, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
@@ -83,7 +83,7 @@ def phases(decision: Decision) -> dict[str, str]:
 
 def events(decision: Decision) -> list[tuple[str, str, str]]:
     """Object, reason and message of every Event."""
-    return [(f"{s.kind}/{s.name}", s.reason, s.message) for s in decision.steps if isinstance(s, Tell)]
+    return [(f"{s.kind}/{s.name}", s.reason, s.message) for s in decision.steps if isinstance(s, RecordEvent)]
 
 
 def no(why: str = "no", step: Step = Step.ALLOCATABLE) -> Verdict:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.actions.rigs import conf, cycle, quota, rig
 from tests.mirror import objects
-from volsched.model.plan import Bind, LiftGate, Tell, WritePodCondition
+from volsched.model.plan import Bind, LiftGate, RecordEvent, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster
 
 GATE = "scheduling.volcano.sh/queue-allocation-gate"
@@ -25,7 +25,7 @@ def gated(cpu: int, *gates: str) -> objects.Put:
 
 def kinds(decision: Decision) -> set[type]:
     """What is done about the pod."""
-    about = (Bind, LiftGate, WritePodCondition, Tell)
+    about = (Bind, LiftGate, WritePodCondition, RecordEvent)
     return {type(step) for step in decision.steps if isinstance(step, about) and step.name == "p"}
 
 
@@ -49,14 +49,14 @@ def test_no_room_on_nodes_keeps_no_gate_and_the_pod_is_unschedulable_once_it_is_
 
     assert kinds(cycle(on, objects.pod("p", "g", gates=[GATE], spec=nowhere, cpu=cpu))) == {LiftGate}
     decision = cycle(on, objects.pod("p", "g", spec=nowhere, cpu=cpu))
-    assert kinds(decision) == {WritePodCondition, Tell}
+    assert kinds(decision) == {WritePodCondition, RecordEvent}
 
 
 def test_a_queue_that_does_not_take_it_on_says_so_and_the_pod_stays_gated() -> None:
     on = a_rig_with_quota()
 
-    assert kinds(cycle(on, gated(9, GATE))) == {Tell}
-    assert kinds(cycle(on, gated(9))) == {WritePodCondition, Tell}, "somebody else took the gate away"
+    assert kinds(cycle(on, gated(9, GATE))) == {RecordEvent}
+    assert kinds(cycle(on, gated(9))) == {WritePodCondition, RecordEvent}, "somebody else took the gate away"
 
 
 def test_a_job_that_waits_as_a_whole_does_not_make_gated_pods_unschedulable() -> None:

@@ -21,7 +21,7 @@ from tests.actions.rigs import (
 from volsched.framework.config.loading import IN_KUBE_SCHEDULERS_PLACE
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, SessionClose
-from volsched.model.plan import Tell, WritePodCondition
+from volsched.model.plan import RecordEvent, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Verdict
@@ -145,7 +145,7 @@ def test_an_idle_member_is_bound_when_its_gang_becomes_ready_after_it() -> None:
     decision = decide(gang(2, 1, 1), conf("backfill, allocate"))
 
     assert sorted(order_of(decision)) == ["g-busy-0", "g-idle-0"]
-    told = [s for s in decision.steps if isinstance(s, Tell) and s.kind == "Pod"]
+    told = [s for s in decision.steps if isinstance(s, RecordEvent) and s.kind == "Pod"]
     assert told == [], "what it waited for in between is nobody's business"
     assert not any(isinstance(step, WritePodCondition) for step in decision.steps)
 

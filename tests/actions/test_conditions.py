@@ -15,7 +15,7 @@ from tests.plugins.capacity_card.clusters import rig as rig_of_cards
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Allocatable
 from volsched.model.changes import BindFailed, Gone
-from volsched.model.plan import Tell, WriteGroupStatus, WritePodCondition
+from volsched.model.plan import RecordEvent, WriteGroupStatus, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster
 
 DEFAULT = conf("enqueue, allocate, backfill", "priority gang conformance", "overcommit predicates nodeorder binpack")
@@ -33,7 +33,7 @@ def reasons(decision: Decision) -> dict[str, str]:
 
 
 def told(decision: Decision, kind: str = "Pod") -> list[tuple[str, str, str]]:
-    return [(s.name, s.reason, s.message) for s in decision.steps if isinstance(s, Tell) and s.kind == kind]
+    return [(s.name, s.reason, s.message) for s in decision.steps if isinstance(s, RecordEvent) and s.kind == kind]
 
 
 def closed(name: str) -> ClusterBuilder:

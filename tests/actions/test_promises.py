@@ -10,15 +10,12 @@ import pytest
 from tests.actions.evictions import PREEMPT, World, nominations, nominations_in
 from tests.actions.rigs import conf, cycle, gone, leaving
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
-from volsched.framework.engine.engine import FastEngine
 from volsched.model import api
 from volsched.model.changes import Change, Gone
 from volsched.testing.builders import Rig, a_cluster, a_rig
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 
 HOST = "kubernetes.io/hostname"
-ENGINES = [FastEngine, NaiveEngine, CheckedEngine]
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 

@@ -11,7 +11,7 @@ from actions.retry import Retry
 from tests.actions.rigs import GANG, conf, cycle, events, rig
 from volsched.framework.accounts.queue_demand import QueueDemand, QueueDemands
 from volsched.framework.callbacks import PERMIT
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.engine import Engine
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobEnqueueable
 from volsched.framework.session import Session
@@ -23,8 +23,7 @@ from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondit
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_namespace, a_queue, a_rig, puts
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 
 ROLE = "volcano.sh/task-spec"
 ALL = "enqueue, allocate, preempt, reclaim, backfill"
@@ -33,7 +32,7 @@ VISION_ONLY = (
     'namespace "other" may not use queue "q": its annotation volsched.io/allowed-namespaces lets in namespace vision '
     "only; name another queue, or have whoever runs the cluster let the namespace in"
 )
-ENGINES = pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+with_engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 def a_queue_for(name: str, rule: str | None = None, **spec: Any) -> dict[str, Any]:
@@ -69,7 +68,7 @@ def job_of(on: Rig, key: str) -> Any:
 # -- refused ----------------------------------------------------------------------------------------------------------
 
 
-@ENGINES
+@with_engines
 @pytest.mark.parametrize(
     "configuration", [conf(ALL), conf("allocate, backfill"), conf("backfill"), NO_PLUGINS], ids=lambda c: c[:40]
 )
@@ -256,7 +255,7 @@ def changes_of_mind() -> list[Any]:
     ]
 
 
-@ENGINES
+@with_engines
 @pytest.mark.parametrize(("rule", "lets_in", "throws_out"), changes_of_mind())
 def test_it_is_looked_at_again_when_queue_or_namespace_say_something_else(
     rule: str, lets_in: dict[str, Any], throws_out: dict[str, Any], engine: Callable[[Cluster], Engine]
@@ -464,20 +463,20 @@ def test_a_cluster_without_rules_asks_nobody() -> None:
 
     cycle(on, *puts(a_namespace("other", team="ml"), a_queue_for("q", weight=2)))
 
-    assert (on.cluster.queue_ledger.permissions.judged, on.cluster.queue_ledger.permissions.minded) == (0, 0)
+    assert (on.cluster.queue_ledger.permissions.judged, on.cluster.queue_ledger.permissions.watched) == (0, 0)
 
 
 def test_jobs_are_remembered_as_long_as_their_queue_minds_who_they_are() -> None:
     on = crowd(8, "vision")
     permissions = on.cluster.queue_ledger.permissions
-    assert permissions.minded == 8
+    assert permissions.watched == 8
 
     for task in [task for task in on.cluster.tasks.values() if task.name in ("j0-0", "j1-0")]:
         assert task.job is not None
         cycle(on, Gone("Pod", "other", task.name, task.uid), Gone("PodGroup", "other", task.job.name, ""))
-    assert permissions.minded == 6
+    assert permissions.watched == 6
 
     cycle(on, *puts(a_queue_for("q", "team=ml")))
-    assert permissions.minded == 6
+    assert permissions.watched == 6
     cycle(on, *puts(a_queue_for("q")), *puts(a_queue_for("r", "vision")))
-    assert permissions.minded == 0
+    assert permissions.watched == 0

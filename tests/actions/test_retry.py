@@ -177,7 +177,7 @@ def test_what_was_written_and_comes_back_from_the_watch_wakes_nobody() -> None:
     tries = Tries()
     on = rig(given, ALLOCATE, tries)
     decision = cycle(on)
-    assert {type(step).__name__ for step in decision.steps} == {"WriteGroupStatus", "WritePodCondition", "Tell"}
+    assert {type(step).__name__ for step in decision.steps} == {"WriteGroupStatus", "WritePodCondition", "RecordEvent"}
     tries.take()
 
     for _ in range(3):

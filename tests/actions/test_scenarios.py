@@ -12,10 +12,8 @@ import yaml
 
 from tests.actions.rigs import order_of, phases
 from volsched.framework.config.configuration import SWITCHES
-from volsched.framework.engine.engine import FastEngine
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_rig
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults, leftovers
 
 SCENARIOS = yaml.safe_load(Path(__file__).with_name("scenarios.yaml").read_text(encoding="utf-8"))
@@ -74,7 +72,7 @@ def world(raw: Mapping[str, Any]) -> ClusterBuilder:
     return given
 
 
-@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("scenario", [pytest.param(item, id=item["id"]) for item in SCENARIOS])
 def test_a_session_decides_as_upstream_expects(scenario: Mapping[str, Any], engine: Any) -> None:
     expect, text = scenario["expect"], configuration(scenario["conf"])

@@ -9,7 +9,7 @@ import pytest
 from tests.actions.rigs import conf, cycle, echo, finished, rig
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import BindFailed, Gone
-from volsched.model.plan import Bind, Tell, WriteGroupStatus, WritePodCondition
+from volsched.model.plan import Bind, RecordEvent, WriteGroupStatus, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 DEFAULT = conf("enqueue, allocate, backfill", "priority gang conformance", "overcommit predicates nodeorder binpack")
@@ -61,7 +61,7 @@ def test_nothing_is_told_twice(configuration: str) -> None:
     changes: list[Any] = []
     for _ in range(5):
         decision = cycle(on, *changes)
-        told += [(s.kind, s.name, s.reason, s.message) for s in decision.steps if isinstance(s, Tell)]
+        told += [(s.kind, s.name, s.reason, s.message) for s in decision.steps if isinstance(s, RecordEvent)]
         told += [(s.name, s.message) for s in decision.steps if isinstance(s, WritePodCondition)]
         changes = echo(on, given, decision)
 
@@ -100,7 +100,7 @@ def test_a_pod_that_is_tried_in_every_session_is_not_told_again_in_those_that_se
 def test_who_waits_is_told_why_and_who_was_bound_is_told_nothing(configuration: str) -> None:
     decision = cycle(rig(world(), configuration))
 
-    told = {s.name for s in decision.steps if isinstance(s, Tell | WritePodCondition)}
+    told = {s.name for s in decision.steps if isinstance(s, RecordEvent | WritePodCondition)}
     bound = {s.name for s in decision.steps if isinstance(s, Bind)}
 
     assert bound == {"fits-0", "fits-1", "idle-0", "idle-1"}
@@ -127,9 +127,11 @@ def test_a_binding_that_failed_is_told_on_the_pod() -> None:
     message = 'binding to node "n1" failed: admission webhook said no'
     conditions = [(s.name, s.message) for s in decision.steps if isinstance(s, WritePodCondition)]
     assert conditions == [("j-0", message)]
-    events = [(s.kind, s.name, s.reason, s.message) for s in decision.steps if isinstance(s, Tell) and s.kind == "Pod"]
+    events = [
+        (s.kind, s.name, s.reason, s.message) for s in decision.steps if isinstance(s, RecordEvent) and s.kind == "Pod"
+    ]
     assert events == [("Pod", "j-0", "FailedScheduling", message)]
-    assert [s for s in cycle(on).steps if isinstance(s, Tell | WritePodCondition)] == []
+    assert [s for s in cycle(on).steps if isinstance(s, RecordEvent | WritePodCondition)] == []
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -166,7 +168,7 @@ def test_the_status_of_a_group_follows_its_pods() -> None:
 def test_a_quantity_that_cannot_be_read_or_is_negative_is_told_on_its_object() -> None:
     given = a_cluster().node("n1", cpu="lots").queue("q", capability={"cpu": "?", "deviceclass/gpu": -1})
 
-    told = {(s.kind, s.name, s.message) for s in cycle(rig(given, DEFAULT)).steps if isinstance(s, Tell)}
+    told = {(s.kind, s.name, s.message) for s in cycle(rig(given, DEFAULT)).steps if isinstance(s, RecordEvent)}
 
     assert told == {
         ("Node", "n1", "status.allocatable[cpu]: 'lots' is not a quantity; it counts as 0"),
@@ -183,7 +185,9 @@ def test_a_queue_that_goes_and_comes_back_is_told_and_helps() -> None:
     lost = cycle(on, Gone("Queue", "", "q", "queue--q"))
     job = on.cluster.jobs["default/j"]
     assert job.refusal is not None
-    assert 'queue "q" of PodGroup "default/j" does not exist' in {s.message for s in lost.steps if isinstance(s, Tell)}
+    assert 'queue "q" of PodGroup "default/j" does not exist' in {
+        s.message for s in lost.steps if isinstance(s, RecordEvent)
+    }
 
     cycle(on, *a_cluster().queue("q").changes())
     assert job.refusal is None

@@ -24,7 +24,7 @@ from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone
-from volsched.model.plan import Bind, Evict, LiftGate, Step, Tell, VolumeWrite, WritePodCondition
+from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, RecordEvent, VolumeWrite, WritePodCondition
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import (
     BlackHole,
@@ -85,7 +85,7 @@ class Harness:
         meta = pod["metadata"]
         return Bind(meta["uid"], meta["namespace"], meta["name"], node, **keywords)
 
-    async def do(self, *steps: Step, changes: int = 1) -> list[Change]:
+    async def do(self, *steps: PlanStep, changes: int = 1) -> list[Change]:
         """Execute steps and return what was reported, once so many changes have come."""
         self.changes.clear()
         self.executor.execute(steps)
@@ -327,7 +327,7 @@ async def test_nothing_is_written_behind_a_closed_fence(harness: Harness, node: 
 
     harness.fence.close()
     written = len(harness.changes)
-    harness.executor.execute([Tell("Pod", "v1", harness.namespace, "p0", "u", "Warning", "Test", "text")])
+    harness.executor.execute([RecordEvent("Pod", "v1", harness.namespace, "p0", "u", "Warning", "Test", "text")])
     await asyncio.sleep(1.0)
     await harness.until(lambda: harness.executor.binder.backlog == 0)  # what was in doubt is given up, too
 
@@ -493,7 +493,7 @@ async def test_a_pod_that_is_bound_at_once_is_never_called_unschedulable(
         monkeypatch.setattr(module, "time", clock)
     pod = harness.make("quick")
     uid = pod["metadata"]["uid"]
-    why = Tell("Pod", "v1", harness.namespace, "quick", uid, "Warning", "FailedScheduling", "for a moment")
+    why = RecordEvent("Pod", "v1", harness.namespace, "quick", uid, "Warning", "FailedScheduling", "for a moment")
 
     harness.executor.execute([WritePodCondition(uid, harness.namespace, "quick", "Unschedulable", "x"), why])
     await asyncio.sleep(0.2)
@@ -515,7 +515,7 @@ async def test_events_are_told_once_counted_up_and_spaced(harness: Harness, monk
 
     def tell(message: str) -> None:
         harness.executor.execute(
-            [Tell("Pod", "v1", harness.namespace, "p" * 250, "uid-1", "Warning", "FailedScheduling", message)]
+            [RecordEvent("Pod", "v1", harness.namespace, "p" * 250, "uid-1", "Warning", "FailedScheduling", message)]
         )
 
     tell("ü" * 2000)
@@ -549,7 +549,8 @@ async def test_what_was_said_of_an_object_ends_with_it_and_of_one_that_stays_the
     events = harness.executor.events
     reasons = events_module.REMEMBERED_OF_ONE + 6
     told = [
-        Tell("Pod", "v1", harness.namespace, "p", "u", "Warning", "Test", f"{n}", each=True) for n in range(reasons)
+        RecordEvent("Pod", "v1", harness.namespace, "p", "u", "Warning", "Test", f"{n}", each=True)
+        for n in range(reasons)
     ]
     harness.executor.execute(told)
     await harness.until(lambda: events.sent == reasons)
@@ -571,9 +572,9 @@ async def test_when_there_is_too_much_to_tell_where_pods_went_is_left_out_and_re
     monkeypatch.setattr(events_module, "SETTLE_SECONDS", 0.0)
     lane = harness.executor.events
 
-    def tell(index: int, reason: str) -> Tell:
+    def tell(index: int, reason: str) -> RecordEvent:
         kind = "Normal" if reason == "Scheduled" else "Warning"
-        return Tell("Pod", "v1", harness.namespace, f"p{index}", f"uid-{index}", kind, reason, "text")
+        return RecordEvent("Pod", "v1", harness.namespace, f"p{index}", f"uid-{index}", kind, reason, "text")
 
     for index in range(500):
         lane.tell(tell(index, "Scheduled"))

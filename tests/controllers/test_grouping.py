@@ -262,3 +262,25 @@ def test_what_equal_pods_share_ends_with_the_last_of_them() -> None:
         cluster.store.gone(Gone("Pod", "ns", f"p{number}", f"uid-p{number}"))
 
     assert [seed.request.amount("cpu") for seed in cluster.store._seeds.values()] == [5000]
+
+
+def test_a_pod_of_a_group_of_kubernetes_gets_no_podgroup_and_no_annotation() -> None:
+    member = api.decode_as(api.Pod, a_pod_of("web-0", WEB))
+    cluster = Cluster().put(member, a_workload("web"))
+
+    assert writes(cluster) == []
+    assert list(reconcile_pod(cluster.store, "uid-web-0")) == []
+
+
+def test_one_that_was_made_for_such_pods_before_goes() -> None:
+    member = api.decode_as(api.Pod, a_pod_of("web-0", WEB))
+    cluster = Cluster().put(member, a_workload("web", 0), owned(a_group("podgroup-uid-web"), WEB))
+
+    [delete] = writes(cluster)
+    assert isinstance(delete, Delete)
+
+
+def a_pod_of(name: str, owner: dict[str, object]) -> dict[str, object]:
+    meta = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "ownerReferences": [owner]}
+    spec = {"schedulerName": "volsched", "schedulingGroup": {"podGroupName": "g"}}
+    return {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}

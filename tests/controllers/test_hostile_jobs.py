@@ -198,8 +198,8 @@ def check(view: JobView, members: list[Member], phase: str | None) -> None:
     is_refused = bool(view.problem or view.too_large or view.foreign)
     assert bool(outcome.writes) <= (not is_refused)
     if is_refused and view.job.metadata.deletion_timestamp is None:
-        assert [tell.type for tell in outcome.tells] == ["Warning"]
-    for tell in outcome.tells:
+        assert [tell.type for tell in outcome.events] == ["Warning"]
+    for tell in outcome.events:
         assert tell.message
         assert len(tell.message) < 1_500
 

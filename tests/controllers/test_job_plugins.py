@@ -116,7 +116,7 @@ def test_a_job_with_wrong_arguments_is_not_run_and_says_so(plugins: Json, said: 
     outcome = reconcile(view, Surroundings([], None, {}, "default"), NOW)
 
     assert outcome.writes == []
-    [tell] = outcome.tells
+    [tell] = outcome.events
     assert tell.reason == "InvalidJob"
     assert said in tell.message
 
@@ -383,5 +383,5 @@ def test_a_job_of_more_pods_than_a_cluster_takes_is_not_looked_through() -> None
     outcome = reconcile(view, Surroundings([], None, {}, "default"), NOW)
 
     assert outcome.writes == []
-    assert "2000000001 replicas together are more than 150000" in outcome.tells[0].message
+    assert "2000000001 replicas together are more than 150000" in outcome.events[0].message
     assert a_job(a_task("worker", 150_000)).problem == ""

@@ -227,7 +227,7 @@ def after(view: JobView, outcome: Outcome) -> JobView:
 
 
 def told_of(outcome: Outcome) -> list[tuple[str, str, str]]:
-    return [(tell.type, tell.reason, tell.message) for tell in outcome.tells]
+    return [(tell.type, tell.reason, tell.message) for tell in outcome.events]
 
 
 def test_a_job_says_why_its_podgroup_waits_once_for_each_change_and_no_longer_when_it_is_over() -> None:
@@ -243,7 +243,7 @@ def test_a_job_says_why_its_podgroup_waits_once_for_each_change_and_no_longer_wh
     assert [c["status"] for c in view.status["conditions"]] == ["Pending", "PodGroupPending"]
 
     again = reconcile(view, a_waiting_group(view), NOW + 60)
-    assert (again.tells, status_of(again)) == ([], {})
+    assert (again.events, status_of(again)) == ([], {})
 
     other = reconcile(view, a_waiting_group(view, "queue is closed"), NOW + 90)
     assert told_of(other) == [("Warning", "PodGroupPending", f'PodGroup "ns/{GROUP}" waits: queue is closed')]
@@ -263,7 +263,7 @@ def test_a_job_whose_status_lost_all_but_the_fields_of_volcanos_schema_is_not_to
     kept = [{key: c[key] for key in ("status", "lastTransitionTime")} for c in view.status["conditions"]]
 
     assert kept == view.status["conditions"]
-    assert reconcile(view, a_waiting_group(view), NOW + 1).tells == []
+    assert reconcile(view, a_waiting_group(view), NOW + 1).events == []
 
 
 def test_a_condition_that_is_false_or_of_a_finished_job_is_no_wait() -> None:
@@ -345,7 +345,7 @@ def test_a_job_with_a_plugin_that_is_not_played_is_not_run_and_says_so() -> None
     outcome = look(a_job(a_task("worker", 1), plugins={"env": [], "ray": [], "hcclrank": []}))
 
     assert outcome.writes == []
-    [tell] = outcome.tells
+    [tell] = outcome.events
     assert tell.reason == "UnsupportedPlugin"
     assert "hcclrank, ray" in tell.message
 
@@ -541,10 +541,10 @@ def test_what_is_done_because_of_a_pod_says_why_that_failed_when_its_containers_
     refused = look(view, a_member("worker", 0, "Failed", reason="OutOfcpu"))
     crashed = look(view, FAILED)
 
-    assert [tell.message for tell in refused.tells] == [
+    assert [tell.message for tell in refused.events] == [
         "RestartJob because of PodFailed of pod train-worker-0 (OutOfcpu)"
     ]
-    assert [tell.message for tell in crashed.tells] == ["RestartJob because of PodFailed of pod train-worker-1"]
+    assert [tell.message for tell in crashed.events] == ["RestartJob because of PodFailed of pod train-worker-1"]
 
 
 def test_restarting_a_pod_deletes_that_one_and_counts_and_gives_up_in_the_end() -> None:
@@ -668,7 +668,7 @@ def test_a_job_that_makes_no_sense_is_not_run_and_says_why() -> None:
     outcome = look(view)
 
     assert outcome.writes == []
-    [tell] = outcome.tells
+    [tell] = outcome.events
     assert tell.reason == "InvalidJob"
     assert "spec.minAvailable" in tell.message
 
@@ -677,7 +677,7 @@ def test_a_job_of_a_scheduler_that_is_not_ours_is_left_alone_and_says_so() -> No
     outcome = look(a_job(a_task("worker", 1), schedulerName="volcano"))
 
     assert outcome.writes == []
-    assert [tell.reason for tell in outcome.tells] == ["ForeignScheduler"]
+    assert [tell.reason for tell in outcome.events] == ["ForeignScheduler"]
 
 
 def test_a_job_without_a_scheduler_is_ours() -> None:
@@ -717,7 +717,7 @@ def test_whatever_a_user_writes_becomes_writes_or_words(spec: Json, status: Any,
 
     outcome = reconcile(job_view(raw, ("volsched",), "default"), Surroundings((), None, {}, "default"), NOW)
 
-    assert outcome.writes or outcome.tells or phase in Phase
+    assert outcome.writes or outcome.events or phase in Phase
     assert all(isinstance(write.name, str) for write in outcome.writes)
 
 

@@ -272,7 +272,7 @@ def test_a_job_that_asks_for_more_than_kubernetes_takes_is_refused_before_it_is_
     outcome = look(a_job(*tasks, plugins=plugins))
 
     assert outcome.writes == []
-    [tell] = outcome.tells
+    [tell] = outcome.events
     assert tell.reason == "JobTooLarge"
     assert said in tell.message
     assert len(named) < 50

@@ -12,7 +12,8 @@ import plugins.predicates
 from plugins.predicates.nodes.taints import tolerates_taints
 from tests.docs.pages import DOCS, codes, headings, rows, section
 from tests.docs.reasons import emitted
-from volsched.model.pods.template import PodTemplate, Taint
+from volsched.model.api import Taint
+from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 PAGE = DOCS / "events.md"

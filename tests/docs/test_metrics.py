@@ -13,7 +13,7 @@ from volsched.kube.client.credentials import Source
 from volsched.kube.lead.fence import Fence
 from volsched.kube.serve.metrics import Metrics
 from volsched.mirror.mirror import Mirror
-from volsched.operator.engine import Engine
+from volsched.operator.engine import ControllerEngine
 from volsched.operator.gauges import add_gauges as add_gauges_of_controllers
 from volsched.operator.options import Options
 from volsched.operator.webhooks.admission import Admission, Neighbourhood
@@ -38,5 +38,7 @@ def page_of_the_controllers() -> str:
     metrics = Metrics()
     admission = Admission(Source(), Listening("", "", ""), Neighbourhood({}), lambda _: 0, lambda _: None)
     admission.add_gauges(metrics)
-    add_gauges_of_controllers(metrics, Engine(Options(), Writer(None, Fence()), lambda _: None), lambda: False)  # type: ignore[arg-type]
+    add_gauges_of_controllers(
+        metrics, ControllerEngine(Options(), Writer(None, Fence()), lambda _: None), lambda: False
+    )  # type: ignore[arg-type]
     return metrics.render().decode()

@@ -14,11 +14,10 @@ from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
-from volsched.model.plan import Step
+from volsched.model.plan import PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.verdict import Scope, Verdict
-from volsched.model.verdict import Step as VerdictStep
+from volsched.model.verdict import Scope, Step, Verdict
 from volsched.testing.builders import ClusterBuilder
 from volsched.testing.recount import faults
 
@@ -27,7 +26,7 @@ Register = Callable[[Registrar], None]
 
 def no(why: str = "no") -> Verdict:
     """A refusal."""
-    return Verdict(VerdictStep.PREDICATE, "test", Scope.NODE, "No", why)
+    return Verdict(Step.PREDICATE, "test", Scope.NODE, "No", why)
 
 
 @dataclass
@@ -57,7 +56,7 @@ class Stage:
         self.cluster = self.mirror.cluster
         self.engine: Any = engine(self.cluster)
         self.accounts = Accounts(self.cluster)
-        self.steps: list[Step] = []
+        self.steps: list[PlanStep] = []
         self.tiers = [[_plug(plug) for plug in tier] for tier in (tiers if tiers is not None else [plugs])]
         self.session = self.open()
 

@@ -8,7 +8,7 @@ from volsched.framework.accounts.admissions import PAUSE_SECONDS, Admissions
 from volsched.framework.boundary import Bounds
 from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Gone
-from volsched.model.plan import Tell, WriteGroupStatus
+from volsched.model.plan import RecordEvent, WriteGroupStatus
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
 from volsched.testing.builders import ClusterBuilder, Decision, Recorder, Rig, SteadyClock, a_cluster
@@ -80,7 +80,7 @@ def test_what_is_kept_for_pods_that_do_not_come_is_given_back() -> None:
 
     assert phases(rig)["squats"] == "Pending"
     assert decision.bindings.keys() == {"works-0", "works-1"}
-    [event] = [step for step in rig.recorder.steps if isinstance(step, Tell) and step.name == "squats"]
+    [event] = [step for step in rig.recorder.steps if isinstance(step, RecordEvent) and step.name == "squats"]
     assert (event.reason, event.type) == ("AdmissionExpired", "Warning")
     assert "has 0 of the 2 pods that it starts with after 600s" in event.message
     written = [step for step in rig.recorder.steps if isinstance(step, WriteGroupStatus) and step.name == "squats"]

@@ -129,12 +129,12 @@ MISDECLARED: dict[str, tuple[Register, str, str]] = {
     "facts: reads usage behind the view's back": (
         with_elsewhere(lambda r, e: r.register(Predicate(e.cluster_by_name))),
         "Elsewhere.cluster_by_name",
-        "is shown NodeFacts and changed its answer about n1: what the node says of itself has not changed",
+        "is shown NodeFacts and changed its answer about n1: the node's own properties have not changed",
     ),
     "facts with a key: reads usage behind the view's back": (
         with_elsewhere(lambda r, e: r.register(Predicate(e.cluster_by_name, key=lambda t: "all", version=lambda t: 0))),
         "Elsewhere.cluster_by_name",
-        "is shown NodeFacts and changed its answer about n1: what the node says of itself has not changed, nor did the "
+        "is shown NodeFacts and changed its answer about n1: the node's own properties have not changed, nor did the "
         "version of its key",
     ),
     "vector twin differs": (

@@ -27,6 +27,7 @@ from volsched.model.status import TaskStatus
 from volsched.model.verdict import Scope, Step, Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster, put
 from volsched.testing.checked import CheckedEngine
+from volsched.testing.contract import ENGINES
 from volsched.testing.naive import NaiveEngine
 
 SIZES = (10, 100, 1_000)
@@ -147,7 +148,7 @@ def test_who_reads_amounts_alone_is_asked_once_for_nodes_that_are_filled_alike(s
     assert stage.engine.nodes.callbacks_asked <= 2 * 2 * 2, "two callbacks, two pods, nodes half full and empty"
 
 
-@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_what_nodes_offer_and_what_is_used_there_both_count(engine: Any) -> None:
     world = a_cluster().node("a", cpu="8").node("b", cpu="4").node("c", cpu="4")
     world.job("j", tasks=4, cpu="1")
@@ -183,7 +184,7 @@ def test_what_nodes_say_and_what_is_used_there_add_up_however_many_change(change
     assert stage.best("k-0") is not None, "the checked engine adds it all up anew"
 
 
-@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_nodes_that_were_refused_are_asked_again_when_their_devices_may_serve(engine: Any) -> None:
     world = nodes(2).job("j", cpu="1", **{"example.com/card": 1}).job("other", tasks=2, cpu="1")
     stage = Stage(world, fullest, engine=engine)
@@ -218,7 +219,7 @@ def test_facts_are_asked_once_and_again_when_the_version_of_a_domain_changes() -
     assert len(asked) == 6
 
 
-@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_scores_of_amounts_are_asked_again_when_the_version_of_their_domain_changes(engine: Any) -> None:
     sign = [1.0]
 
@@ -741,7 +742,7 @@ def test_idle_room_that_somebody_was_promised_is_not_free(make: Any) -> None:
     assert stage.best("j-0") is None
 
 
-@pytest.mark.parametrize("make", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("make", ENGINES)
 @pytest.mark.parametrize("care", [False, True], ids=["future", "pod"])
 def test_nodes_are_compared_as_they_are_after_what_was_placed_meanwhile(make: Any, care: bool) -> None:
     """Single nodes are scored without the columns, so nothing else has brought those up to date."""

@@ -9,7 +9,6 @@ import pytest
 
 from tests.actions.rigs import leaving
 from tests.framework.stage import Stage, no, standing
-from volsched.framework.engine.engine import FastEngine
 from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.rules import Predicate
 from volsched.framework.session import Session
@@ -17,8 +16,7 @@ from volsched.model.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults
 
 
@@ -62,7 +60,7 @@ def test_they_are_back_also_when_the_question_fails() -> None:
     assert standing(stage.cluster) == before
 
 
-@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("others", "now", "later"), [(3, True, True), (1, False, True), (0, False, False)])
 def test_a_node_will_admit_a_task_that_only_those_who_leave_keep_away(
     engine: Any, others: int, now: bool, later: bool

@@ -9,8 +9,7 @@ import pytest
 
 from volsched.framework.reporter import EVENTS_FOR_EACH_ROLE, Reporter, gang_message, refusal_of
 from volsched.model.job import JobInfo
-from volsched.model.plan import Step as PlanStep
-from volsched.model.plan import Tell, WritePodCondition
+from volsched.model.plan import PlanStep, RecordEvent, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
@@ -44,15 +43,15 @@ def told_of(waiting: JobInfo, reporter: Reporter | None = None) -> list[PlanStep
 
 
 def events_in(steps: list[PlanStep]) -> list[str]:
-    return [step.name for step in steps if isinstance(step, Tell) and step.kind == "Pod"]
+    return [step.name for step in steps if isinstance(step, RecordEvent) and step.kind == "Pod"]
 
 
 def conditions_in(steps: list[PlanStep]) -> dict[str, str]:
     return {step.name: step.reason for step in steps if isinstance(step, WritePodCondition)}
 
 
-def event(name: str, refusal: Verdict) -> Tell:
-    return Tell("Pod", "v1", "default", name, f"uid-{name}", "Warning", refusal.reason, refusal.message)
+def event(name: str, refusal: Verdict) -> RecordEvent:
+    return RecordEvent("Pod", "v1", "default", name, f"uid-{name}", "Warning", refusal.reason, refusal.message)
 
 
 def condition(name: str, refusal: Verdict, reason: str) -> WritePodCondition:
@@ -85,7 +84,7 @@ def test_a_job_that_waits_as_a_whole_is_told_on_its_podgroup_and_on_each_of_its_
 
     version = "scheduling.volcano.sh/v1beta1"
     assert told == [
-        Tell("PodGroup", version, "default", "j", "uid-j", kind, refusal.reason, refusal.message),
+        RecordEvent("PodGroup", version, "default", "j", "uid-j", kind, refusal.reason, refusal.message),
         condition("a", refusal, shown),
         event("a", refusal),
         condition("b", NO_ROOM, "Unschedulable"),
@@ -134,7 +133,7 @@ def test_gated_pods_of_a_job_that_waits_are_left_alone() -> None:
 
     told = told_of(job(gated, refusal=NOT_ADMITTED))
 
-    assert [step.kind for step in told if isinstance(step, Tell)] == ["PodGroup"]
+    assert [step.kind for step in told if isinstance(step, RecordEvent)] == ["PodGroup"]
     assert len(told) == 1
 
 
@@ -278,6 +277,6 @@ def test_no_message_is_longer_than_an_event_may_be() -> None:
     long = Verdict(Step.PREDICATE, "p", Scope.NODE, "FailedScheduling", "é" * 2 * LONGEST_MESSAGE)
     waiting = job(task("a", long), refusal=long, minimum=2)
 
-    messages = [step.message for step in told_of(waiting) if isinstance(step, Tell | WritePodCondition)]
+    messages = [step.message for step in told_of(waiting) if isinstance(step, RecordEvent | WritePodCondition)]
 
     assert max(len(message.encode()) for message in [*messages, gang_message(waiting)]) < LONGEST_MESSAGE

@@ -10,7 +10,6 @@ import pytest
 
 from tests.framework.stage import Plug, Stage, no
 from volsched.framework.columns.views import NodeFacts
-from volsched.framework.engine.engine import FastEngine
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.signature import Signature, SignatureError, is_of_queue, signature_of
@@ -19,10 +18,7 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.testing.builders import ClusterBuilder, a_cluster
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
-
-ENGINES = (FastEngine, NaiveEngine, CheckedEngine)
+from volsched.testing.contract import ENGINES
 
 
 def facts(template: PodTemplate, node: NodeFacts) -> None: ...

@@ -14,7 +14,7 @@ from volsched.kube.watch.config_source import FileSource, Verdicts, text_hash
 from volsched.kube.watch.config_state import MISSING, ConfigState
 from volsched.model import api
 from volsched.model.errors import ConfigError
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 
 
 class Used:
@@ -22,7 +22,7 @@ class Used:
 
     def __init__(self, *, speaks: bool = True) -> None:
         self.used: list[str] = []
-        self.told: list[Tell] = []
+        self.told: list[RecordEvent] = []
         self.state = ConfigState()
         self.verdicts = Verdicts(self._parse, self.used.append, self.state, self.told.append, speaks=speaks)
 

@@ -27,14 +27,14 @@ from volsched.kube.write.statuses import Statuses
 from volsched.kube.write.views import Refusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
-from volsched.model.plan import Tell, WriteGroupStatus, WritePodCondition, WriteQueueStatus
+from volsched.model.plan import RecordEvent, WriteGroupStatus, WritePodCondition, WriteQueueStatus
 from volsched.testing.patience import PATIENCE
 
 NOBODY = cast("Api", None)
 
 
-def a_tell(uid: str, message: str = "no room", kind: str = "Pod", type_: str = "Warning") -> Tell:
-    return Tell(kind, "v1", "ns", f"name-{uid}", uid, type_, "FailedScheduling", message)
+def a_tell(uid: str, message: str = "no room", kind: str = "Pod", type_: str = "Warning") -> RecordEvent:
+    return RecordEvent(kind, "v1", "ns", f"name-{uid}", uid, type_, "FailedScheduling", message)
 
 
 def sizes(part: Any) -> dict[str, int]:

@@ -19,7 +19,7 @@ from volsched.kube.write.views import Views
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.model.job import Condition
-from volsched.model.plan import Tell, WriteGroupStatus
+from volsched.model.plan import RecordEvent, WriteGroupStatus
 from volsched.testing.patience import PATIENCE
 
 
@@ -59,7 +59,7 @@ async def test_what_is_told_again_while_it_is_being_told_is_counted_however_that
     monkeypatch.setattr(events_module, "SETTLE_SECONDS", 0.0)
     server = Unsteady()
     lane = Events(cast("Api", server), Fence.always_open(), lambda: 0)
-    verdict = Tell("ConfigMap", "v1", "ns", "c", "u", "Normal", "ConfigurationLoaded", "in force", each=True)
+    verdict = RecordEvent("ConfigMap", "v1", "ns", "c", "u", "Normal", "ConfigurationLoaded", "in force", each=True)
 
     lane.tell(verdict)
     await server.asked.wait()

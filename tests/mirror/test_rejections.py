@@ -9,12 +9,12 @@ import pytest
 from tests.mirror.objects import Believer, group, node, pod, queue
 from volsched.mirror.problems import MOST_PROBLEMS
 from volsched.model.changes import Put
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 
 SAID: dict[str, Any] = {"reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough resource: cpu"}
 
 
-def told(*later: Put, first: Put | None = None) -> list[Tell]:
+def told(*later: Put, first: Put | None = None) -> list[RecordEvent]:
     believer = Believer(queue("q"), node("n1", cpu=8), group("g", "q", 1))
     believer.apply(first or pod("p", "g", on="n1", phase="Pending", cpu=1))
     believer.apply(*later)

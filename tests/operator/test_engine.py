@@ -17,8 +17,8 @@ from volsched.kube.errors import ApiError
 from volsched.kube.lead.fence import Fence
 from volsched.model import api
 from volsched.model.changes import Gone
-from volsched.model.plan import Tell
-from volsched.operator.engine import KEYS_AT_ONCE, Engine
+from volsched.model.plan import RecordEvent
+from volsched.operator.engine import KEYS_AT_ONCE, ControllerEngine
 from volsched.operator.options import Options
 from volsched.operator.reading import job_view
 from volsched.operator.writer import Writer
@@ -52,7 +52,7 @@ def job(name: str, version: str, **plugins: list[str]) -> dict[str, Any]:
     }
 
 
-async def settled(engine: Engine) -> None:
+async def settled(engine: ControllerEngine) -> None:
     """Look at all that waits, as a worker does."""
     while (key := engine.queue._next()) is not None:
         await engine._work(key)
@@ -61,7 +61,7 @@ async def settled(engine: Engine) -> None:
 def test_a_queue_that_is_gone_leaves_nothing_behind() -> None:
     async def story() -> None:
         writer = Taken()
-        engine = Engine(Options(), writer, lambda _: None)
+        engine = ControllerEngine(Options(), writer, lambda _: None)
         await engine.begin()
         engine.intake.see(QUEUE, True, queue("a"))
         await settled(engine)
@@ -77,7 +77,7 @@ def test_a_queue_that_is_gone_leaves_nothing_behind() -> None:
 
 def test_nor_does_one_that_went_while_nothing_was_written() -> None:
     async def story() -> None:
-        engine = Engine(Options(), Taken(), lambda _: None)
+        engine = ControllerEngine(Options(), Taken(), lambda _: None)
         await engine.begin()
         engine.intake.see(QUEUE, True, queue("a"))
         await settled(engine)
@@ -95,7 +95,7 @@ def test_what_is_known_is_looked_at_some_at_a_time_so_that_others_have_their_tur
     pods = 3 * KEYS_AT_ONCE
 
     async def story() -> tuple[list[int], set[str]]:
-        engine = Engine(Options(), Taken(), lambda _: None)
+        engine = ControllerEngine(Options(), Taken(), lambda _: None)
         for number in range(pods):
             engine.store.put(a_pod(f"p{number}", owner=reference("ReplicaSet", "web")))
         seen = []
@@ -120,8 +120,8 @@ def test_what_is_known_is_looked_at_some_at_a_time_so_that_others_have_their_tur
 def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
     async def story() -> None:
         writer = Taken()
-        told: list[Tell] = []
-        engine = Engine(Options(), writer, told.append)
+        told: list[RecordEvent] = []
+        engine = ControllerEngine(Options(), writer, told.append)
         await engine.begin()
         engine.intake.see(JOB, True, job("j", "1", unheard_of=[]))
         await settled(engine)
@@ -140,7 +140,7 @@ def test_what_goes_after_its_job_brings_nothing_of_the_job_back() -> None:
     """Its PodGroup and pods are collected one by one, and each tells of the Job that it belonged to."""
 
     async def story() -> None:
-        engine = Engine(Options(), Taken(), lambda _: None)
+        engine = ControllerEngine(Options(), Taken(), lambda _: None)
         await engine.begin()
         engine.intake.see(JOB, True, job("j", "1"))
         admitted(engine, "j")
@@ -164,7 +164,7 @@ def test_a_job_over_which_a_controller_fails_is_set_aside_and_told(monkeypatch: 
 
     async def story() -> None:
         writer, told = Taken(), []
-        engine = Engine(Options(), writer, told.append)
+        engine = ControllerEngine(Options(), writer, told.append)
         await engine.begin()
         worker = asyncio.create_task(engine.queue.worker())
         for name in ("odd", "even"):
@@ -212,7 +212,7 @@ def test_a_template_of_another_shape_is_told_on_its_job(container: dict[str, Any
 # --- Jobs in slices -------------------------------------------------------------------------------------------------
 
 
-def admitted(engine: Engine, name: str) -> None:
+def admitted(engine: ControllerEngine, name: str) -> None:
     """The PodGroup of a Job, as it is once the scheduler has admitted it."""
     owner = {"kind": "Job", "name": name, "uid": f"uid-{name}", "apiVersion": JOB.group_version, "controller": True}
     meta = {"name": f"{name}-uid-{name}", "namespace": "default", "uid": f"g-{name}", "ownerReferences": [owner]}
@@ -226,7 +226,7 @@ def large_job(name: str, replicas: int) -> dict[str, Any]:
     return raw
 
 
-async def job_looked_at(engine: Engine) -> None:
+async def job_looked_at(engine: ControllerEngine) -> None:
     """Look at what waits until it was the turn of a Job."""
     while (key := engine.queue._next()) is not None:
         await engine._work(key)
@@ -241,7 +241,7 @@ def pods_of(writer: Taken) -> list[str]:
 def test_others_have_their_turn_between_the_slices_of_a_large_job() -> None:
     async def story() -> None:
         writer = Taken()
-        engine = Engine(Options(job_pods_at_once=10), writer, lambda _: None)
+        engine = ControllerEngine(Options(job_pods_at_once=10), writer, lambda _: None)
         await engine.begin()
         for raw in (large_job("large", 25), large_job("small", 2)):
             engine.intake.see(JOB, True, raw)
@@ -266,7 +266,7 @@ def test_two_pods_do_not_stand_in_line_behind_the_hundreds_of_a_large_job() -> N
 
     async def story() -> list[str]:
         writer = Slow()
-        engine = Engine(Options(), writer, lambda _: None)
+        engine = ControllerEngine(Options(), writer, lambda _: None)
         await engine.begin()
         for number, replicas in enumerate([400, 400, 400, 2]):
             engine.intake.see(JOB, True, large_job(f"j{number}", replicas))
@@ -283,7 +283,7 @@ def test_the_first_pod_that_is_refused_stops_the_slice() -> None:
     async def story() -> None:
         writer = Taken()
         writer.refused = {f"large-w-{number}" for number in range(500)}
-        engine = Engine(Options(workers=4), writer, lambda _: None)
+        engine = ControllerEngine(Options(workers=4), writer, lambda _: None)
         await engine.begin()
         engine.intake.see(JOB, True, large_job("large", 500))
         admitted(engine, "large")
@@ -298,7 +298,7 @@ def test_the_first_pod_that_is_refused_stops_the_slice() -> None:
 
 def test_a_job_that_is_to_stay_for_ever_leaves_no_timer_when_it_is_gone() -> None:
     async def story() -> None:
-        engine = Engine(Options(), Taken(), lambda _: None)
+        engine = ControllerEngine(Options(), Taken(), lambda _: None)
         await engine.begin()
         raw = job("j", "1")
         raw["spec"]["ttlSecondsAfterFinished"] = 2**31 - 1
@@ -322,13 +322,13 @@ def command(action: str, kind: str, name: str, namespace: str = "default") -> di
     return {"metadata": meta, "action": action, "target": {"kind": kind, "name": name}}
 
 
-def carried_out(*commands: dict[str, Any], gone: bool = False) -> tuple[list[Write], list[Tell]]:
+def carried_out(*commands: dict[str, Any], gone: bool = False) -> tuple[list[Write], list[RecordEvent]]:
     """What is written and told when these Commands are seen."""
-    told: list[Tell] = []
+    told: list[RecordEvent] = []
 
     async def story() -> list[Write]:
         writer = Taken()
-        engine = Engine(Options(queue_command_namespaces=("ops",)), writer, told.append)
+        engine = ControllerEngine(Options(queue_command_namespaces=("ops",)), writer, told.append)
         await engine.begin()
         engine.intake.see(QUEUE, True, queue("q"))
         engine.intake.see(JOB, True, job("j", "1"))
@@ -377,8 +377,8 @@ def test_a_command_that_somebody_else_has_taken_is_not_carried_out_again() -> No
 
 def test_a_command_or_queue_that_cannot_be_read_is_set_aside_until_it_changes() -> None:
     """Of a Command the controllers tell; of a Queue the scheduler does."""
-    told: list[Tell] = []
-    engine = Engine(Options(), Taken(), told.append)
+    told: list[RecordEvent] = []
+    engine = ControllerEngine(Options(), Taken(), told.append)
 
     async def story() -> None:
         await engine.begin()
@@ -398,9 +398,9 @@ def test_a_command_or_queue_that_cannot_be_read_is_set_aside_until_it_changes() 
 
 def test_a_pod_whose_podgroup_is_refused_says_so() -> None:
     async def story() -> None:
-        writer, told = Taken(), list[Tell]()
+        writer, told = Taken(), list[RecordEvent]()
         writer.refused = {"podgroup-uid-p"}
-        engine = Engine(Options(), writer, told.append)
+        engine = ControllerEngine(Options(), writer, told.append)
         await engine.begin()
         meta = {"name": "p", "namespace": "ns", "uid": "uid-p", "resourceVersion": "1"}
         engine.store.put(api.decode_as(api.Pod, {"metadata": meta}))

@@ -113,7 +113,7 @@ async def test_half_of_a_new_pair_is_not_used_and_the_whole_one_is_at_once(rig: 
     await rig.until(lambda: not rig.server.problem)
 
     rig.certificate.write_bytes(second.certificate)
-    await rig.until(lambda: "no certificate" in rig.server._said)
+    await rig.until(lambda: "no certificate" in rig.server._reported)
     assert (await rig.post(json.dumps(REVIEW).encode()))[0] == 200
     rig.give(second)
     await rig.until(lambda: rig.server.reloads == 1)
@@ -128,9 +128,9 @@ async def test_certificates_that_disappear_or_are_none_change_nothing(rig: Rig) 
     await rig.until(lambda: not rig.server.problem)
 
     rig.certificate.write_text("none")
-    await rig.until(lambda: "no certificate" in rig.server._said)
+    await rig.until(lambda: "no certificate" in rig.server._reported)
     rig.certificate.unlink()
-    await rig.until(lambda: "No such file" in rig.server._said)
+    await rig.until(lambda: "No such file" in rig.server._reported)
 
     assert (await rig.post(json.dumps(REVIEW).encode()))[0] == 200
     assert not rig.server.problem

@@ -14,7 +14,7 @@ from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo, NodeSpec
-from volsched.model.plan import Step
+from volsched.model.plan import PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import TemplateTable
 from volsched.model.status import TaskStatus
@@ -34,7 +34,7 @@ class Lab:
         self.plugins = plugins
         self.accounts = Accounts(self.cluster)
         self.engine = engine(self.cluster)
-        self.steps: list[Step] = []
+        self.steps: list[PlanStep] = []
         self._session: Session | None = None
 
     # -- objects ----------------------------------------------------------------------------------------------------

@@ -16,16 +16,13 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, par
 from tests.plugins.capacity_card.clusters import A, cards, configuration
 from tests.plugins.capacity_card.clusters import rig as card_rig
 from tests.plugins.predicates.test_devices import using
-from volsched.framework.engine.engine import FastEngine
 from volsched.model.job import INQUEUE
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.registry import load_profile
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES, MakeEngine, engine_contract
 from volsched.testing.recount import faults
 
-ENGINES = [FastEngine, NaiveEngine, CheckedEngine]
 ASKS = "example.com/gpu"
 CORE, MEMORY, COUNT = "vke.volcengine.com/mgpu-core", "vke.volcengine.com/mgpu-memory", "vke.volcengine.com/mgpu-count"
 
@@ -81,7 +78,7 @@ def condition_of(rig: Rig) -> list[tuple[str, str]]:
 
 
 def told_of_the_group(decision: Decision) -> list[str]:
-    return [step.reason for step in decision.steps if isinstance(step, Tell) and step.kind == "PodGroup"]
+    return [step.reason for step in decision.steps if isinstance(step, RecordEvent) and step.kind == "PodGroup"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -244,13 +241,14 @@ def gangs(draw: st.DrawFn) -> tuple[ClusterBuilder, int, int]:
 def test_whole_or_not_at_all(found: tuple[ClusterBuilder, int, int], configuration: str) -> None:
     """Whatever there is and may be had: nobody is bound who wants something, unless the minimum has room."""
     cluster, minimum, wanting_nothing = found
-    told = []
-    for engine in ENGINES:
+
+    def play(engine: MakeEngine) -> Any:
         rig = a_rig(cluster, configuration, engine)
         bound = rig.cycle().bindings
-        told.append((bound, condition_of(rig)))
         asking = [name for name in bound if not rig.cluster.tasks[f"pod-default-{name}"].best_effort]
         assert not asking or len(asking) + wanting_nothing >= minimum
         assert (condition_of(rig) == [("Scheduled", "True")]) == (len(asking) + wanting_nothing >= minimum)
         assert faults(rig.cluster) == []
-    assert told[0] == told[1] == told[2]
+        return bound, condition_of(rig)
+
+    engine_contract(play)

@@ -26,7 +26,7 @@ from volsched.model import api
 from volsched.model.changes import BindFailed, Change, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
-from volsched.model.plan import Bind, Evict, LiftGate, ReleaseClaim, Step, WriteGroupStatus, WritePodCondition
+from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, ReleaseClaim, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.registry import load_profile
 from volsched.scheduler import Profile, Scheduler
@@ -473,7 +473,7 @@ class World:
         for write in step.claims:
             self.put_claim(claims.reserved(self.claims[step.name], write, api.decode_as(api.Pod, item)))
 
-    def do(self, steps: list[Step], now: float) -> None:
+    def do(self, steps: list[PlanStep], now: float) -> None:
         """Let everything happen that a cycle wanted."""
         leaving = [pod for pod in self.of("Pod") if "deletionTimestamp" in pod["metadata"]]
         for pod in leaving:
@@ -534,7 +534,7 @@ class Reader:
         self.recorder, self.clock = Recorder(), SteadyClock()
         self.profile, self.engine, self.forgets = profile_of(configuration), engine, forgets
         self.scheduler = self._scheduler()
-        self.steps: list[list[Step]] = []
+        self.steps: list[list[PlanStep]] = []
 
     def _scheduler(self) -> Scheduler:
         return Scheduler(self.mirror, self.profile, self.recorder, self.clock, self.engine)
@@ -543,7 +543,7 @@ class Reader:
     def cluster(self) -> Cluster:
         return self.mirror.cluster
 
-    def cycle(self, changes: list[Change]) -> list[Step]:
+    def cycle(self, changes: list[Change]) -> list[PlanStep]:
         """Apply changes and run a cycle; accounts are right before and after, and nothing of the session is left."""
         self.mirror.apply(changes)
         assert faults(self.cluster) == []
@@ -560,7 +560,7 @@ class Reader:
         return self.steps[-1]
 
     @property
-    def placements(self) -> list[list[Step]]:
+    def placements(self) -> list[list[PlanStep]]:
         """Bindings and evictions of every cycle."""
         return [[step for step in steps if isinstance(step, Bind | Evict)] for steps in self.steps]
 
@@ -578,7 +578,7 @@ def live(story: Story, *readers: Reader, quiet: int = 0) -> World:
     return world
 
 
-def difference(one: list[list[Step]], other: list[list[Step]]) -> str:
+def difference(one: list[list[PlanStep]], other: list[list[PlanStep]]) -> str:
     """The first step in which two readers differ; empty when they agree."""
     for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
         for place, (left, right) in enumerate(zip_longest(mine, theirs)):
@@ -587,7 +587,7 @@ def difference(one: list[list[Step]], other: list[list[Step]]) -> str:
     return ""
 
 
-def steps_with(story: Story, engine: MakeEngine) -> list[list[Step]]:
+def steps_with(story: Story, engine: MakeEngine) -> list[list[PlanStep]]:
     """All steps of a reader with this engine, cycle by cycle: what the contract of engines compares."""
     reader = Reader(story.configuration, engine)
     live(story, reader)

@@ -13,19 +13,17 @@ from hypothesis import strategies as st
 from tests.actions.test_queue_permissions import a_queue_for, work
 from tests.properties.stories import configurations
 from volsched.framework.accounts.queue_demand import QueueDemands
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.engine import Engine
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE
 from volsched.model.node import NodeInfo
 from volsched.model.observers import Observer
-from volsched.model.plan import Bind, Evict, LiftGate, Step
+from volsched.model.plan import Bind, Evict, LiftGate, PlanStep
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import Rig, a_cluster, a_namespace, a_rig, puts
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.contract import MakeEngine, engine_contract
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES, MakeEngine, engine_contract
 from volsched.testing.recount import faults, leftovers
 
 pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
@@ -151,7 +149,7 @@ class Reign:
         there = {uid for uid, task in self.rig.cluster.tasks.items() if task.node is not None}
         assert before <= there | evicted, "what runs goes on"
 
-    def _wrongs(self, steps: list[Step]) -> Iterator[str]:
+    def _wrongs(self, steps: list[PlanStep]) -> Iterator[str]:
         cluster = self.rig.cluster
         for job in cluster.jobs.values():
             if bool(job.barred) == self.realm.allows(job.queue, job.namespace):
@@ -187,7 +185,7 @@ REIGNS = st.tuples(
 
 
 @settings(max_examples=150)
-@given(REIGNS, st.sampled_from([FastEngine, NaiveEngine, CheckedEngine]))
+@given(REIGNS, st.sampled_from(ENGINES))
 def test_nothing_is_done_for_whom_a_queue_does_not_let_in(
     reign: tuple[str, list[Work], list[list[Edict]]], engine: Callable[[Cluster], Engine]
 ) -> None:

@@ -15,7 +15,7 @@ from tests.properties.stories import Reader, Story, World, difference, live, sto
 from volsched.model.cluster import Cluster
 from volsched.model.columns import PODS
 from volsched.model.job import JobInfo
-from volsched.model.plan import Bind, Evict, Tell, WritePodCondition
+from volsched.model.plan import Bind, Evict, RecordEvent, WritePodCondition
 from volsched.model.status import TaskStatus
 from volsched.testing.naive import NaiveEngine
 
@@ -91,7 +91,7 @@ class Witness:
             after = standing(cluster)
             for what in ("tasks", "nodes", "queues", "totals"):
                 assert after[what] == before[what], "what was only tried left a trace"
-        told = Counter(step for step in steps if isinstance(step, Tell))
+        told = Counter(step for step in steps if isinstance(step, RecordEvent))
         assert [step for step, times in told.items() if times > 1] == []
         for step in steps:
             if isinstance(step, WritePodCondition):

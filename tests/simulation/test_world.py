@@ -23,7 +23,7 @@ from tests.simulation.clusters import (
 )
 from volsched.model import api
 from volsched.model.changes import Gone, Put
-from volsched.model.plan import Bind, Evict, LiftGate, Tell, VolumeWrite, WritePodCondition
+from volsched.model.plan import Bind, Evict, LiftGate, RecordEvent, VolumeWrite, WritePodCondition
 from volsched.simulation.world import World
 
 
@@ -335,7 +335,7 @@ def test_conditions_and_nominations_are_written_and_gates_lifted() -> None:
 
 def test_an_event_that_says_the_same_again_is_told_once() -> None:
     found = world(pod("p"))
-    event = Tell("Pod", "v1", "default", "p", "", "Warning", "FailedScheduling", "no room")
+    event = RecordEvent("Pod", "v1", "default", "p", "", "Warning", "FailedScheduling", "no room")
     moved(found, [event, event])
     found.cycle = 2
     moved(found, [event])

@@ -1,4 +1,7 @@
-"""The command line. A verb's module is imported when the verb is used, so that each pays only for what it needs."""
+"""The command line. A verb's module is imported when the verb is used, so that each pays only for what it needs.
+
+A module for each verb, beside those that verbs share: so there are many, and each is small.
+"""
 
 from __future__ import annotations
 

@@ -62,12 +62,12 @@ def certificates(**flags: Any) -> None:
     from volsched.kube.client.credentials import Source, namespace_of_service_account  # noqa: PLC0415
     from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415
     from volsched.kube.serve.certificates import name_problem  # noqa: PLC0415
-    from volsched.operator.webhooks.certificates import Wanted, ensure  # noqa: PLC0415
+    from volsched.operator.webhooks.certificates import CertificateTarget, ensure  # noqa: PLC0415
 
     for host in flags["hosts"]:
         if name_problem(host):
             raise click.UsageError(f"--host: {name_problem(host)}")
-    wanted = Wanted(
+    wanted = CertificateTarget(
         namespace=flags["namespace"] or namespace_of_service_account() or "volsched-system",
         service=flags["service"],
         secret=flags["secret"],

@@ -150,14 +150,14 @@ def _of_cluster(flags: Mapping[str, Any]) -> _Found:
     from volsched.kube.errors import ApiError  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
 
     try:
-        said, doubt = _scheduler(flags)
-        if said is None:
+        lease, doubt = _scheduler(flags)
+        if lease is None:
             return replace(_well_known(flags), doubt=doubt) if doubt else _well_known(flags)
-        found = _in_force(flags, said)
+        found = _in_force(flags, lease)
     except ApiError as error:
         return _Found(doubt=f"The scheduler's configuration cannot be read: {error.message}; {WAY_OUT}.")
     words = " ".join(part for part in (doubt, found.doubt) if part)
-    return replace(found, doubt=words, names=said.names, default_queue=said.default_queue)
+    return replace(found, doubt=words, names=lease.names, default_queue=lease.default_queue)
 
 
 def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
@@ -165,8 +165,8 @@ def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
     from volsched.kube.lead import leases  # noqa: PLC0415 - as above
 
     wanted = set(flags["scheduler_names"])
-    said = [leases.said_by(lease) for lease in ask(flags, [leases.LEASES]).objects]
-    meant = sorted((one for one in said if not wanted or wanted & set(one.names)), key=lambda one: one.renewed)
+    found = [leases.read(lease) for lease in ask(flags, [leases.LEASES]).objects]
+    meant = sorted((one for one in found if not wanted or wanted & set(one.names)), key=lambda one: one.renewed)
     if not meant:
         return None, ""
     *others, last = meant
@@ -176,39 +176,39 @@ def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
     return last, f"There are other schedulers ({names}); shown is that of the Lease {last.lease}."
 
 
-def _in_force(flags: Mapping[str, Any], said: Any) -> _Found:
+def _in_force(flags: Mapping[str, Any], lease: Any) -> _Found:
     """Return the text that a scheduler has in force."""
     from volsched.kube.lead.leases import BUILT_IN  # noqa: PLC0415
     from volsched.kube.watch.config_source import text_hash  # noqa: PLC0415 - as above
 
-    if said.configuration == BUILT_IN:
+    if lease.configuration == BUILT_IN:
         texts = {text_hash(text): text for text in (DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE)}
-        if said.hash in texts:
-            return _Found(texts[said.hash], BUILT_IN)
+        if lease.hash in texts:
+            return _Found(texts[lease.hash], BUILT_IN)
         return _Found(doubt=f"The built-in configuration of that scheduler is another version's; {WAY_OUT}.")
-    if said.config_map is None:
-        return _of_file(flags, said)
-    namespace, name = said.config_map
+    if lease.config_map is None:
+        return _of_file(flags, lease)
+    namespace, name = lease.config_map
     found = next(iter(_config_maps(flags, name, namespace)), None)
     if found is None:
         return _Found(doubt=f"ConfigMap/{namespace}/{name}, which the scheduler follows, is gone; {WAY_OUT}.")
     text = _text_of(found)
-    if text_hash(text) == said.hash:
+    if text_hash(text) == lease.hash:
         return _Found(text, _origin(found))
-    doubt = f"{_origin(found)} says something else than what is in force (hash {said.hash}): its Events say why."
+    doubt = f"{_origin(found)} says something else than what is in force (hash {lease.hash}): its Events say why."
     return _Found(text, _origin(found), doubt)
 
 
-def _of_file(flags: Mapping[str, Any], said: Any) -> _Found:
+def _of_file(flags: Mapping[str, Any], lease: Any) -> _Found:
     """Return the ConfigMap that a scheduler's file was most likely mounted from: one of the very text."""
     from volsched.kube.watch.config_source import text_hash  # noqa: PLC0415 - as above
 
     for name in WELL_KNOWN:
         for found in _config_maps(flags, name):
-            if any(text_hash(text) == said.hash for text in found.data.values()):
-                return _Found(next(t for t in found.data.values() if text_hash(t) == said.hash), _origin(found))
+            if any(text_hash(text) == lease.hash for text in found.data.values()):
+                return _Found(next(t for t in found.data.values() if text_hash(t) == lease.hash), _origin(found))
     return _Found(
-        doubt=f"The scheduler reads its configuration from the file {said.configuration}, and no ConfigMap "
+        doubt=f"The scheduler reads its configuration from the file {lease.configuration}, and no ConfigMap "
         f"{' or '.join(WELL_KNOWN)} has that text; {WAY_OUT}."
     )
 

@@ -24,7 +24,7 @@ from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, Put
-from volsched.model.plan import Step
+from volsched.model.plan import PlanStep
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
@@ -63,7 +63,7 @@ class _Witness:
 class _Nothing:
     """Takes steps and does none of them."""
 
-    def execute(self, steps: Sequence[Step]) -> None:
+    def execute(self, steps: Sequence[PlanStep]) -> None:
         pass
 
 

@@ -163,11 +163,11 @@ class _State:
             say(self._in_force.doubt, "warning")
 
     def _warn_of_quotas(self) -> None:
-        """Say that quotas of cards stand in queues and that nobody minds them."""
+        """Warn that queues have quotas of cards which no plugin enforces."""
         queues = (use.queue for use in self.seen.usage.queues.values())
         if self._in_force.arguments_of(CAPACITY_CARD) is None and any(CARD_QUOTA in q.annotations for q in queues):
-            said = f"{self._in_force.origin} does not use {CAPACITY_CARD}, so quotas of cards limit nobody"
-            say(said, "warning")
+            text = f"{self._in_force.origin} does not use {CAPACITY_CARD}, so quotas of cards limit nobody"
+            say(text, "warning")
 
     def problems(self, name: str) -> list[str]:
         """What is wrong in annotations of cards: in those of a queue, and of its jobs and their pods."""

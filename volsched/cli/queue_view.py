@@ -171,7 +171,7 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
         *section("Quota", _quota_rows(seen, use), width),
         *sections(seen.tables, width, queue=name),
         *section("Jobs", _job_rows(use, by_card=seen.usage.by_card), width),
-        *section("Problems", (("WHAT IS WRONG",), *((said,) for said in problems)), width),
+        *section("Problems", (("WHAT IS WRONG",), *((problem,) for problem in problems)), width),
     ]
     if not use.jobs:
         parts += ["", "No job holds or waits for anything."]
@@ -180,8 +180,8 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
 
 def _whom_it_lets_in(usage: Usage, name: str, width: int) -> Iterator[str]:
     """Yield the lines that say who may use a queue."""
-    said = [_says(level, rule, name) for level, rule in _rules(usage, name)]
-    first, *more = said or [f"every namespace (no annotation {ALLOWED_NAMESPACES})"]
+    rules = [_says(level, rule, name) for level, rule in _rules(usage, name)]
+    first, *more = rules or [f"every namespace (no annotation {ALLOWED_NAMESPACES})"]
     indent = " " * len("Used by: ")
     for number, text in enumerate((first, *more)):
         before = "Used by: " if not number else indent
@@ -232,8 +232,8 @@ def _lines(use: QueueUse, figures: Sequence[str]) -> Iterator[Row]:
 
 
 def _line(name: str, resource: str, dimension: Dimension, figures: Sequence[str]) -> Row:
-    said = _dimension(resource, dimension)
-    return name, *(_NONE if said.get(figure) is None else str(said[figure]) for figure in figures)
+    amounts = _dimension(resource, dimension)
+    return name, *(_NONE if amounts.get(figure) is None else str(amounts[figure]) for figure in figures)
 
 
 def _card_rows(seen: Look) -> Iterator[Row]:
@@ -254,13 +254,15 @@ def _remark(use: CardUse) -> str:
 def _job_rows(use: QueueUse, *, by_card: bool) -> Iterator[Row]:
     yield "JOB", "PHASE", "HOLDS", "RESERVED", "WAITS FOR", "PODS"
     for job in use.jobs:
-        amounts = (_said(found, by_card=by_card) for found in (job.held, job.reserved, job.pending))
+        amounts = (_text(found, by_card=by_card) for found in (job.held, job.reserved, job.pending))
         yield job.name, job.phase or "Pending", *amounts, _pods(job)
 
 
-def _said(amounts: Mapping[str, int], *, by_card: bool) -> str:
+def _text(amounts: Mapping[str, int], *, by_card: bool) -> str:
     shown = _amounts(amounts, by_card=by_card).items()
-    return ", ".join(f"{said} {name}" if isinstance(said, int) else f"{name} {said}" for name, said in shown) or _NONE
+    return (
+        ", ".join(f"{value} {name}" if isinstance(value, int) else f"{name} {value}" for name, value in shown) or _NONE
+    )
 
 
 def _pods(job: JobUse) -> str:

@@ -32,10 +32,10 @@ def _rows(table: QuotaTable, rows: Sequence[QuotaRow]) -> Iterator[Sequence[str]
     figures = [name for name in table.figures if any(row.figures.get(name) is not None for row in rows)]
     yield [_heading(name) for name in (*table.about, *figures)]
     for row in rows:
-        yield [*(_said(value, _ALL) for value in row.about), *(_said(row.figures.get(name), "-") for name in figures)]
+        yield [*(_text(value, _ALL) for value in row.about), *(_text(row.figures.get(name), "-") for name in figures)]
 
 
-def _said(value: Value, otherwise: str) -> str:
+def _text(value: Value, otherwise: str) -> str:
     return otherwise if value is None else str(value)
 
 

@@ -145,8 +145,8 @@ def _jobs(trace: str | None, inventory: Inventory, *, past: bool) -> list[Replay
 
 def _past(inventory: Inventory) -> list[ReplayJob]:
     found = past_jobs(inventory, SCHEDULER_NAMES)
-    for said in found.left_out:
-        say(f"{said}; it is left out", "warning")
+    for reason in found.left_out:
+        say(f"{reason}; it is left out", "warning")
     return found.jobs
 
 
@@ -174,13 +174,13 @@ class _Progress:
     """A line on standard error every few seconds: how far the clock and the jobs are."""
 
     def __init__(self) -> None:
-        self._began = self._said = time.monotonic()
+        self._began = self._printed_at = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
-        if now - self._said < _EVERY:
+        if now - self._printed_at < _EVERY:
             return
-        self._said = now
+        self._printed_at = now
         waiting = progress.submitted - progress.over - progress.running
         say(
             f"{table.span(progress.seconds)}: {progress.over} of {progress.jobs} jobs over, {progress.running} run, "

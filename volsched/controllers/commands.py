@@ -16,7 +16,7 @@ from volsched.controllers.store import Store
 from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
 from volsched.model import api
 from volsched.model.errors import shortened
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.owners import group_of
 
 _ACTIONS: Final[Mapping[Kind, Collection[str]]] = {JOB: COMMANDS, QUEUE: STATE_AFTER}
@@ -28,8 +28,8 @@ def why_not(command: Command, store: Store, namespaces: Collection[str]) -> str:
     kind = next((kind for kind in _ACTIONS if kind.name == target.kind), None)
     group = group_of(target.api_version)
     if kind is None or group not in ("", group_of(kind.group_version)):
-        said = shortened(f"{target.kind} of {target.api_version}" if target.api_version else target.kind)
-        return f"target: {said!r} is neither a Job of {group_of(JOB.group_version)} nor a Queue"
+        target_kind = shortened(f"{target.kind} of {target.api_version}" if target.api_version else target.kind)
+        return f"target: {target_kind!r} is neither a Job of {group_of(JOB.group_version)} nor a Queue"
     if command.action not in _ACTIONS[kind]:
         known = ", ".join(_ACTIONS[kind])
         return f"action: {shortened(command.action)!r} means nothing to a {kind.name}; there are {known}"
@@ -46,11 +46,13 @@ def why_not(command: Command, store: Store, namespaces: Collection[str]) -> str:
     return ""
 
 
-def refused(command: Command, why: str) -> Tell:
+def refused(command: Command, why: str) -> RecordEvent:
     """Return the Event that says why a Command was not carried out."""
     meta, kind, version = command.metadata, COMMAND.name, COMMAND.group_version
     message = f"{why}; it was deleted and not carried out"
-    return Tell(kind, version, meta.namespace, meta.name, meta.uid, "Warning", "CommandRefused", message, "Reconciling")
+    return RecordEvent(
+        kind, version, meta.namespace, meta.name, meta.uid, "Warning", "CommandRefused", message, "Reconciling"
+    )
 
 
 def _found(store: Store, kind: Kind, namespace: str, name: str) -> api.ApiObject | None:

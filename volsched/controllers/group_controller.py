@@ -15,7 +15,7 @@ from volsched.controllers.store import OwnerView, PodView, Store
 from volsched.controllers.writes import GROUP, POD, Create, Delete, Patch, Write
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.owners import Owner, controller_of
 
 
@@ -57,11 +57,13 @@ def reconcile_pod(store: Store, uid: str) -> Iterator[Write]:
         yield Patch(POD, pod.namespace, pod.name, body)
 
 
-def failed_group(store: Store, key: str, why: str) -> Iterator[Tell]:
+def failed_group(store: Store, key: str, why: str) -> Iterator[RecordEvent]:
     """Yield the Event that says, on the first of its pods, why a PodGroup could not be written."""
     for pod in islice(_alive(store, key), 1):
         kind, version, message = POD.name, POD.group_version, f"the PodGroup of the pod could not be written: {why}"
-        yield Tell(kind, version, pod.namespace, pod.name, pod.uid, "Warning", "FailedCreate", message, "Reconciling")
+        yield RecordEvent(
+            kind, version, pod.namespace, pod.name, pod.uid, "Warning", "FailedCreate", message, "Reconciling"
+        )
 
 
 def _plain_owner(group: api.PodGroup) -> Owner | None:

@@ -26,7 +26,7 @@ from volsched.controllers.writes import GROUP, JOB, POD, Condemn, Create, Delete
 from volsched.mirror.reading import seconds
 from volsched.model import api
 from volsched.model.errors import shortened
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class Outcome:
 
     room: int
     writes: list[Write] = field(default_factory=list)
-    tells: list[Tell] = field(default_factory=list)
+    events: list[RecordEvent] = field(default_factory=list)
     wake_at: float | None = None
     acted: bool = False
     prepared: bytes | None = None
@@ -104,7 +104,7 @@ def reconcile(view: JobView, around: Surroundings, now: float, pods_at_once: int
         return outcome
     refusal = _refusal(view)
     if refusal is not None:
-        outcome.tells.append(refusal)
+        outcome.events.append(refusal)
         return outcome
     roster = Roster.of(job.metadata.name, around.pods)
     _delete(outcome, roster.owed())
@@ -126,22 +126,22 @@ def reconcile(view: JobView, around: Surroundings, now: float, pods_at_once: int
     return outcome
 
 
-def failed_create(job: api.Job, why: str) -> Tell:
+def failed_create(job: api.Job, why: str) -> RecordEvent:
     """Return the Event that says why something that a Job needs could not be made."""
     way_out = _MAY_NOT_MAKE_SECRETS if "ssh" in job.spec.plugins and "secrets is forbidden" in why else ""
-    return _tell(job, "Warning", "FailedCreate", f"something that the Job needs could not be made: {why}{way_out}")
+    return _event(job, "Warning", "FailedCreate", f"something that the Job needs could not be made: {why}{way_out}")
 
 
-def _refusal(view: JobView) -> Tell | None:
+def _refusal(view: JobView) -> RecordEvent | None:
     """Return the Event that says why a Job is not run, if it is not."""
     if view.problem:
-        return _tell(view.job, "Warning", "InvalidJob", f"{view.problem}; correct the Job, it is not run as it is")
+        return _event(view.job, "Warning", "InvalidJob", f"{view.problem}; correct the Job, it is not run as it is")
     if view.foreign:
         message = (
             f"spec.schedulerName {view.foreign!r} is not one of those that these controllers look after; name one of "
             f"them, or start volsched with --scheduler-name={view.foreign} as well"
         )
-        return _tell(view.job, "Warning", "ForeignScheduler", message)
+        return _event(view.job, "Warning", "ForeignScheduler", message)
     missing = job_plugins.unsupported(view.job)
     if missing:
         known = ", ".join(job_plugins.PLAYED)
@@ -149,9 +149,9 @@ def _refusal(view: JobView) -> Tell | None:
             f"spec.plugins: {shortened(', '.join(missing), 200)}: volsched plays only {known}; take "
             f"{'it' if len(missing) == 1 else 'them'} out, or run Volcano's own controllers"
         )
-        return _tell(view.job, "Warning", "UnsupportedPlugin", message)
+        return _event(view.job, "Warning", "UnsupportedPlugin", message)
     if view.too_large:
-        return _tell(view.job, "Warning", "JobTooLarge", f"{view.too_large}; it is not run as it is")
+        return _event(view.job, "Warning", "JobTooLarge", f"{view.too_large}; it is not run as it is")
     return None
 
 
@@ -199,7 +199,7 @@ def _act(
     """Carry out an action: write the new phase first, then do away with pods."""
     job = view.job
     outcome.acted = True
-    outcome.tells.append(_tell(job, "Normal", "ExecuteAction", _because(action)))
+    outcome.events.append(_event(job, "Normal", "ExecuteAction", _because(action)))
     retries = job.status.retry_count + 1
     if action.name in TARGETED:
         pods = [pod for pod in policies.targets(job, action, roster) if not pod.is_leaving]
@@ -369,12 +369,12 @@ def _write_status(
         conditions = with_wait([*history, {"status": str(phase), "lastTransitionTime": stamp}], wait, stamp)
         if phase in FINISHED:
             kind = "Normal" if phase is Phase.COMPLETED else "Warning"
-            outcome.tells.append(_tell(job, kind, "JobFinished", f"the Job is {phase}: {_summary(counted)}"))
+            outcome.events.append(_event(job, kind, "JobFinished", f"the Job is {phase}: {_summary(counted)}"))
     if wait != (before.reason, before.message):
         words = {"reason": wait.reason or None, "message": wait.message or None}
         changed["state"] = {"phase": str(phase), **changed.get("state", {}), **words}
         if wait != NO_WAIT:
-            outcome.tells.append(about_wait(job, wait))
+            outcome.events.append(about_wait(job, wait))
     if conditions != history:
         changed["conditions"] = conditions[-_HISTORY:]
     if not changed:
@@ -388,6 +388,8 @@ def _summary(counted: Tally) -> str:
     return f"{counted.succeeded} pods succeeded, {counted.failed} failed"
 
 
-def _tell(job: api.Job, kind: str, reason: str, message: str) -> Tell:
+def _event(job: api.Job, kind: str, reason: str, message: str) -> RecordEvent:
     meta = job.metadata
-    return Tell(JOB.name, JOB.group_version, meta.namespace, meta.name, meta.uid, kind, reason, message, "Reconciling")
+    return RecordEvent(
+        JOB.name, JOB.group_version, meta.namespace, meta.name, meta.uid, kind, reason, message, "Reconciling"
+    )

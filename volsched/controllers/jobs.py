@@ -26,7 +26,7 @@ RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
 
 MAX_RETRY: Final = 3
-"""How often a Job, or the containers of a task, may start anew when the Job does not say."""
+"""How often a Job, or the containers of a task, may start again when the Job does not say."""
 
 _NEEDED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "pytorch": ("svc",),

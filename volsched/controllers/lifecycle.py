@@ -161,7 +161,7 @@ def _succeeded(job: api.Job, counted: Tally) -> bool:
 
 
 def _after_restarting(job: api.Job, counted: Tally) -> Phase:
-    """Begin anew once the old pods are out of the way, or give up after too many tries."""
+    """Begin again once the old pods are out of the way, or give up after too many tries."""
     if job.status.retry_count >= (job.spec.max_retry or 0):
         return Phase.FAILED
     if counted.alive > counted.terminating or counted.succeeded or counted.failed:

@@ -145,14 +145,14 @@ class GroupLedger:
         self._phases: dict[str, Counter[str]] = {}
 
     def put_group(self, key: str, queue: str, phase: str) -> None:
-        """Take note of a PodGroup's queue and phase; one without a phase is pending."""
+        """Note a PodGroup's queue and phase; one without a phase is pending."""
         self.drop_group(key)
         phase = phase.lower() or "pending"
         self._groups[key] = queue, phase
         self._phases.setdefault(queue, Counter())[phase] += 1
 
     def drop_group(self, key: str) -> None:
-        """Take note that a PodGroup is gone."""
+        """Note that a PodGroup is gone."""
         queue, phase = self._groups.pop(key, ("", ""))
         if queue:
             counts = self._phases[queue]
@@ -175,14 +175,14 @@ class Tree:
         self._below: dict[str, set[str]] = {}
 
     def put(self, queue: api.Queue) -> None:
-        """Take note of where a queue is."""
+        """Note where a queue is."""
         name, parent = queue.metadata.name, parent_of(queue)
         self.drop(name)
         self._parents[name] = parent
         self._below.setdefault(parent, set()).add(name)
 
     def drop(self, name: str) -> None:
-        """Take note that a queue is gone."""
+        """Note that a queue is gone."""
         parent = self._parents.pop(name, None)
         if parent is None:
             return

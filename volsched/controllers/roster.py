@@ -143,13 +143,13 @@ class Roster:
         return pod
 
     def kill(self, uid: str) -> None:
-        """Take note that a pod is to go because a controller wants it to; its deletion is owed until it is `asked`."""
+        """Note that a pod is to go because a controller wants it to; its deletion is owed until it is `asked`."""
         pod = self._members.get(uid)
         if pod is not None and not pod.killed:
             self.put(pod._replace(killed=True))
 
     def asked(self, uid: str) -> None:
-        """Take note that the API server was asked to delete a pod."""
+        """Note that the API server was asked to delete a pod."""
         self._owed.pop(uid, None)
 
     def _count(self, pod: Member, by: int) -> None:

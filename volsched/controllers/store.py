@@ -2,6 +2,8 @@
 
 Of a pod no more is kept than its standing, and what its PodGroup would take from it (equal pods share that). A change
 names the keys that it concerns; what is to be written about a key is asked of the key's controller.
+
+The store is one class: every change of an object moves several of its indexes together.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ class Tombstones:
         return len(self._gone)
 
     def put(self, uid: str, kind: str, namespace: str, name: str) -> None:
-        """Take note of what is gone."""
+        """Note what is gone."""
         self._gone[uid] = kind, namespace, name
 
     def __contains__(self, uid: str) -> bool:
@@ -214,7 +216,8 @@ class Store:
         whose = named_by(meta.namespace, owner)
         of_job = (whose.group, whose.kind) == _JOB
         group = meta.annotations.get(GROUP_NAME, "")
-        plain = "" if of_job else grouping.plain_group_name(pod)
+        is_native = pod.spec.scheduling_group is not None  # its PodGroup is one of Kubernetes' own, made by others
+        plain = "" if of_job or is_native else grouping.plain_group_name(pod)
         if group and group != plain:
             plain = ""
         return PodView(

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from volsched.controllers.writes import JOB
 from volsched.model import api
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.verdict import truncated
 
 POD_GROUP_PENDING: Final = "PodGroupPending"
@@ -45,11 +45,11 @@ def wait_of(group: api.PodGroup | None) -> Wait:
     return Wait(found.reason, truncated(f'PodGroup "{group.key}" waits: {found.message}')) if found else NO_WAIT
 
 
-def about_wait(job: api.Job, wait: Wait) -> Tell:
+def about_wait(job: api.Job, wait: Wait) -> RecordEvent:
     """Return the Event that says on a Job why it waits."""
     meta = job.metadata
     kind, version = JOB.name, JOB.group_version
-    return Tell(
+    return RecordEvent(
         kind, version, meta.namespace, meta.name, meta.uid, "Warning", POD_GROUP_PENDING, wait.message, "Reconciling"
     )
 

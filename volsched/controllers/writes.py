@@ -51,7 +51,7 @@ class Create:
 
     @property
     def body(self) -> Body:
-        """The object, made anew each time where it is made late."""
+        """The object, made again each time where it is made late."""
         return self.content() if callable(self.content) else self.content
 
 
@@ -78,7 +78,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Condemn:
-    """Take note that these pods (uids) go because a controller wants it, whatever becomes of this process's requests.
+    """Note that these pods (uids) go because a controller wants it, whatever becomes of this process's requests.
 
     Nothing is written. It stands between the status that counts why they go and their deletions, which come in slices.
     """

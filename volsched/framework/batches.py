@@ -25,16 +25,16 @@ from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 
 BATCHED: Final = frozenset({Predicate, NodeOrder, PrePredicate, BatchNodeOrder, Allocatable, JobReady, EventHandler})
-"""The rules that may have a say."""
+"""The rules that may matter."""
 
-_Minded: TypeAlias = tuple[AppliesFn | None, Callable[[TaskInfo], Hashable | None]]
+_KeyedRule: TypeAlias = tuple[AppliesFn | None, Callable[[TaskInfo], Hashable | None]]
 """For which templates a rule has a key, and the key."""
 
 
 class Batches:
     """What the rules of a session say about it.
 
-    ``left_out`` names plugins of which a switch left rules out: what their other rules say of their headroom does not
+    ``left_out`` names plugins of which a switch left rules out: what their other rules claim of their headroom does not
     hold then.
     """
 
@@ -42,8 +42,8 @@ class Batches:
         self.left_out: set[str] = set()
         self._lacking: list[LackingFn] = []
         self._one_by_one: list[AppliesFn] = []
-        self._keys: list[_Minded] = []
-        self._within_headroom: list[tuple[str, _Minded]] = []
+        self._keys: list[_KeyedRule] = []
+        self._within_headroom: list[tuple[str, _KeyedRule]] = []
 
     def note(self, rule: Rule, plugin: str) -> None:
         """Take a rule in."""
@@ -59,11 +59,11 @@ class Batches:
         elif isinstance(rule, JobReady) and rule.lacking is not None:
             self._lacking.append(rule.lacking)
 
-    def _note_key(self, rule: NodeRule, minded: _Minded, plugin: str) -> None:
+    def _note_key(self, rule: NodeRule, keyed: _KeyedRule, plugin: str) -> None:
         if isinstance(rule, Predicate) and rule.within_headroom:
-            self._within_headroom.append((plugin, minded))
+            self._within_headroom.append((plugin, keyed))
         elif not (isinstance(rule, NodeOrder) and rule.within_session):
-            self._keys.append(minded)
+            self._keys.append(keyed)
 
     def alone(self, task: TaskInfo) -> bool:
         """Whether tasks that are equal to this one are placed one by one: a rule may answer otherwise for the next."""
@@ -77,15 +77,15 @@ class Batches:
         return bool(self.left_out) and self._beyond_headroom(task)
 
     def _beyond_headroom(self, task: TaskInfo) -> bool:
-        """Whether a rule would be minded by its plugin's headroom that a switch has left out."""
+        """Whether a rule counts on a headroom of its plugin that a switch has left out."""
         return any(
             plugin in self.left_out and (applies is None or applies(task.template)) and key(task) is not None
             for plugin, (applies, key) in self._within_headroom
         )
 
     def lacking(self, job: JobInfo) -> int:
-        """How many more tasks a job needs, at least, to be ready; 0 when nobody has a say in that."""
-        return min((fn(job) for fn in self._lacking), default=0)
+        """How many more tasks a job needs, at least, to be ready; 0 when nobody votes in that."""
+        return min((count for fn in self._lacking if (count := fn(job)) is not None), default=0)
 
 
 def _any(_: TaskInfo) -> bool:

@@ -9,7 +9,7 @@ comes in the next one. The job that took most of it is left alone for a while in
 
 What cannot be pinned to a job (a plugin that fails when a session opens, an account that does not follow the cluster
 any more, an order of queues) ends the session at once: nothing is decided by what may be wrong, and the next session
-begins with accounts made anew.
+begins with accounts made again.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SetAside:
         before = self._pauses.get(job.key)
         seconds = FIRST_PAUSE_SECONDS if before is None else min(LONGEST_PAUSE_SECONDS, 2 * before.seconds)
         self._pauses[job.key] = _Pause(seconds, now + seconds)
-        job.leave_lot()
+        job.leave_equivalents()
         job.unschedulable_at = SET_ASIDE
         return seconds
 

@@ -102,11 +102,11 @@ BatchVectorFn: TypeAlias = Callable[[TaskInfo, NodeTable], Floats]
 BestNodeFn: TypeAlias = Callable[[TaskInfo, Mapping[str, float]], str | None]
 """Choose among scored nodes yourself: the first plugin that names one wins."""
 AppliesFn: TypeAlias = Callable[[PodTemplate], bool]
-"""Whether a callback has anything to say about pods of this template; where not, it is not asked."""
+"""Whether a callback applies to pods of this template; where not, it is not asked."""
 QueueKeyOfPodsFn: TypeAlias = Callable[[PodTemplate, QueueInfo], Hashable | None]
 KeyFn: TypeAlias = Callable[[TaskInfo], Hashable | None]
 """What an answer depends on beside what the annotations name: pods of equal keys and templates share it. None: the
-callback has nothing to say about the pod. It may be written as (template: PodTemplate, queue: QueueInfo): then it is
+callback does not apply to the pod. It may be written as (template: PodTemplate, queue: QueueInfo): then it is
 the same for equal pods of one queue, and one of them is asked about for all."""
 VersionFn: TypeAlias = Callable[[TaskInfo], Hashable]
 """Changes when answers for the pod's key may have changed."""
@@ -127,10 +127,10 @@ JobValidFn: TypeAlias = Callable[[JobInfo], Verdict | None]
 """Is the job complete enough to be looked at? The first verdict counts."""
 JobReadyFn: TypeAlias = Callable[[JobInfo], bool]
 """May what was placed of the job be committed? AND."""
-LackingFn: TypeAlias = Callable[[JobInfo], int]
+LackingFn: TypeAlias = Callable[[JobInfo], int | None]
 """How many more tasks have to be placed, at least, until the job can be ready?"""
 JobStarvingFn: TypeAlias = Callable[[JobInfo], bool]
-"""Does the job lack room? AND inside the first tier that has a say; nobody: no."""
+"""Does the job lack room? AND inside the first tier that votes; nobody: no."""
 JobVoteFn: TypeAlias = Callable[[JobInfo], Ballot]
 """jobEnqueueable and jobPipelined: a vote over tiers, see ``Vote``; nobody: yes."""
 WakeFn: TypeAlias = Callable[[], float | None]
@@ -158,7 +158,7 @@ class QueueAmounts:
 
 
 QueueAmountsFn: TypeAlias = Callable[[QueueInfo], QueueAmounts]
-"""What a queue holds in a quota plugin's own terms, for whoever shows queues. Of several plugins all amounts are shown;
+"""What a queue holds in a quota plugin's own terms, to be shown. Of several plugins all amounts are shown;
 without any, the resources that placed pods request."""
 
 

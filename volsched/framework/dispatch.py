@@ -84,7 +84,7 @@ def victims(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInf
     """Intersect the answers inside a tier; the first tier with a non-empty intersection decides.
 
     An abstention (None) is skipped. *Ours*: an intersection that has come out empty stays empty in its tier, where
-    upstream lets the next plugin start it anew.
+    upstream lets the next plugin start it again.
     """
     for _, members in groupby(fns, key=_tier_of):
         chosen: list[TaskInfo] | None = None

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from volsched.framework import native_gangs, native_status
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
-from volsched.model.plan import WriteGroupStatus
+from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
 from volsched.model.status import IS_SCHEDULED, TaskStatus
 from volsched.model.verdict import ConditionReason
 
@@ -42,6 +43,8 @@ def status_of(job: JobInfo, *, unschedulable: bool, queued: bool = True) -> Grou
 
 
 def _phase(job: JobInfo, *, unschedulable: bool, queued: bool) -> str:
+    if job.is_native:
+        return _native_phase(job)
     counts = job.counts
     if job.phase == COMPLETED and not job.tasks:
         return COMPLETED
@@ -56,6 +59,12 @@ def _phase(job: JobInfo, *, unschedulable: bool, queued: bool) -> str:
     return INQUEUE if job.phase == INQUEUE else PENDING
 
 
+def _native_phase(job: JobInfo) -> str:
+    """The phase of a native group, which has none to show: admitted as long as it has its pods, or one on a node."""
+    is_admitted = job.phase == INQUEUE and native_gangs.known_members(job) >= job.min_available
+    return INQUEUE if is_admitted or job.placed_count else PENDING
+
+
 def is_kept_out(job: JobInfo) -> bool:
     """Whether a job was refused as a whole before its minimum has room; pods that want nothing do not count."""
     return job.refusal is not None and job.ready_count < max(1, job.min_available)
@@ -66,6 +75,8 @@ def note_refusal(job: JobInfo) -> None:
 
     Volcano's controllers, and ours, repeat the condition on the Volcano Job, which has no pods before it is admitted.
     """
+    if job.is_native:
+        return
     known = next((condition for condition in job.conditions if condition.type == UNSCHEDULABLE), None)
     if known is not None and job.tasks and not job.barred and known.reason not in _OWN_REASONS:
         return
@@ -87,9 +98,12 @@ def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Con
     return (*kept, new)
 
 
-def writes(jobs: Iterable[tuple[JobInfo, GroupStatus]]) -> Iterator[WriteGroupStatus]:
+def writes(jobs: Iterable[tuple[JobInfo, GroupStatus]]) -> Iterator[WriteGroupStatus | WriteNativeStatus]:
     """The writes for statuses that differ from what the API server has; each is taken as under way from here on."""
     for job, status in jobs:
+        if job.native is not None:
+            yield from native_status.write_of(job)
+            continue
         if not job.has_group or status == job.reported:
             continue
         job.reported, job.confirmed = status, False

@@ -1,4 +1,4 @@
-"""A node as it will be once those who are leaving it are gone: what a promise of room is measured by.
+"""A node as it will be once its terminating pods are gone: what a nomination is checked against.
 
 Amounts say by themselves what will be free. Whatever else pods hold on a node (its slots, host ports, cards, devices,
 the places that affinity and spreading count) is known to plugins alone, and they follow where tasks stand. So those who

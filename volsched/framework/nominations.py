@@ -57,7 +57,7 @@ class Nominations:
             statement.undo(task)
 
     def promise(self, task: TaskInfo, *, nominate: bool) -> None:
-        """Say of a task that room is promised to it; with ``nominate`` the promise outlives the session."""
+        """Nominate a node's room to a task; with ``nominate`` the nomination outlives the session."""
         node = task.node
         if node is None:
             return

@@ -1,4 +1,4 @@
-"""What a job is told that may not use its queue: no plugin and no configuration has a say in that.
+"""What a job is told that may not use its queue: no plugin and no configuration votes in that.
 
 Nobody looks at such a job (``JobInfo.barred``), so it is neither admitted nor placed, reserves nothing and evicts
 nobody. What it holds already it keeps, and that counts.
@@ -25,6 +25,8 @@ def not_allowed(job: JobInfo) -> Verdict | None:
 
 def wants_its_queue(job: JobInfo) -> bool:
     """Whether a job would have anything of its queue: to be admitted, or a place for a pod."""
+    if job.hollow:
+        return False
     if job.waiting:
         return job.has_group or job.implicit
     return job.has_group and job.phase in ("", PENDING, INQUEUE)

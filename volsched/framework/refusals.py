@@ -8,7 +8,7 @@ from volsched.framework.groups import with_condition
 from volsched.framework.reporter import about_group
 from volsched.model.cluster import Cluster
 from volsched.model.job import Condition, JobInfo
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Step, Verdict
 
@@ -20,7 +20,7 @@ class Refusals:
     whose gang cannot start, by key, and whether an earlier session said so too.
     """
 
-    def __init__(self, cluster: Cluster, tell: Callable[[Tell], None]) -> None:
+    def __init__(self, cluster: Cluster, tell: Callable[[RecordEvent], None]) -> None:
         self.refused: dict[str, TaskInfo] = {}
         self.unschedulable: dict[str, bool] = {}
         self._cluster = cluster

@@ -56,7 +56,7 @@ class Accounts:
 class Registrar:
     """What ``on_session_open`` is given: the session, the accounts, and where rules go.
 
-    ``minds_ancestors``: whether the plugin is to look at the queues above a queue, too (the switch `enableHierarchy`).
+    ``checks_ancestors``: whether the plugin looks at the queues above a queue, too (the switch `enableHierarchy`).
     """
 
     __slots__ = ("_option", "_rules", "_tier", "cluster", "session")
@@ -69,7 +69,7 @@ class Registrar:
         self._option = option
 
     @property
-    def minds_ancestors(self) -> bool:
+    def checks_ancestors(self) -> bool:
         """Whether the plugin is to look at the queues above a queue, too."""
         return self._option.allows("enableHierarchy")
 

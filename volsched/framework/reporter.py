@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from volsched.framework import native_gangs
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.plan import Tell, WritePodCondition
+from volsched.model.plan import RecordEvent, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
@@ -24,6 +25,13 @@ _STANDINGS: Final = tuple(status.name.capitalize() for status in TaskStatus)
 
 EVENTS_FOR_EACH_ROLE: Final = 10
 """Pods of each role of a gang whose Events tell why it waits; conditions tell it of all."""
+
+_KEPT: Final = (
+    (ConditionReason.SCHEDULER_ERROR,),
+    (ConditionReason.SCHEDULER_ERROR, ConditionReason.POD_GROUP_NOT_FOUND),
+)
+"""What conditions say whatever the flag says, of pods in no native group and of members: no nodes are to be made for
+those that nobody could place."""
 
 _PATIENT = (UNSCHEDULABLE, "QueueClosed")
 """Why a PodGroup is not admitted that time alone may change, which is no cause for a warning (as in Volcano)."""
@@ -45,7 +53,7 @@ class Reporter:
     def __init__(self, *, always_unschedulable: bool = False) -> None:
         self._always_unschedulable = always_unschedulable
 
-    def about_job(self, job: JobInfo) -> Iterator[Tell | WritePodCondition]:
+    def about_job(self, job: JobInfo) -> Iterator[RecordEvent | WritePodCondition]:
         """What is new of why a job waits, on its PodGroup, and of why its pods do, on each of them."""
         if job.told != job.refusal:
             job.told = job.refusal
@@ -55,7 +63,7 @@ class Reporter:
             task.told = _told_of(task)
             yield from self._on_pod(job, task)
 
-    def _on_pod(self, job: JobInfo, task: TaskInfo) -> Iterator[Tell | WritePodCondition]:
+    def _on_pod(self, job: JobInfo, task: TaskInfo) -> Iterator[RecordEvent | WritePodCondition]:
         """The condition and the Event of a pod that waits.
 
         One that only waits behind the gate of its queue stays SchedulingGated, as the API server says of it.
@@ -67,7 +75,7 @@ class Reporter:
         if not task.admission_gate:
             yield self._condition(task, verdict.condition_reason, message)
         if _speaks(job, task, verdict):
-            yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
+            yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
 
     def about_nomination(self, task: TaskInfo) -> WritePodCondition:
         """The condition of a pod whose nomination changed while the reason why it waits did not."""
@@ -77,12 +85,12 @@ class Reporter:
         return self._condition(task, verdict.condition_reason, verdict.short_message())
 
     def _condition(self, task: TaskInfo, reason: ConditionReason, message: str) -> WritePodCondition:
-        if self._always_unschedulable and reason is not ConditionReason.SCHEDULER_ERROR:
+        if self._always_unschedulable and reason not in _KEPT[bool(task.scheduling_group)]:
             reason = ConditionReason.UNSCHEDULABLE
         return WritePodCondition(task.uid, task.namespace, task.name, reason.value, message, task.nominated)
 
 
-def _on_group(job: JobInfo) -> Iterator[Tell]:
+def _on_group(job: JobInfo) -> Iterator[RecordEvent]:
     """The Event on the PodGroup of a job that waits as a whole."""
     verdict = job.refusal
     if verdict is not None and job.has_group:
@@ -96,6 +104,8 @@ def _told_of(task: TaskInfo) -> Verdict | None:
     if own is not None:
         return own if own.step is not Step.GATED else None
     if task.gated or task.terminating or task.backing_off or task.job is None:
+        return None
+    if native_gangs.is_incomplete(task.job.refusal):  # told of the group alone: nobody is to make nodes for it
         return None
     return task.job.refusal
 
@@ -120,29 +130,30 @@ def _by_number(task: TaskInfo) -> tuple[str, int, str]:
     return task.role, int(number) if number.isdecimal() else 0, task.name
 
 
-def about_group(job: JobInfo, kind: str, reason: str, message: str) -> Tell:
+def about_group(job: JobInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a job's PodGroup; ``kind`` is Normal or Warning."""
-    return Tell("PodGroup", POD_GROUP_VERSION, job.namespace, job.name, job.group_uid, kind, reason, message)
+    version = job.native.version.name if job.native is not None else POD_GROUP_VERSION
+    return RecordEvent("PodGroup", version, job.namespace, job.group_name, job.group_uid, kind, reason, message)
 
 
-def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> Tell:
+def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a queue; ``kind`` is Normal or Warning."""
-    return Tell("Queue", QUEUE_VERSION, "", queue.name, queue.uid, kind, reason, truncated(message))
+    return RecordEvent("Queue", QUEUE_VERSION, "", queue.name, queue.uid, kind, reason, truncated(message))
 
 
-def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> Tell:
+def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a node; ``kind`` is Normal or Warning."""
-    return Tell("Node", "v1", "", node.name, node.spec.uid, kind, reason, truncated(message))
+    return RecordEvent("Node", "v1", "", node.name, node.spec.uid, kind, reason, truncated(message))
 
 
-def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> Tell:
+def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a pod; ``kind`` is Normal or Warning."""
-    return Tell("Pod", "v1", task.namespace, task.name, task.uid, kind, reason, truncated(message))
+    return RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, kind, reason, truncated(message))
 
 
-def about_victim(task: TaskInfo, message: str) -> Iterator[Tell]:
+def about_victim(task: TaskInfo, message: str) -> Iterator[RecordEvent]:
     """The Events of an eviction: on the pod that has to go, and on its PodGroup."""
-    yield Tell("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")
+    yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")
     if task.job is not None and task.job.has_group:
         yield about_group(task.job, "Normal", "Evict", f'pod "{task.key}" is evicted: {message}')
 

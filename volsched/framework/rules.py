@@ -1,4 +1,4 @@
-"""Every rule that a plugin may register, each with its callback (``callbacks`` says when that is called).
+"""Every rule that a plugin may register, each with its callback (``callbacks`` has when each is called).
 
 A plugin makes rules when a session opens and hands them to its registrar: ``registrar.register(Predicate(fits))``.
 What a callback about nodes reads its annotations say (``signature``), so that the engine knows how long an answer
@@ -59,8 +59,8 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.series import Series
 
-Scope: TypeAlias = Literal["static", "node", "domain", "pod"]
-"""How long an answer about a pod and a node holds: until the node says something else of itself, until something
+Lifetime: TypeAlias = Literal["static", "node", "domain", "pod"]
+"""How long an answer about a pod and a node holds: until the node's own properties change, until something
 changes on the node, until the version of its key changes, or for this one question."""
 
 
@@ -90,9 +90,9 @@ def always(_: PodTemplate) -> bool:
     return True
 
 
-def minds_pods(template: PodTemplate) -> bool:
+def depends_on_pods(template: PodTemplate) -> bool:
     """Templates whose pods want others near them, or away from them."""
-    return template.minds_pods
+    return template.depends_on_pods
 
 
 # -- orders -----------------------------------------------------------------------------------------------------------
@@ -305,16 +305,16 @@ class NodeRule(Rule, frozen=True):
     plugin: str = ""
     signature: Signature = UNTYPED
     is_keyed_by_queue: bool = False
-    scope: Scope = "pod"
+    scope: Lifetime = "pod"
 
     def callback(self) -> Self:
         """Return the rule: engines look at all of it."""
         return self
 
     def reading(self, signature: Signature, **further: Any) -> Self:
-        """Return the rule as one whose callback is shown this, with further fields that are other ones."""
-        lasting: Scope = "static" if signature.node == "facts" else "node"
-        scope: Scope = "domain" if self.key is not None else lasting if signature.pod == "template" else "pod"
+        """Return the rule with this signature, and with these fields replaced."""
+        lasting: Lifetime = "static" if signature.node == "facts" else "node"
+        scope: Lifetime = "domain" if self.key is not None else lasting if signature.pod == "template" else "pod"
         return msgspec.structs.replace(self, signature=signature, scope=scope, **further)
 
     @property
@@ -335,14 +335,14 @@ class NodeRule(Rule, frozen=True):
         return self.applies_to is None or self.applies_to(task.template)
 
     def speaks(self, task: TaskInfo) -> bool:
-        """Whether the callback has anything to say about this task."""
+        """Whether the callback applies to this task."""
         return self.applies(task) and (self.key is None or self.key(task) is not None)
 
 
 class Predicate(NodeRule, frozen=True):
     """Refuse nodes for a pod.
 
-    ``wordings`` numbers refused rows by their words. ``within_headroom`` says of a rule with a key that it has the same
+    ``wordings`` numbers refused rows by their words. ``within_headroom``: a rule with a key has the same
     answers for all equal pods that are within the headroom of its plugin.
     """
 
@@ -354,7 +354,7 @@ class Predicate(NodeRule, frozen=True):
 class NodeOrder(NodeRule, frozen=True):
     """Score nodes for a pod.
 
-    ``within_session`` says of a rule with a key that its version stays the same while a session places pods.
+    ``within_session``: the version of a rule with a key stays the same while a session places pods.
     """
 
     switch: ClassVar[str] = "enableNodeOrder"
@@ -376,8 +376,8 @@ class BatchNodeOrder(Rule, frozen=True):
         return self
 
     def one_by_one(self) -> AppliesFn | None:
-        """Return templates of pods that mind others: once one is placed its equals may be scored by where it is."""
-        return minds_pods
+        """Return templates of pods that depend on others: one that is placed may change the scores of its equals."""
+        return depends_on_pods
 
 
 class BestNode(Rule, frozen=True):

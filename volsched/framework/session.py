@@ -2,6 +2,8 @@
 
 A session copies nothing. Actions ask it the plugins' combined answers, try things in statements, and leave refusals
 with the tasks and jobs that they concern. What was only tried or held is undone when the session closes.
+
+``Session`` is the face that actions and plugins see: most methods only pass on to one of its parts.
 """
 
 from __future__ import annotations
@@ -25,18 +27,14 @@ from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.plan import LiftGate, Step, Tell
+from volsched.model.plan import LiftGate, PlanStep, RecordEvent
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.values.series import Numbers, Series
-from volsched.model.verdict import Scope as VerdictScope
-from volsched.model.verdict import Step as VerdictStep
-from volsched.model.verdict import Verdict
+from volsched.model.verdict import Scope, Step, Verdict
 
-LIFTING = Verdict(
-    VerdictStep.GATED, "", VerdictScope.POD, "SchedulingGated", f"{ADMISSION_GATE} is being lifted", resolvable=False
-)
+LIFTING = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", f"{ADMISSION_GATE} is being lifted", resolvable=False)
 """A task whose gate we are taking away; the API server words gates itself, so this is not told."""
 
 _WORTH_NOTING = 0.01
@@ -64,7 +62,7 @@ class Session:
         configuration: Configuration,
         engine: Engine,
         accounts: Accounts,
-        submit: Callable[[Sequence[Step]], None],
+        submit: Callable[[Sequence[PlanStep]], None],
         now: float = 0.0,
         clock: Callable[[], float] = lambda: 0.0,
         bounds: Bounds | None = None,
@@ -88,7 +86,7 @@ class Session:
         self.evicted: dict[str, TaskInfo] = {}
         self.victim_searches: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
-        self.told: list[Tell] = []
+        self.events: list[RecordEvent] = []
         self.refusals = Refusals(cluster, self.tell)
         self.nominations = Nominations(self)
         self._accounts = accounts
@@ -210,7 +208,7 @@ class Session:
         raise SessionOverError(f"{used:.1f}s of CPU were used, the budget of a session is {self.bounds.budget:g}s")
 
     def check_accounts(self) -> None:
-        """Raise what an account failed with that has to follow what is done: without it quotas are not minded."""
+        """Raise the error of an account that has failed: without it quotas are not enforced."""
         if self.cluster.observers.lost:
             raise next(iter(self.cluster.observers.lost.values()))
 
@@ -232,7 +230,7 @@ class Session:
         self._held.append(statement)
         self.nominations.note(statement)
 
-    def submit(self, steps: Sequence[Step]) -> None:
+    def submit(self, steps: Sequence[PlanStep]) -> None:
         """Hand steps to the executor."""
         if steps:
             self._submit(steps)
@@ -250,9 +248,9 @@ class Session:
         if job is not None:
             self._waiting.setdefault(job.key, []).append(task)
 
-    def release_waiting(self, job: JobInfo) -> list[Step]:
+    def release_waiting(self, job: JobInfo) -> list[PlanStep]:
         """Bind what earlier actions of this session allocated for a job that is ready now."""
-        steps: list[Step] = []
+        steps: list[PlanStep] = []
         for task in self._waiting.pop(job.key, ()):
             if task.status is TaskStatus.ALLOCATED and task.node is not None:
                 steps.append(bind_step(task, task.node))
@@ -276,18 +274,18 @@ class Session:
             self.on_placed(self, task)
         return node
 
-    def refuse_by_nodes(self, task: TaskInfo, step: VerdictStep) -> None:
+    def refuse_by_nodes(self, task: TaskInfo, step: Step) -> None:
         """Leave with a task that no node takes it, and why, in kube-scheduler's words."""
         refusals = self.engine.refusals(task)
         message = refusals.text(len(self.cluster.rows))
-        verdict = Verdict(step, refusals.plugin, VerdictScope.NODE, FAILED_SCHEDULING, message)
+        verdict = Verdict(step, refusals.plugin, Scope.NODE, FAILED_SCHEDULING, message)
         self.refusals.refuse_task(task, verdict)
 
     # -- closing ------------------------------------------------------------------------------------------------------
 
-    def tell(self, event: Tell) -> None:
+    def tell(self, event: RecordEvent) -> None:
         """Have an Event recorded on an object."""
-        self.told.append(event)
+        self.events.append(event)
 
     def opened(self) -> None:
         """Every plugin has registered: get ready to answer."""

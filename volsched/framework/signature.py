@@ -5,7 +5,7 @@ A callback gets what its annotations name and nothing else, so that an answer is
 ================  =====================================================================================================
 ``PodTemplate``   what equal pods share: the answer about one is given to all of them
 ``TaskInfo``      this very pod: asked for each; so is a callback without an annotation
-``NodeFacts``     what a node says of itself: labels, taints, what it offers; asked again when it says something else
+``NodeFacts``     a node's own properties: labels, taints, what it offers; asked again when it says something else
 ``NodeAmounts``   what a node offers and what of that is used: asked once for nodes that are equal in both
 ``NodeInfo``      everything, its tasks too; asked again when something changed there; so is one without annotation
 ================  =====================================================================================================
@@ -114,17 +114,17 @@ def _view(plugin: str, fn: Callable[..., object], parameter: _Parameter, views: 
     found = _class_named(parameter, tuple(views))
     if found is None:
         names = [view.__name__ for view in views]
-        said = getattr(parameter.annotation, "__name__", parameter.annotation)
+        annotation = getattr(parameter.annotation, "__name__", parameter.annotation)
         raise _wrong(
-            plugin, fn, f"annotates {parameter.name} as {said}; it may be {', '.join(names[:-1])} or {names[-1]}"
+            plugin, fn, f"annotates {parameter.name} as {annotation}; it may be {', '.join(names[:-1])} or {names[-1]}"
         )
     return views[found]
 
 
 def _class_named(parameter: _Parameter, classes: tuple[type, ...]) -> type | None:
-    said = parameter.annotation
-    text = said.rpartition(".")[2] if isinstance(said, str) else ""
-    return next((known for known in classes if said is known or text == known.__name__), None)
+    annotation = parameter.annotation
+    text = annotation.rpartition(".")[2] if isinstance(annotation, str) else ""
+    return next((known for known in classes if annotation is known or text == known.__name__), None)
 
 
 def _parameters(plugin: str, fn: Callable[..., object]) -> tuple[_Parameter, ...]:
@@ -149,7 +149,7 @@ def _function(fn: Callable[..., object]) -> tuple[Any, int]:
 def _parameters_of(function: Any) -> tuple[_Parameter, ...]:
     """Return positional parameters without a default, each with the class that its annotation names.
 
-    They are remembered by the code of the function: plugins register in every session, and make lambdas anew for it.
+    They are remembered by the code of the function: plugins register in every session, and make lambdas again for it.
     """
     annotations = getattr(function, "__annotations__", None) or {}
     key = (function.__code__, *annotations.items())

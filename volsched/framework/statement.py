@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from volsched.framework import reporter
+from volsched.framework import native_status, reporter
 from volsched.framework.permission import not_allowed
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
-from volsched.model.plan import Bind, Evict, Step
+from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Verdict
@@ -159,12 +159,12 @@ class Statement:
         """Keep the room until the session ends; nothing is written."""
         self._session.hold(self)
 
-    def commit(self, job: JobInfo | None = None) -> list[Step]:
+    def commit(self, job: JobInfo | None = None) -> list[PlanStep]:
         """Hand bindings and evictions to the executor; tasks that it binds are assumed from here on.
 
         With a job, its members that earlier actions of this session allocated and that waited for the gang go along.
         """
-        steps: list[Step] = []
+        steps: list[PlanStep] = []
         cluster = self._session.cluster
         self._session.closed(self)
         for place, operation in enumerate(self.operations):
@@ -202,7 +202,8 @@ class Statement:
         preemptor = next((o.task for o in self.operations[place:] if o.kind == "pipeline"), None)
         queue = preemptor.queue if preemptor is not None else ""
         self._session.victims[self._session.action, queue] += 1
-        for event in reporter.about_victim(task, operation.reason):
+        event_words, condition = native_status.victim_words(preemptor, operation.reason)
+        for event in reporter.about_victim(task, event_words):
             self._session.tell(event)
         return Evict(
             task.uid,
@@ -210,7 +211,7 @@ class Statement:
             task.name,
             self._session.action,
             preemptor.key if preemptor else "",
-            operation.reason,
+            condition,
         )
 
 

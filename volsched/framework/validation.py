@@ -88,7 +88,7 @@ class Surroundings:
         return {found.metadata.name: found for found in self.of(api.Queue)}
 
     def derived(self, make: Callable[[Surroundings], T]) -> T:
-        """Return what a function says of these objects, worked out once however many objects are judged."""
+        """Return a function of these objects, worked out once however many objects are judged."""
         if make not in self._derived:
             self._derived[make] = make(self)
         return cast("T", self._derived[make])

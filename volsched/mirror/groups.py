@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from volsched.mirror import reading
+from volsched.mirror.left_overs import LeftOvers
+from volsched.mirror.native.groups import NativeGroups
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import Problems
 from volsched.mirror.settings import Arrival, MirrorSettings
@@ -27,14 +29,21 @@ class Groups:
         self._problems = problems
         self._priorities = priorities
         self._arrival = arrival
+        self._left_overs = LeftOvers(cluster)
+        self.native = NativeGroups(cluster, settings, arrival, self._left_overs)
 
     # -- jobs of pods -------------------------------------------------------------------------------------------------
 
     def job_of(self, task: TaskInfo, drop_task: Callable[[str], None]) -> JobInfo | None:
         """Return the job that a task belongs to, made when it is the first to name it; ``drop_task`` takes a uid."""
+        if task.scheduling_group:
+            return self.native.job_of(task)
         group = group_of(task)
         if group:
-            return self._cluster.jobs.get(f"{task.namespace}/{group}") or self._new(task.namespace, group)
+            job = self._cluster.jobs.get(f"{task.namespace}/{group}") or self._new(task.namespace, group)
+            if job.hollow:  # somebody is in it after all
+                self._cluster.queue_ledger.set_hollow(job, hollow=False)
+            return job
         if not task.ours:
             return None
         return self._lone(task, drop_task)
@@ -62,7 +71,13 @@ class Groups:
 
     def drop_if_empty(self, job: JobInfo | None) -> None:
         """Forget a job that has neither pods nor a PodGroup."""
-        if job is not None and not job.tasks and not job.has_group and job.key in self._cluster.jobs:
+        if job is None or job.tasks:
+            return
+        if job.is_native:
+            self.native.drop_if_empty(job)
+        elif job.has_group:
+            self._left_overs.judge(job)
+        elif job.key in self._cluster.jobs:
             self._cluster.queue_ledger.remove_job(job)
 
     # -- PodGroups ----------------------------------------------------------------------------------------------------
@@ -90,6 +105,7 @@ class Groups:
         if _spec_of(job) != before:
             job.refusal = None
             self._cluster.queue_ledger.put_job(job)
+        self._left_overs.judge(job)
 
     def drop(self, gone: Gone) -> None:
         """Forget a PodGroup; its pods stay."""
@@ -107,6 +123,8 @@ class Groups:
         job = self._cluster.jobs.get(f"{change.namespace}/{change.name}")
         if job is not None:
             job.reported, job.confirmed = None, True
+            if job.is_native:
+                job.conditions = ()
             self._cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def _take_status(self, job: JobInfo, group: api.PodGroup) -> None:
@@ -125,8 +143,8 @@ class Groups:
 
 
 def group_of(task: TaskInfo) -> str:
-    """Return the name of the PodGroup that a pod says it is in; empty when it says none."""
-    return task.annotations.get(reading.GROUP_NAME, "")
+    """Return the name of the Volcano PodGroup that a pod is in; empty when it is in none."""
+    return "" if task.scheduling_group else task.annotations.get(reading.GROUP_NAME, "")
 
 
 def _spec_of(job: JobInfo) -> tuple[object, ...]:

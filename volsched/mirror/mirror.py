@@ -30,10 +30,11 @@ from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.mirror.unknown_nodes import UnknownNodes
 from volsched.model import api
-from volsched.model.changes import Change, DroppedFields, Gone, Put, Unreadable
+from volsched.model.changes import Change, DroppedFields, Gone, KindServed, Put, Unreadable
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.plan import Tell
+from volsched.model.native import api as native
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import Bounded, Size
 
@@ -50,7 +51,7 @@ class Mirror:
         self.online = OnlineAccounts(self.cluster)
         self.cluster.observe(self.online)
         self.problems = Problems()
-        self.rejections: Bounded[Tell, None] = Bounded(MOST_REJECTIONS)
+        self.rejections: Bounded[RecordEvent, None] = Bounded(MOST_REJECTIONS)
         self.quarantine = Quarantine()
         self.templates = Templates(self.cluster, self.settings.pod_limits)
         self.retries = Retries(self.cluster)
@@ -77,6 +78,7 @@ class Mirror:
         budgets = Budgets(cluster, problems)
         self._nodes = Nodes(cluster, problems, self._closed_nodes, unknown_nodes)
         self._results = Results(cluster, groups, unknown_nodes, self.retries)
+        self._native = groups.native
         self._put: dict[type, Callable[[Any], None]] = {
             api.Pod: pods.put,
             api.PodGroup: groups.put,
@@ -84,6 +86,8 @@ class Mirror:
             api.PriorityClass: priorities.put,
             api.Namespace: self._put_namespace,
             api.PodDisruptionBudget: budgets.put,
+            **dict.fromkeys(native.VERSIONS.values(), groups.native.put),
+            native.Workload: groups.native.put_workload,
         }
         self._drop: dict[str, Callable[[Gone], None]] = {
             "Pod": pods.drop,
@@ -93,6 +97,8 @@ class Mirror:
             "PriorityClass": priorities.drop,
             "Namespace": self._drop_namespace,
             "PodDisruptionBudget": budgets.drop,
+            native.KIND: groups.native.drop,
+            native.WORKLOAD: groups.native.drop_workload,
         }
 
     def count_online(self) -> None:
@@ -110,7 +116,8 @@ class Mirror:
             "mirror.nodes": lambda: len(cluster.nodes),
             "mirror.queues": lambda: len(cluster.queues),
             "mirror.namespaces": lambda: len(cluster.queue_ledger.namespaces),
-            "mirror.permissions": lambda: cluster.queue_ledger.permissions.minded,
+            "mirror.native_groups": lambda: len(self._native),
+            "mirror.permissions": lambda: cluster.queue_ledger.permissions.watched,
             "mirror.columns": lambda: len(cluster.columns),
             "mirror.templates": lambda: len(self.templates),
             "mirror.remembered": lambda: self.templates.remembered,
@@ -178,14 +185,18 @@ class Mirror:
                 self._closed_nodes.set_aside(unreadable(change))
             case DroppedFields():
                 self.cluster.dropped_fields[change.kind] = change.fields
+            case KindServed():
+                self._native.served(change)
             case _:
                 self._results.take(change)
 
     def _put_namespace(self, found: api.ApiObject) -> None:
         self.cluster.queue_ledger.put_namespace(found.metadata.name, found.metadata.labels)
+        self._native.put_namespace(found)
 
     def _drop_namespace(self, gone: Gone) -> None:
         self.cluster.queue_ledger.remove_namespace(gone.name)
+        self._native.drop_namespace(gone)
 
     def _put_other(self, found: api.ApiObject) -> None:
         """Take in what volumes and devices are read from."""
@@ -215,7 +226,7 @@ class Mirror:
         """The problems found since this was last called."""
         return self.problems.take()
 
-    def take_rejections(self) -> list[Tell]:
+    def take_rejections(self) -> list[RecordEvent]:
         """The Events about pods that nodes refused since this was last called."""
         found = list(self.rejections)
         self.rejections.clear()

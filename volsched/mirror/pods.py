@@ -19,7 +19,7 @@ from volsched.model.changes import Gone
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import ResourceClaimUse, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
@@ -43,7 +43,7 @@ class Pods:
     _priorities: Priorities
     _unknown_nodes: UnknownNodes
     _retries: Retries
-    _rejections: Bounded[Tell, None]
+    _rejections: Bounded[RecordEvent, None]
 
     def put(self, pod: api.Pod) -> None:
         """Take a pod in, unless it is not ours and holds nothing."""
@@ -61,7 +61,8 @@ class Pods:
         """Our own pods in any state, and others' that hold room."""
         if pod.spec.scheduler_name in self._settings.scheduler_names or reading.GROUP_NAME in pod.metadata.annotations:
             return True
-        return bool(pod.spec.node_name) and pod.status.phase not in ("Succeeded", "Failed")
+        is_member = pod.spec.scheduling_group is not None  # finished ones count towards their group's minimum
+        return bool(pod.spec.node_name) and (is_member or pod.status.phase not in ("Succeeded", "Failed"))
 
     def drop(self, gone: Gone) -> None:
         """Forget a pod."""
@@ -74,11 +75,14 @@ class Pods:
         task.sequence = self._arrival.next()
         created = reading.seconds(meta.creation_timestamp)
         task.created = created if created is not None else task.sequence * 1e-6
+        task.scheduling_group = reading.scheduling_group_of(pod)
         self._describe(task, pod)
         task.ungated = reading.was_ungated(pod)
         task.job = self._groups.job_of(task, self._drop_task)
         status, node = self._standing(task, pod)
         self._cluster.add_task(task, status, node)
+        if task.scheduling_group:
+            self._groups.native.joined(task)
         if task.gated and node is None:
             # what was reserved for it in its job's minimum is not, as long as it is gated
             self._cluster.wake(ClusterEvent.DEMAND_CHANGED)
@@ -97,6 +101,8 @@ class Pods:
             self._replace(task, pod)
             return
         self._describe(task, pod)
+        if task.scheduling_group:
+            self._groups.native.joined(task)
         if pod.spec.node_name and (task.annotations != annotations_before or task.bind_annotations):
             self._hear_annotations(task)
         if group_of(task) != group_before:
@@ -212,6 +218,8 @@ class Pods:
         self._unknown_nodes.leave(uid)
         self._retries.forget(uid)
         job = task.job
+        if task.scheduling_group:
+            self._groups.native.leave(task)
         self._cluster.remove_task(task)
         self._groups.drop_if_empty(job)
 

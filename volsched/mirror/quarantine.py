@@ -15,7 +15,8 @@ from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Unreadable
 from volsched.model.dra import api as dra
 from volsched.model.errors import shortened
-from volsched.model.plan import Tell
+from volsched.model.native import api as native
+from volsched.model.plan import RecordEvent
 
 DECODING: Final = "decoding"
 MIRROR: Final = "mirror"
@@ -51,12 +52,13 @@ class SetAside:
     node: str = ""
     error: Exception | None = field(default=None, compare=False)
 
-    def tell(self) -> Tell:
+    def tell(self) -> RecordEvent:
         """Return the Event that says so on the object."""
         closes = f'; node "{self.node}" takes no more pods meanwhile' if self.node else ""
         message = f"{_SAID[self.where]} ({shortened(self.message, _LONGEST_CAUSE)}); it is set aside until it changes"
+        kind = native.NAMES.get(self.kind, self.kind)
         version = self.api_version or _API_VERSIONS.get(self.kind, "v1")
-        return Tell(self.kind, version, self.namespace, self.name, self.uid, "Warning", QUARANTINED, message + closes)
+        return RecordEvent(kind, version, self.namespace, self.name, self.uid, "Warning", QUARANTINED, message + closes)
 
 
 _SAID: Final = {
@@ -76,7 +78,7 @@ def stopped_by(change: Change, error: Exception) -> SetAside | None:
     """Say that taking an object in failed; None for changes that are about no object."""
     match change:
         case Put(found):
-            meta, kind = found.metadata, type(found).__name__
+            meta, kind = found.metadata, _kind_of(found)
             spec, status = getattr(found, "spec", None), getattr(found, "status", None)
             has_ended = getattr(status, "phase", "") in ("Succeeded", "Failed")
             node = "" if has_ended or kind != "Pod" else getattr(spec, "node_name", "")
@@ -86,6 +88,13 @@ def stopped_by(change: Change, error: Exception) -> SetAside | None:
         case _:
             return None
     return SetAside(kind, "", namespace, name, uid, MIRROR, said_of(error), node, error)
+
+
+def _kind_of(found: api.ApiObject) -> str:
+    """The name by which objects of a kind are told apart from others."""
+    if isinstance(found, native.PodGroup):
+        return native.KIND
+    return native.WORKLOAD if isinstance(found, native.Workload) else type(found).__name__
 
 
 def said_of(error: Exception) -> str:
@@ -161,7 +170,7 @@ def identity_of(change: Change) -> Identity | None:
     """Return whom a change is about, as it is kept here; None when it is about no object."""
     match change:
         case Put(found):
-            return type(found).__name__, found.metadata.namespace, found.metadata.name
+            return _kind_of(found), found.metadata.namespace, found.metadata.name
         case Gone(kind, namespace, name, _):
             return kind, namespace, name
         case _:

@@ -33,7 +33,7 @@ class Queues:
         info.created = created
         if info.allowed is not None and info.allowed.problem and (known is None or known.allowed != info.allowed):
             self._problems.reporter("Queue", found, "nobody new may use the queue")(ALLOWED_FIELD, info.allowed.problem)
-        if known is None or known.said != info.said:
+        if known is None or known.declared != info.declared:
             self._cluster.queue_ledger.put_queue(info)
         else:
             known.past = info.past

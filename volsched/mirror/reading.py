@@ -150,6 +150,12 @@ def truth_in(text: str) -> bool | None:
     return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
 
 
+def scheduling_group_of(pod: api.Pod) -> str:
+    """The PodGroup of scheduling.k8s.io that a pod is in; empty when it is in none."""
+    group = pod.spec.scheduling_group
+    return intern(group.pod_group_name) if group is not None else ""
+
+
 def role_of(pod: api.Pod) -> str:
     """The task role of a gang member."""
     return pod.metadata.annotations.get(ROLE) or pod.metadata.labels.get(ROLE, "")

@@ -9,7 +9,7 @@ from typing import Final
 
 from volsched.model import api
 from volsched.model.errors import shortened
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 
@@ -19,7 +19,7 @@ _LONGEST_CAUSE: Final = 600
 """Characters of what the kubelet says; an Event takes 1024."""
 
 
-def rejection_of(task: TaskInfo, pod: api.Pod) -> Tell | None:
+def rejection_of(task: TaskInfo, pod: api.Pod) -> RecordEvent | None:
     """Return the Event on the PodGroup of a pod that failed before any of its containers was made, else None.
 
     `task` stands as before, `pod` is what came. A pod without a PodGroup has the Event of the kubelet alone.
@@ -32,7 +32,7 @@ def rejection_of(task: TaskInfo, pod: api.Pod) -> Tell | None:
         return None
     said = shortened(f"{status.reason}: {status.message}", _LONGEST_CAUSE)
     message = f'pod "{task.name}" was refused by node "{pod.spec.node_name}", to which it was bound: {said}'
-    return Tell(
+    return RecordEvent(
         "PodGroup",
         _GROUP_VERSION,
         job.namespace,

@@ -7,6 +7,8 @@ stay as written; `quantity`, `requests` and `template` give them a meaning.
 
 Sources: core/v1 of Kubernetes 1.36, apps/v1, batch/v1, policy/v1, scheduling.k8s.io/v1, storage.k8s.io/v1,
 and Volcano's scheduling.volcano.sh/v1beta1 and batch.volcano.sh/v1alpha1.
+
+The module is long and is left whole: it is a table of fields, and is looked things up in.
 """
 
 import re
@@ -351,6 +353,12 @@ class PodResourceClaim(Record, frozen=True):
     resource_claim_template_name: str | None = None
 
 
+class SchedulingGroup(Record, frozen=True):
+    """The PodGroup of scheduling.k8s.io that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(Record, frozen=True):
     """What a pod needs."""
 
@@ -376,6 +384,7 @@ class PodSpec(Record, frozen=True):
     runtime_class_name: str | None = None
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
 
 
 class TerminatedState(Record, frozen=True):
@@ -1116,8 +1125,8 @@ def identity_of(raw: Any) -> ObjectMeta:
     """Return who an object is of which nothing is known to be right, as far as it says so."""
     metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
     found = metadata if isinstance(metadata, Mapping) else {}
-    said = {name: found[name] for name in _IDENTITY if isinstance(found.get(name), str)}
-    return msgspec.convert(said, ObjectMeta)
+    identity = {name: found[name] for name in _IDENTITY if isinstance(found.get(name), str)}
+    return msgspec.convert(identity, ObjectMeta)
 
 
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")

@@ -77,7 +77,7 @@ class EvictFailed:
 
 @dataclass(frozen=True, slots=True)
 class GroupWriteFailed:
-    """A PodGroup's status could not be written; it is decided anew."""
+    """A PodGroup's status could not be written; it is decided again."""
 
     namespace: str
     name: str
@@ -94,4 +94,14 @@ class DroppedFields:
     fields: frozenset[str]
 
 
-Change: TypeAlias = Put | Gone | Unreadable | Bound | BindFailed | EvictFailed | GroupWriteFailed | DroppedFields
+@dataclass(frozen=True, slots=True)
+class KindServed:
+    """The API server has a kind in this group and version; empty: it has it in none that is understood."""
+
+    kind: str
+    group_version: str
+
+
+Change: TypeAlias = (
+    Put | Gone | Unreadable | Bound | BindFailed | EvictFailed | GroupWriteFailed | DroppedFields | KindServed
+)

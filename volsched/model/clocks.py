@@ -27,11 +27,11 @@ class ClusterEvent(StrEnum):
 class Clocks:
     """The counters of one cluster.
 
-    ``layout`` changes when nodes come or go (rows are numbered anew) or amounts get other columns. ``standing`` changes
+    ``layout`` changes when nodes come or go (rows get new numbers) or amounts get other columns. ``standing`` changes
     with every move, ``changes`` only with what a session has committed and what the mirror has heard, not with what is
     tried and undone. ``queue_tree`` changes when a queue comes, goes, or is put below another one, ``namespaces`` with
     the labels of namespaces. ``era`` changes when so many templates are gone that who keeps something by template had
-    better begin anew: working it out again for those that are left costs less than they cost when they came.
+    better begin again: working it out again for those that are left costs less than they cost when they came.
     """
 
     __slots__ = ("changes", "era", "layout", "namespaces", "queue_tree", "requeue_generation", "standing")

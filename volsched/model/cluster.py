@@ -3,6 +3,8 @@
 Every change of a task's standing goes through ``Cluster.move``, which keeps the ledgers of nodes and queues exact and
 tells the observers; so an undo is a move back. Changes of nodes are noted in a log of rows, so that whoever keeps
 answers about nodes catches up by asking only about the rows that changed.
+
+``Cluster`` has many attributes: its parts (ledgers, clocks, observers) and the maps of what there is.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
 
 _FEWEST_FORGOTTEN: Final = 64
-"""Templates that went before what is kept by template begins anew, however few are left. Else it is half as many as are
+"""So many templates go before what is kept by template is cleared, however few are left. Else it is half as many as are
 left: what is found out again for those costs at most twice what was found out for the ones that went."""
 
 
@@ -35,6 +37,8 @@ class Cluster:
     ``clocks`` tell what changed, ``node_ledger`` and ``queue_ledger`` hold the accounts; ``nodes``, ``rows``, ``jobs``
     and ``queues`` are theirs. ``nominated`` are the tasks for which room is being made on a node. ``dropped_fields``
     are those that the API server drops from all objects of a kind; a kind that is not there was not looked at.
+    ``native_jobs`` are the jobs of Kubernetes' own PodGroups, and ``native_served`` is the group and
+    version in which the API server has these, empty when it has none.
     """
 
     def __init__(self) -> None:
@@ -55,6 +59,8 @@ class Cluster:
         self.devices = Devices(self.node_ledger.touch_named, self._ask_devices_again)
         self.budgets: dict[str, Budget] = {}
         self.dropped_fields: dict[str, frozenset[str]] = {}
+        self.native_jobs: dict[str, JobInfo] = {}
+        self.native_served = ""
         self._devices_serve = False
         self._forgotten = 0
 

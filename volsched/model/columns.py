@@ -69,7 +69,7 @@ class ResourceColumns:
         return self._columns.get(resource, OFFERED_NOWHERE)
 
     def ask_again(self) -> bool:
-        """Find out anew which resources are left to devices; whether these are others."""
+        """Find out again which resources are left to devices; whether these are others."""
         found = frozenset(c for c, name in enumerate(self.names) if self._is_left(name))
         if found == self.left_to_devices:
             return False

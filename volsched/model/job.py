@@ -1,22 +1,29 @@
-"""A job: the pods of one PodGroup, counted by status and by role, as gangs are judged."""
+"""A job: the pods of one PodGroup, counted by status and by role, as gangs are judged.
+
+``JobInfo`` has many attributes: it is the record of one PodGroup, with the counts that keep questions cheap.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from volsched.model.status import IS_ALLOCATED, IS_FINISHED, IS_READY, IS_VALID, TaskStatus
 from volsched.model.values.resources import Resources
 from volsched.model.verdict import Verdict
 
 if TYPE_CHECKING:
+    from volsched.model.native.group import NativeGroup
     from volsched.model.pods.task import TaskInfo
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
 """The phases of a PodGroup."""
 
 TO_BE_TRIED = -1
+
+NATIVE: Final = "group/"
+"""How the names of jobs begin whose PodGroup is one of Kubernetes' own: no name of a Volcano PodGroup has a slash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,10 @@ class JobInfo:
     ``allocated`` is what its placed tasks hold, by resource.
     ``barred`` says why its namespace may not use its queue, empty when it may: then nobody looks at it, it is never
     Inqueue, and counts for nothing but what it holds already.
+    ``placements``: in how many domains a native group with a topology key was last tried.
+    ``fault`` says what is wrong with a native group, so that it is not placed.
+    ``native``: the PodGroup where it is one of Kubernetes' own and is there. ``hollow``: a Volcano PodGroup
+    that was made for pods of native groups, so it has none and counts for nothing.
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
     ``confirmed`` whether the API server has been seen to have it.
     What is remembered so as not to try in vain (``actions/retry.py``): ``unschedulable_at`` is the requeue generation
@@ -67,10 +78,12 @@ class JobInfo:
         "confirmed",
         "counts",
         "created",
+        "fault",
         "fitting",
         "group_uid",
         "has_group",
         "highest",
+        "hollow",
         "implicit",
         "key",
         "labels",
@@ -79,8 +92,10 @@ class JobInfo:
         "min_roles",
         "name",
         "namespace",
+        "native",
         "pending_best_effort",
         "phase",
+        "placements",
         "priority",
         "priority_class",
         "queue",
@@ -108,6 +123,10 @@ class JobInfo:
         self.group_uid = ""
         self.has_group = False
         self.implicit = False
+        self.native: NativeGroup | None = None
+        self.fault = ""
+        self.placements = 0
+        self.hollow = False
         self.queue = ""
         self.barred = ""
         self.min_available = 1
@@ -140,14 +159,29 @@ class JobInfo:
         self.highest: int | None = None
         self.version = 0
 
+    @property
+    def is_native(self) -> bool:
+        """Whether its PodGroup is one of Kubernetes' own, be it there or not."""
+        return self.name.startswith(NATIVE)
+
+    @property
+    def group_name(self) -> str:
+        """The name of its PodGroup."""
+        return self.name.removeprefix(NATIVE)
+
+    @property
+    def label(self) -> str:
+        """Its PodGroup as people name it: ``namespace/name``."""
+        return f"{self.namespace}/{self.group_name}"
+
     # -- trying again -----------------------------------------------------------------------------------------------
 
     def requeue(self) -> None:
         """Have the job tried again: something of its own changed."""
         self.unschedulable_at = TO_BE_TRIED
-        self.leave_lot()
+        self.leave_equivalents()
 
-    def leave_lot(self) -> None:
+    def leave_equivalents(self) -> None:
         """Leave those that wait for the same: this job may be waiting for something else."""
         if self.unschedulable_with is not None:
             del self.unschedulable_with[self.key]
@@ -179,7 +213,7 @@ class JobInfo:
         if IS_FINISHED[status]:
             self.highest = None
         if before is TaskStatus.PENDING or status is TaskStatus.PENDING:
-            self.leave_lot()
+            self.leave_equivalents()
             self._wait(task, (status is TaskStatus.PENDING) - (before is TaskStatus.PENDING))
         self.version += 1
 
@@ -189,7 +223,7 @@ class JobInfo:
         self.counts[TaskStatus.PENDING] -= count
         self.counts[TaskStatus.ALLOCATED] += count
         self.ready_count += count
-        self.leave_lot()
+        self.leave_equivalents()
         if tasks[0].best_effort:
             self.pending_best_effort -= count
         for task in tasks:
@@ -197,7 +231,7 @@ class JobInfo:
         self.version += 1
 
     def count_best_effort(self) -> None:
-        """Count pending best-effort members anew: their templates may say something else now."""
+        """Count pending best-effort members again: their templates may say something else now."""
         self.pending_best_effort = sum(1 for task in self.waiting.values() if task.best_effort)
 
     def _count(self, task: TaskInfo, status: TaskStatus, by: int) -> None:
@@ -210,7 +244,7 @@ class JobInfo:
 
     def _wait(self, task: TaskInfo, by: int) -> None:
         """Count a pending member, or (-1) count it no more."""
-        if task.template.best_effort:
+        if task.best_effort:
             self.pending_best_effort += by
         if by > 0:
             self.waiting[task.uid] = task
@@ -244,7 +278,12 @@ class JobInfo:
 
     @property
     def is_starving(self) -> bool:
-        """Whether the gang has neither room nor a promise of room for its minimum."""
+        """Whether the gang has neither room nor a promise of room for its minimum.
+
+        A native group wants room for all of its members, the minimum is what it starts with.
+        """
+        if self.native is not None:
+            return next(self.schedulable(), None) is not None
         return self.ready_count + self.pipelined_count < self.min_available
 
     @property

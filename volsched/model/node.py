@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """What a node says of itself, apart from how much of it is used; replaced as a whole when the Node changes.
+    """A node's own properties, apart from how much of it is used; replaced as a whole when the Node changes.
 
     ``quarantined``: a pod runs there that cannot be read, so nobody knows what is free.
     """

@@ -20,7 +20,7 @@ class NodeLedger:
 
     ``totals`` is what nodes offer together and ``total_used`` what of it is taken, by column. On the nodes
     ``with_terminating_pods`` room is being freed: pods are terminating there, or others were promised their room.
-    ``usage_log`` names the rows where anything changed, ``facts_log`` those that say something else of themselves.
+    ``usage_log`` names the rows where anything changed, ``facts_log`` those whose nodes changed their own properties.
     ``offered`` hears of resources that tasks asked for in vain and that a node offers now.
     """
 
@@ -48,11 +48,11 @@ class NodeLedger:
 
     @property
     def facts_version(self) -> tuple[int, int]:
-        """Another one whenever nodes come or go, or say something else of themselves or of what they offer."""
+        """Changes whenever nodes come or go, or their properties or offers change."""
         return self._clocks.layout, self.facts_log.end
 
     def put(self, nodes: Iterable[tuple[NodeSpec, Mapping[str, int]]]) -> None:
-        """Add or replace nodes: what each says of itself, and what pods may take there (amounts in project units)."""
+        """Add or replace nodes: their own properties, and what pods may take there (amounts in project units)."""
         before: dict[str, NodeSpec | None] = {}
         arrived = changed = False
         for facts, allocatable in nodes:
@@ -79,7 +79,7 @@ class NodeLedger:
             self._clocks.wake(ClusterEvent.NODE_CHANGED)
 
     def set_spec(self, node: NodeInfo, facts: NodeSpec) -> None:
-        """Let a node say something else of itself, which takes effect at once."""
+        """Change a node's own properties, at once."""
         before = node.spec
         if facts == before:
             return

@@ -48,7 +48,7 @@ class Observer:
         """
 
     def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
-        """``node`` is new (``before`` is None), or says something else of itself, or offers something else."""
+        """``node`` is new (``before`` is None), or its properties or amounts changed."""
 
     def node_removed(self, node: NodeInfo) -> None:
         """``node`` is gone; its tasks have been moved away already."""

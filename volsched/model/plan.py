@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from volsched.model.dra.api import Allocation, DeviceRequest
+from volsched.model.dra.api import Allocation, Consumer, DeviceRequest
 from volsched.model.job import Condition
 from volsched.model.pods.owners import Owner
 from volsched.model.queues.queue import QueuePast
@@ -49,9 +49,9 @@ class ExtendedClaim(msgspec.Struct, frozen=True, gc=False):
 class ClaimWrite(msgspec.Struct, frozen=True, gc=False):
     """What must be written about a ResourceClaim before a pod that uses it is bound.
 
-    The claim is reserved for the pod. With an ``allocation`` it gets that too, unless another pod of the same job has
-    written it already; without one it must have one. With ``made`` the claim is made first, and ``uid`` only stands for
-    it until then. Then the binding conditions of its devices must come true.
+    The claim is reserved for the pod, or for its group. With an ``allocation`` it gets that too, unless another pod of
+    the same job has written it already; without one it must have one. With ``made`` the claim is made first, and
+    ``uid`` only stands for it until then. Then the binding conditions of its devices must come true.
     """
 
     claim: str
@@ -61,6 +61,8 @@ class ClaimWrite(msgspec.Struct, frozen=True, gc=False):
     made: ExtendedClaim | None = None
     within: float = 600.0
     """Seconds from the allocation in which they must."""
+    reserved_for: Consumer | None = None
+    """The PodGroup of scheduling.k8s.io that has the claim for all of its pods; None: the pod that is bound."""
 
 
 class Bind(msgspec.Struct, frozen=True, gc=False):
@@ -129,6 +131,17 @@ class WriteGroupStatus(msgspec.Struct, frozen=True, gc=False):
     conditions: tuple[Condition, ...]
 
 
+class WriteNativeStatus(msgspec.Struct, frozen=True, gc=False):
+    """Write the condition of a PodGroup of scheduling.k8s.io that says whether it was placed."""
+
+    uid: str
+    namespace: str
+    name: str
+    version: str
+    """Group and version, as ``scheduling.k8s.io/v1alpha2``."""
+    condition: Condition
+
+
 class WriteQueueStatus(msgspec.Struct, frozen=True, gc=False):
     """Write what the pods of a Queue and of those below it hold (``status.allocated``), as Kubernetes quantities.
 
@@ -152,7 +165,7 @@ class WritePodCondition(msgspec.Struct, frozen=True, gc=False):
     nominated: str = ""
 
 
-class Tell(msgspec.Struct, frozen=True, gc=False):
+class RecordEvent(msgspec.Struct, frozen=True, gc=False):
     """Record an Event on an object. ``kind`` and ``namespace`` as in SIMULATE.md: no namespace for what has none.
 
     With ``each`` no later message takes its place: what has happened is told, and not how things stand.
@@ -170,13 +183,21 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
     each: bool = False
 
 
-Step: TypeAlias = (
-    Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | WriteQueueStatus | WritePodCondition | Tell
+PlanStep: TypeAlias = (
+    Bind
+    | ReleaseClaim
+    | LiftGate
+    | Evict
+    | WriteGroupStatus
+    | WriteNativeStatus
+    | WriteQueueStatus
+    | WritePodCondition
+    | RecordEvent
 )
 
 
 class Executor(Protocol):
     """Carries out the steps of a plan; results come back as changes of the mirror, never as return values."""
 
-    def execute(self, steps: Sequence[Step]) -> None:
+    def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over for execution, without waiting for them."""

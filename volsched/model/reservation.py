@@ -61,8 +61,8 @@ def promise_in(text: str) -> Promise | None:
 
 def promise_of(job: JobInfo) -> Promise | None:
     """Return what a job's PodGroup says that it was promised."""
-    said = (c for c in job.conditions if c.type == RESERVED and c.status == "True")
-    return next((promise for c in said if (promise := promise_in(c.message)) is not None), None)
+    conditions = (c for c in job.conditions if c.type == RESERVED and c.status == "True")
+    return next((promise for c in conditions if (promise := promise_in(c.message)) is not None), None)
 
 
 def _seconds(text: str) -> float:

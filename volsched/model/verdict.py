@@ -140,8 +140,8 @@ class Verdict(msgspec.Struct, frozen=True):
     def numbers_of(self, node: str) -> str:
         """Return the shortfalls of a node, as "gpu-1: cpu required 6, used 28, quota 32"; empty when there are none."""
         numbers = (item.human() for item in self.shortfalls)
-        said = (f"{n['resource']} required {n['requested']}, used {n['used']}, quota {n['limit']}" for n in numbers)
-        return f"{node}: {', '.join(said)}" if self.shortfalls else ""
+        texts = (f"{n['resource']} required {n['requested']}, used {n['used']}, quota {n['limit']}" for n in numbers)
+        return f"{node}: {', '.join(texts)}" if self.shortfalls else ""
 
 
 class NodeRefusals:

@@ -17,7 +17,7 @@ from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete,
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.serve.histogram import Histogram
 from volsched.model import api
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.queues.queue import ROOT
 from volsched.model.values.bounded import Size
 from volsched.operator.intake import Intake
@@ -41,10 +41,10 @@ a few milliseconds."""
 _log = structlog.get_logger(__name__)
 
 
-class Engine:
+class ControllerEngine:
     """The controllers at work. `tell` takes Events; nothing is written before `begin` and after `pause`."""
 
-    def __init__(self, options: Options, writer: Writer, tell: Callable[[Tell], None]) -> None:
+    def __init__(self, options: Options, writer: Writer, tell: Callable[[RecordEvent], None]) -> None:
         self._options = options
         self._tell = tell
         self._is_active = False
@@ -189,11 +189,11 @@ class Engine:
             return
         now = self.store.clock()
         outcome = job_controller.reconcile(view, self.store.around(view), now, self._options.job_pods_at_once)
-        self._say(key.name, outcome.tells)
+        self._report(key.name, outcome.events)
         try:
             await self.writes.all(outcome.writes)
         except ApiError as error:
-            self._say_failure(view.job, error)
+            self._report_failure(view.job, error)
             raise
         current = self.store.jobs.get(key.name)
         if current is None:
@@ -207,15 +207,15 @@ class Engine:
         if outcome.wake_at is not None:
             self.queue.add_later(key, outcome.wake_at - now)
 
-    def _say(self, key: str, tells: Sequence[Tell]) -> None:
-        """Tell what is new about a Job; a refusal that stands is not told again with every look."""
-        for tell in tells:
-            said = (tell.reason, tell.message)
-            if self._told.get(key) != said:
-                self._told[key] = said
-                self._tell(tell)
+    def _report(self, key: str, events: Sequence[RecordEvent]) -> None:
+        """Record what is new about a Job; a refusal that has not changed is not recorded again."""
+        for event in events:
+            news = (event.reason, event.message)
+            if self._told.get(key) != news:
+                self._told[key] = news
+                self._tell(event)
 
-    def _say_failure(self, job: api.Job, error: ApiError) -> None:
+    def _report_failure(self, job: api.Job, error: ApiError) -> None:
         """Tell that something a Job needs was refused for a reason that its user can do something about."""
         if error.is_transient and not isinstance(error, ElsewhereError):
             return

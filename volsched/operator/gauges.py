@@ -10,13 +10,13 @@ from volsched.controllers.queues import PHASES
 from volsched.controllers.store import Store
 from volsched.kube.serve.metrics import Metrics
 from volsched.model.values.series import Numbers
-from volsched.operator.engine import Engine
+from volsched.operator.engine import ControllerEngine
 from volsched.operator.work import WorkQueue
 
 _KIND = ("kind",)
 
 
-def add_gauges(metrics: Metrics, engine: Engine, stands_aside: Callable[[], bool]) -> None:
+def add_gauges(metrics: Metrics, engine: ControllerEngine, stands_aside: Callable[[], bool]) -> None:
     """Let `metrics` read all of these."""
     store, queue = engine.store, engine.queue
     for phase in PHASES:

@@ -18,7 +18,7 @@ class Hearing:
         self._since = self._at = clock()
 
     def note(self, last: Hashable) -> None:
-        """Take note of what was heard last; as long as that stays the same nothing was heard."""
+        """Note what was heard last; as long as that stays the same nothing was heard."""
         if last != self._last:
             now = self._clock()
             if self._is_broken(now):

@@ -27,7 +27,7 @@ from volsched.mirror.quarantine import (
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Unreadable
 from volsched.model.errors import ObjectError
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.operator.options import Options
 from volsched.operator.reading import job_view
 
@@ -45,7 +45,7 @@ class Intake:
         self,
         options: Options,
         store: Store,
-        tell: Callable[[Tell], None],
+        tell: Callable[[RecordEvent], None],
         changed: Callable[[Key], None],
         on_job_gone: Callable[[Key], None],
     ) -> None:

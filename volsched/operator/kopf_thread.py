@@ -41,7 +41,7 @@ ENDING_SECONDS: Final = 30.0
 """Kopf that has failed and not ended after so long never will."""
 
 PATIENCE_SECONDS: Final = 300.0
-"""When kopf was not well for so long, although the API server was heard, the process had better be started anew."""
+"""When kopf was not well for so long, although the API server was heard, the process had better be started again."""
 
 _BEAT_SECONDS: Final = 1.0
 _PAUSES: Final = (1.0, 30.0)
@@ -76,7 +76,7 @@ class KopfThread(ABC):
         return self._ready.is_set()
 
     def liveness_problem(self, heard: float) -> str:
-        """Say why the process had better be started anew; empty when kopf was well not long ago.
+        """Say why the process had better be started again; empty when kopf was well not long ago.
 
         `heard` is for how many seconds others have heard the API server: while that is away nobody is to blame.
         """
@@ -112,7 +112,7 @@ class KopfThread(ABC):
             raise
 
     def _keep_running(self) -> None:
-        """Begin kopf again whenever it ends: it gives up after a minute of outage, and lists anew when begun again."""
+        """Begin kopf again whenever it ends: it gives up after a minute of outage, and lists again when begun again."""
         backoff = Backoff(*_PAUSES)
         while not self._stopping.is_set():
             reason, ending = "it ended", _Ending(self._tell_of_no_end)

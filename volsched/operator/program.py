@@ -3,6 +3,8 @@
 One event loop for informers, elector, workers and HTTP; kopf on threads beside it. Every replica follows the cluster,
 so that it can go on at once; only the one that leads writes, and it stands aside while Volcano's own controllers run.
 Admission is no writing: every replica answers.
+
+``Program`` has an attribute for each part that it wires together.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from volsched.kube.watch.resources import VOLCANO, Resource
 from volsched.kube.write.events import Events
 from volsched.model import api
 from volsched.model.changes import Change, Gone
-from volsched.model.plan import Tell
-from volsched.operator.engine import Engine
+from volsched.model.plan import RecordEvent
+from volsched.operator.engine import ControllerEngine
 from volsched.operator.gauges import add_gauges
 from volsched.operator.hearing import Hearing
 from volsched.operator.kopf_watch import KopfWatch
@@ -83,7 +85,7 @@ class Program(Process):
         self._look = asyncio.Event()
         self._hearing = Hearing(time.monotonic)
         self._api: Api
-        self._engine: Engine
+        self._engine: ControllerEngine
         self._events: Events
         self._kopf: KopfWatch
         self._neighbours: Neighbourhood
@@ -98,7 +100,7 @@ class Program(Process):
         self._cleanup.push_async_callback(self._api.close)
         _log.info("API server", server=self._api.server, credentials=self._api.origin)
         self._events = Events(self._api, self._fence, lambda: 0)
-        self._engine = Engine(options, Writer(self._api, self._fence), self._events.tell)
+        self._engine = ControllerEngine(options, Writer(self._api, self._fence), self._events.tell)
         self._kopf = KopfWatch(options.source, self._see, self._kopf_died)
         self._neighbours = Neighbourhood(self._engine.store.queues)
         if options.webhooks is not None:
@@ -117,10 +119,10 @@ class Program(Process):
         for step in (self._kopf.stop, self._end_lease, self._stop_events, self._cancel_tasks):
             self._cleanup.push_async_callback(step)  # the last one is done first
         self._start_informers()
-        self._mind_history_of(self._needed)
+        self._follow_history_of(self._needed)
         self._kopf.start()
         self._start_admission()
-        self._spawn(self._mind_the_others(), "look for Volcano's controllers")
+        self._spawn(self._watch_other_controllers(), "look for Volcano's controllers")
         for number in range(options.workers):
             self._spawn(self._engine.queue.worker(), f"worker {number}")
         if options.leader_elect:
@@ -195,7 +197,7 @@ class Program(Process):
         self._leading = True
         self._look.set()
 
-    async def _mind_the_others(self) -> None:
+    async def _watch_other_controllers(self) -> None:
         """Write while we lead and Volcano's controllers do not run; say so whenever that changes."""
         while True:
             self._look.clear()
@@ -235,7 +237,7 @@ class Program(Process):
         if self._lease is not None:
             uid = self._lease.lease_uid
             self._events.tell(
-                Tell(
+                RecordEvent(
                     "Lease",
                     "coordination.k8s.io/v1",
                     lease.namespace,
@@ -251,7 +253,7 @@ class Program(Process):
     # -- end ------------------------------------------------------------------------------------------------------
 
     def _kopf_died(self, reason: str) -> None:
-        """Take note that nothing is heard any more; called on the thread that ended."""
+        """Note that nothing is heard any more; called on the thread that ended."""
         self._finish_from_thread(FAILED, reason)
 
     async def _stop_events(self) -> None:
@@ -260,7 +262,7 @@ class Program(Process):
     # -- what is shown --------------------------------------------------------------------------------------------
 
     def _live_problem(self) -> str:
-        """Say why this process had better be started anew: nothing is heard from kopf."""
+        """Say why this process had better be started again: nothing is heard from kopf."""
         heard = self._hearing.seconds
         problem = self._kopf.liveness_problem(heard)
         return problem or (self._admission.liveness_problem(heard) if self._admission is not None else "")

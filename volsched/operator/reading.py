@@ -35,8 +35,8 @@ def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, mo
     nobody = api.Job(metadata=api.identity_of(raw))
     size = len(msgspec.json.encode(raw.get("spec")))
     if size > most_bytes:
-        said = f"spec: has {size // 1024} KiB, more than the {most_bytes // 1024} KiB that are looked at"
-        return JobView(nobody, too_large=f"{said}; make more Jobs, or start volsched with --job-bytes={size}")
+        message = f"spec: has {size // 1024} KiB, more than the {most_bytes // 1024} KiB that are looked at"
+        return JobView(nobody, too_large=f"{message}; make more Jobs, or start volsched with --job-bytes={size}")
     try:
         read = api.as_json(raw)
         job, given = api.convert(read, api.Job), api.convert(read, GivenJob)

@@ -68,7 +68,7 @@ class Writer:
             return b""
         answer = await self._patch(Patch(write.kind, write.namespace, write.name, body))
         if answer is None:
-            raise ElsewhereError(f"{_said(write)} has just gone; it is made anew")
+            raise ElsewhereError(f"{_name_of(write)} has just gone; it is made anew")
         return answer
 
     async def _make(self, write: Create, path: str, body: Body, whose: frozenset[Owner]) -> bytes:
@@ -97,19 +97,19 @@ class Writer:
             return
         owner = controller_of(found)
         if owner is None:
-            raise ElsewhereError(f"{_said(write)} is there already, made by somebody else; {_RENAME}")
+            raise ElsewhereError(f"{_name_of(write)} is there already, made by somebody else; {_RENAME}")
         if owner not in whose:
-            said = f'{owner.kind} "{owner.name}" of uid {owner.uid}'
-            raise ElsewhereError(f"{_said(write)} belongs to {said}; it is waited for until it is gone")
+            name = f'{owner.kind} "{owner.name}" of uid {owner.uid}'
+            raise ElsewhereError(f"{_name_of(write)} belongs to {name}; it is waited for until it is gone")
         if found.deletion_timestamp is not None:
-            raise ElsewhereError(f"{_said(write)} is being deleted; it is waited for until it is gone")
+            raise ElsewhereError(f"{_name_of(write)} is being deleted; it is waited for until it is gone")
 
     def _look_whose_keys(self, write: Create, whose: frozenset[Owner]) -> None:
         if any((write.name, owner) in self._unsure for owner in whose):
             return
         if time.time() < write.garbage_until:
-            raise ElsewhereError(f"{_said(write)} is there already, maybe of an earlier Job; it is waited for")
-        raise ElsewhereError(f"{_said(write)} is there already, and nobody can tell who made it; {_RENAME}")
+            raise ElsewhereError(f"{_name_of(write)} is there already, maybe of an earlier Job; it is waited for")
+        raise ElsewhereError(f"{_name_of(write)} is there already, and nobody can tell who made it; {_RENAME}")
 
     async def _shown(self, kind: Kind, write: Create) -> api.ObjectMeta | None:
         """Return what an object says of itself; None when there is none. Some kinds may be patched but not read."""
@@ -165,7 +165,7 @@ def _owners_in(namespace: str, body: Body) -> frozenset[Owner]:
     return frozenset(named_by(namespace, msgspec.convert(reference, api.OwnerReference)) for reference in references)
 
 
-def _said(write: Create) -> str:
+def _name_of(write: Create) -> str:
     return f'{write.kind.name} "{write.name}"'
 
 

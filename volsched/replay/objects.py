@@ -58,8 +58,8 @@ def _annotation(inventory: Inventory, found: Workload, key: str, problems: list[
     value = None if text is None else seconds_of(text)
     if text is not None and value is None:
         document = inventory.origin[identity_of(found)]
-        said = f"{text!r} is no duration; write it as 4h30m or 90s"
-        problems.append(document.problem(said, f"metadata.annotations[{key}]", subject_of(found)))
+        message = f"{text!r} is no duration; write it as 4h30m or 90s"
+        problems.append(document.problem(message, f"metadata.annotations[{key}]", subject_of(found)))
     return value
 
 

@@ -174,7 +174,7 @@ class Replay:
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     def _settle(self) -> bool:
-        """Run sessions until one makes nothing that the next would see anew; whether a pod was placed."""
+        """Run sessions until one makes nothing that the next would see again; whether a pod was placed."""
         placed = False
         for _ in range(MOST_SESSIONS):
             self.mirror.apply(self.world.take())
@@ -202,7 +202,7 @@ class Replay:
             heapq.heappush(self._ends, (now + record.job.duration, self._pushed, record.run, record))
 
     def _evicted(self, eviction: Evict) -> None:
-        """Have the pod made again; when its job lacks it, the whole job starts anew, and what it did is lost."""
+        """Have the pod made again; when its job lacks it, the whole job starts again, and what it did is lost."""
         record = self._record_of(eviction)
         if record is None:
             return

@@ -45,8 +45,8 @@ def _changes(head: str, groups: Mapping[str, Json]) -> Iterator[Row]:
         yield name, counts[0], *waits, slowdown, *counts[1:], group["outcome"]
 
 
-def _change(values: Sequence[float | None], said: Callable[[float], str]) -> str:
-    return " -> ".join("-" if value is None else said(value) for value in values)
+def _change(values: Sequence[float | None], text_of: Callable[[float], str]) -> str:
+    return " -> ".join("-" if value is None else text_of(value) for value in values)
 
 
 def _use_changes(use: Mapping[str, Sequence[Json]]) -> Iterator[Row]:
@@ -60,8 +60,8 @@ def _headline(result: Json) -> str:
     over, started = (sum(1 for job in jobs if job[key] is not None) for key in ("end", "start"))
     never = len(jobs) - started
     last = max((job["end"] for job in jobs if job["end"] is not None), default=0.0)
-    said = f"{len(jobs)} jobs, {over} over after {span(last)}"
-    return f"{said}; {never} never started." if never else f"{said}."
+    text = f"{len(jobs)} jobs, {over} over after {span(last)}"
+    return f"{text}; {never} never started." if never else f"{text}."
 
 
 def _waits(head: str, groups: Mapping[str, Json]) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from volsched.controllers.grouping import quantities
 from volsched.mirror.reading import GROUP_NAME, ROLE
 from volsched.model import api
 from volsched.model.changes import Change
-from volsched.model.plan import Bind, Evict, Tell
+from volsched.model.plan import Bind, Evict, RecordEvent
 from volsched.model.reservation import RESERVED, promise_in
 from volsched.replay.jobs import EXPECTED_DURATION, ReplayJob, Role
 from volsched.simulation.manifests import Inventory
@@ -20,7 +20,7 @@ from volsched.simulation.world import STAMP, History, World
 class _Deeds(History):
     """What was done since it was last asked for; a replay keeps no Events."""
 
-    def tell(self, cycle: int, event: Tell) -> None:
+    def tell(self, cycle: int, event: RecordEvent) -> None:
         """Keep nothing."""
 
     def take(self) -> tuple[list[Bind], list[Evict]]:
@@ -64,10 +64,10 @@ class VirtualCluster(World):
             self.put_pod(self._pod(job, name, role, created))
 
     def put_group(self, group: api.PodGroup) -> None:
-        """Write a PodGroup, and note the start that it was promised when that is another one."""
+        """Write a PodGroup, and note the start that it was promised if that is new."""
         super().put_group(group)
-        said = next((c for c in group.status.conditions if c.type == RESERVED and c.status == "True"), None)
-        promise = promise_in(said.message) if said is not None else None
+        condition = next((c for c in group.status.conditions if c.type == RESERVED and c.status == "True"), None)
+        promise = promise_in(condition.message) if condition is not None else None
         if promise is None:
             return
         start = promise.start - self.epoch if promise.start is not None else None
@@ -76,7 +76,7 @@ class VirtualCluster(World):
             promises.append((self.seconds, start))
 
     def create_again(self, job: ReplayJob, names: Sequence[str]) -> None:
-        """Create pods of a job anew, as its controller does after an eviction."""
+        """Create pods of a job again, as its controller does after an eviction."""
         created, wanted = self.now.strftime(STAMP), set(names)
         for name, role in job.members():
             if name in wanted:

@@ -2,6 +2,8 @@
 
 It is the mirror's only writer. Everything that others ask of it (another configuration, a dump, the end) is noted and
 done between two sessions.
+
+``SchedulingThread`` has many attributes: what other threads ask of it waits in it until a session is over.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class PluginErrors:
             self._note(plugin, error)
 
     def _note(self, plugin: str, error: BaseException) -> None:
-        """Take note that a plugin failed in this session."""
+        """Note that a plugin failed in this session."""
         before = [number for number in self._failed_in.get(plugin, []) if self._session - number < LATELY]
         self._failed_in[plugin] = [*before, self._session][-OFTEN:]
         if not before:

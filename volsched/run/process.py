@@ -8,7 +8,7 @@ How a process ends:
 * The configuration, a flag or an address is wrong at the start: status 2.
 * Anything unforeseen: status 1.
 * The API server's store was put back to an earlier state: nothing that is known can be believed. Everything is begun
-  anew inside the same process, as after a restart.
+  again inside the same process, as after a restart.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Process(ABC):
         return {}
 
     def _lead_no_more(self, reason: str) -> None:
-        """Take note that the lease is lost, and the fence closed; called on the thread of the lease."""
+        """Note that the lease is lost, and the fence closed; called on the thread of the lease."""
         self._finish_from_thread(FAILED, f"{reason}; nothing more is written")
 
     async def _end_lease(self) -> None:
@@ -161,13 +161,13 @@ class Process(ABC):
         """Run something beside everything else; if it fails, or ends although it should not, the program ends."""
         self._tasks.start(work, what, ends=ends)
 
-    def _mind_history_of(self, informers: Sequence[Informer]) -> None:
+    def _follow_history_of(self, informers: Sequence[Informer]) -> None:
         """Ask for pods: there are always some that change, so an earlier state is told by their version."""
         pods = next(each for each in informers if each.resource.kind == "Pod")
-        self._spawn(self._mind_history(pods), "history of the store")
+        self._spawn(self._follow_history(pods), "history of the store")
 
-    async def _mind_history(self, informer: Informer) -> None:
-        """Begin everything anew once the API server's store was put back to an earlier state."""
+    async def _follow_history(self, informer: Informer) -> None:
+        """Begin everything again once the API server's store was put back to an earlier state."""
         while True:
             await asyncio.sleep(HISTORY_SECONDS)
             with contextlib.suppress(ApiError):
@@ -207,7 +207,7 @@ class Process(ABC):
 
 
 def run_process(make: Callable[[], Process]) -> int:
-    """Make a process and run it until it ends, a new one whenever all is to begin anew; return the exit status."""
+    """Make a process and run it until it ends, a new one whenever all is to begin again; return the exit status."""
     status = _run_once(make)
     while status == _ANEW:
         gc.unfreeze()

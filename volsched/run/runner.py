@@ -9,6 +9,8 @@ How it ends:
 * The lease is lost or could not be renewed in time: nothing more is written; a plain message; status 1.
 * The configuration, a flag or an address is wrong at the start: status 2.
 * Anything unforeseen on either thread: status 1.
+
+``Program`` is one class: it wires the parts together, and ends them in the reverse order.
 """
 
 from __future__ import annotations
@@ -43,13 +45,15 @@ from volsched.kube.watch.informer import SILENCE_SECONDS, Informer, unheard, unl
 from volsched.kube.watch.node_selection import NodeSelection
 from volsched.kube.watch.resources import watched
 from volsched.kube.watch.schemas import follow_queue_schema
+from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
-from volsched.model.plan import Tell
+from volsched.model.native import api as native
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.limits import DEFAULT, PodLimits
 from volsched.ports import CycleReport
 from volsched.run.explanations import Explanations
@@ -228,18 +232,19 @@ class Program(Process):
             views.observe(changes)
             self._inbox.put(changes)
 
+        how: dict[str, Any] = {
+            "silence": self._options.watch_silence,
+            "on_listed": self._on_listed,
+            "is_full": lambda: self._inbox.is_full,
+        }
         for resource in watched(need_groups=not self._options.is_direct):
-            informer = Informer(
-                self._api,
-                resource,
-                sink,
-                silence=self._options.watch_silence,
-                on_listed=self._on_listed,
-                is_full=lambda: self._inbox.is_full,
-            )
-            self._informers.append(informer)
-            self._spawn(informer.run(), f"informer of {resource.plural}")
-        self._mind_history_of(self._informers)
+            self._informers.append(Informer(self._api, resource, sink, **how))
+        discovery = Discovery(self._api, native.GROUP)
+        for served in (POD_GROUPS, WORKLOADS):
+            self._informers.append(ServedInformer(self._api, discovery, served, sink, **how))
+        for informer in self._informers:
+            self._spawn(informer.run(), f"informer of {informer.resource.plural}")
+        self._follow_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
     def _on_listed(self) -> None:
@@ -277,7 +282,7 @@ class Program(Process):
     async def _follow_up(self, before: Predecessor) -> None:
         """Begin to lead, once everything that the leader before has written was seen."""
         if before.holder:
-            needed = [i for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup")]
+            needed = [i for i in self._informers if i.resource.kind in ("Pod", "Node", "PodGroup", native.KIND)]
             await asyncio.gather(*(informer.catch_up() for informer in needed))
             _log.info("caught up with the leader before")
         self._begin_leading(leases.hash_in(before.annotations, self._metrics.config.source))
@@ -312,7 +317,7 @@ class Program(Process):
             self._spawn(self._snapshots.write(folder), "snapshot", ends=True)
 
     def _crashed(self, error: BaseException) -> None:
-        """Take note that the scheduling thread ended; called on that thread."""
+        """Note that the scheduling thread ended; called on that thread."""
         self._finish_from_thread(FAILED, f"the scheduling thread failed: {error}")
 
     async def _stop_thread(self) -> None:
@@ -336,7 +341,7 @@ class Program(Process):
     def _report(self, change: Change) -> None:
         self._inbox.put((change,), wake=not isinstance(change, Bound))
 
-    def _tell(self, tell: Tell) -> None:
+    def _tell(self, tell: RecordEvent) -> None:
         self._executor.events.tell(tell)
 
     def _queue_shown(self, queue: api.Queue) -> None:

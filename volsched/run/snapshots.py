@@ -1,4 +1,4 @@
-"""The snapshot that a running scheduler writes: the cluster is read anew, as whoever runs `volsched snapshot` would.
+"""The snapshot that a running scheduler writes: the cluster is read again, as whoever runs `volsched snapshot` would.
 
 What the scheduler keeps of objects is less than the objects, so they are listed again, one snapshot at a time.
 """

@@ -191,11 +191,11 @@ class _Workloads:
         if target.kind not in _SCALED:
             yield Doubt(autoscaler, "spec.scaleTargetRef.kind", f"{target.kind or 'nothing'} is not scaled here")
         elif place is None:
-            said = f"there is no {target.kind} {target.name!r} in the input"
-            yield Doubt(autoscaler, "spec.scaleTargetRef.name", said)
+            message = f"there is no {target.kind} {target.name!r} in the input"
+            yield Doubt(autoscaler, "spec.scaleTargetRef.name", message)
         elif self._replicas(place) == 0:
-            said = f"{target.kind} {target.name!r} has 0 replicas, which switches its autoscaler off"
-            yield Doubt(autoscaler, "spec.scaleTargetRef", said)
+            message = f"{target.kind} {target.name!r} has 0 replicas, which switches its autoscaler off"
+            yield Doubt(autoscaler, "spec.scaleTargetRef", message)
         else:
             self._set(place, autoscaler.spec.max_replicas)
             self._scale_newest(self.objects[place], autoscaler.spec.max_replicas)

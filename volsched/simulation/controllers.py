@@ -20,9 +20,9 @@ from volsched.mirror.reading import GROUP_NAME, role_of
 from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.model.errors import FieldError
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.owners import Owner, controller_of
-from volsched.model.pods.template import Toleration
+from volsched.model.pods.rules import Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.simulation import claims, workloads
 from volsched.simulation.manifests import Inventory, completed, says_uid
@@ -72,7 +72,7 @@ class Objects(Protocol):
     def release_claims_of(self, pod: api.Pod) -> None:
         """Let a pod that is over use no ResourceClaim any more."""
 
-    def tell(self, event: Tell) -> None:
+    def tell(self, event: RecordEvent) -> None:
         """Record an Event; one that says the same again is not told twice."""
 
 
@@ -123,13 +123,13 @@ class Controllers:
         return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
 
     def saw(self, pod: api.Pod) -> None:
-        """Take note of a pod as it is now."""
+        """Note a pod as it is now."""
         owner = controller_of(pod.metadata)
         if owner is not None:
             self._pods.setdefault(owner, {})[pod.key] = pod
 
     def lost(self, pod: api.Pod) -> None:
-        """Take note of a pod that is gone."""
+        """Note a pod that is gone."""
         owner = controller_of(pod.metadata)
         if owner is not None:
             self._pods.get(owner, {}).pop(pod.key, None)
@@ -261,7 +261,7 @@ class Controllers:
     def _grouped(self, pod: api.Pod) -> api.Pod:
         """Give a pod of ours the PodGroup and the claims that controllers would make for it."""
         if pod.spec.scheduler_name in self._schedulers and pod.status.phase not in FINISHED:
-            if GROUP_NAME not in pod.metadata.annotations:
+            if GROUP_NAME not in pod.metadata.annotations and pod.spec.scheduling_group is None:
                 pod = workloads.annotated(pod, {GROUP_NAME: self._plain_group(pod)})
             self._objects.add_claims(workloads.ephemeral_claims(pod))
             pod, made = claims.with_claims(pod, self._claim_templates, self._objects.resource_claims)

@@ -117,7 +117,7 @@ def read_text(path: str) -> str:
             return sys.stdin.read()
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError([InputProblem(_source(path), "", "", "", _said(error))]) from error
+        raise InputError([InputProblem(_source(path), "", "", "", _message_of(error))]) from error
 
 
 def _files(path: str, problems: list[InputProblem]) -> list[str]:
@@ -134,7 +134,7 @@ def _source(path: str) -> str:
     return STANDARD_INPUT if path == "-" else path
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file or folder"
     if isinstance(error, UnicodeDecodeError):
@@ -145,10 +145,10 @@ def _said(error: Exception) -> str:
 def _unreadable(source: str, error: Exception) -> InputProblem:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
-        said = f"is not YAML: {shortened(str(error.problem or error.context), 200)}"
-        return InputProblem(source, f"line {mark.line + 1}" if mark else "", "", "", said)
-    said = "nested too deeply" if isinstance(error, RecursionError) else shortened(str(error), 200)
-    return InputProblem(source, "", "", "", f"cannot be read: {said}")
+        message = f"is not YAML: {shortened(str(error.problem or error.context), 200)}"
+        return InputProblem(source, f"line {mark.line + 1}" if mark else "", "", "", message)
+    message = "nested too deeply" if isinstance(error, RecursionError) else shortened(str(error), 200)
+    return InputProblem(source, "", "", "", f"cannot be read: {message}")
 
 
 def _objects(text: Text, problems: list[InputProblem]) -> Iterator[Document]:

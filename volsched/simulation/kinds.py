@@ -139,17 +139,17 @@ def _lacks_its_kind(raw: Mapping[str, Any]) -> bool:
 
 def _without_kind(raw: Mapping[str, Any]) -> Fault:
     if "actions" in raw or "tiers" in raw:
-        said = "is missing; a scheduler configuration is given with --config, or inside a ConfigMap"
-        return Fault("kind", UNKNOWN_KIND, said)
+        message = "is missing; a scheduler configuration is given with --config, or inside a ConfigMap"
+        return Fault("kind", UNKNOWN_KIND, message)
     return Fault("kind", UNKNOWN_KIND, "must be a text" if raw.get("kind") else "is missing")
 
 
 def _without_version(kind: str, version: object) -> Fault:
-    said = "must be a text" if version else "is missing"
+    message = "must be a text" if version else "is missing"
     versions = _VERSIONS.get(kind) or [name for name, kinds in schemas().kubernetes.items() if kind in kinds]
     if not versions:
         return _not_understood("", kind)
-    return Fault("apiVersion", UNKNOWN_KIND, f"{said}; {kind} is of {' or '.join(versions)}")
+    return Fault("apiVersion", UNKNOWN_KIND, f"{message}; {kind} is of {' or '.join(versions)}")
 
 
 def _of_kubernetes(group: str, version: str, kind: str) -> Judgement:
@@ -177,8 +177,8 @@ def _of_others(group: str, version: str, raw: Mapping[str, Any]) -> Judgement:
 def _not_understood(version: str, kind: str) -> Fault:
     versions = _VERSIONS.get(kind)
     if versions is not None:
-        said = f"{kind} of {shortened(version, 80)} is not understood; it is of {' or '.join(versions)}"
-        return Fault("kind", UNKNOWN_KIND, said)
+        message = f"{kind} of {shortened(version, 80)} is not understood; it is of {' or '.join(versions)}"
+        return Fault("kind", UNKNOWN_KIND, message)
     of = f" of {shortened(version, 80)}" if version else ""
     return Fault("kind", UNKNOWN_KIND, f"{shortened(kind, 60)}{of} is not understood{hint(kind, _all_kinds())}")
 

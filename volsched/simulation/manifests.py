@@ -20,6 +20,7 @@ from volsched.framework.validation import Fault, Faults, Surroundings, under
 from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.model.errors import ConfigError, ObjectError
+from volsched.model.native import api as native
 from volsched.simulation import at_max as most
 from volsched.simulation.documents import Document, InputError, InputProblem
 from volsched.simulation.kinds import LeftOut, Why, judged
@@ -118,8 +119,8 @@ def _take(inventory: Inventory, found: api.ApiObject, document: Document, proble
     identity = identity_of(found)
     if identity in inventory.origin:
         first = inventory.origin[identity]
-        said = f"is given twice, first in {first.source}, {first.place}"
-        problems.append(document.problem(said, subject=subject_of(found)))
+        message = f"is given twice, first in {first.source}, {first.place}"
+        problems.append(document.problem(message, subject=subject_of(found)))
         return
     inventory.origin[identity] = document
     inventory.objects.append(found)
@@ -185,6 +186,8 @@ def decode(raw: Mapping[str, Any]) -> api.ApiObject:
     kind, version = raw.get("kind", ""), raw.get("apiVersion", "")
     if version in dra.VERSIONS.get(kind, ()):
         return api.decode_as(dra.KINDS[kind], raw)
+    if (version, kind) in native.KINDS:
+        return api.decode_as(native.KINDS[version, kind], raw)
     played = most.KINDS.get((version.rpartition("/")[0], kind)) if isinstance(version, str) else None
     return api.decode_as(played, raw) if played is not None else read_object(raw)
 
@@ -287,8 +290,10 @@ def _take_configuration(inventory: Inventory, found: api.ConfigMap, document: Do
     if key is None:
         return
     if inventory.configuration is not None:
-        said = f"holds a scheduler configuration, and so does {inventory.configuration_source}; leave one of them out"
-        problems.append(document.problem(said, f"data[{key}]", subject_of(found)))
+        message = (
+            f"holds a scheduler configuration, and so does {inventory.configuration_source}; leave one of them out"
+        )
+        problems.append(document.problem(message, f"data[{key}]", subject_of(found)))
         return
     inventory.configuration = found.data[key]
     inventory.configuration_source = f"{document.source}: {document.place}: {subject_of(found)}: data[{key}]"

@@ -14,7 +14,7 @@ from volsched.mirror.mirror import Mirror
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, JobInfo
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import IS_ALLOCATED, TaskStatus
@@ -97,7 +97,7 @@ def stranded_cards(simulation: Simulation) -> QuotaTable | None:
     return next((table for table in found if table.name == STRANDED_CARDS), None)
 
 
-def _object(event: Tell) -> str:
+def _object(event: RecordEvent) -> str:
     return "/".join(part for part in (event.kind, event.namespace, event.name) if part)
 
 
@@ -181,13 +181,13 @@ def _queues(simulation: Simulation) -> Json:
 
 def _amounts(simulation: Simulation, queue: QueueInfo, reserved: Mapping[str, Resources]) -> QueueAmounts:
     """What a queue's own jobs hold and have reserved, and what it may hold."""
-    said = [of_queue(queue) for of_queue in simulation.queue_amounts]
-    if all(amounts.beside for amounts in said):
-        said.append(QueueAmounts(queue.allocated, reserved.get(queue.name, Resources.EMPTY), queue.capability))
+    given = [of_queue(queue) for of_queue in simulation.queue_amounts]
+    if all(amounts.beside for amounts in given):
+        given.append(QueueAmounts(queue.allocated, reserved.get(queue.name, Resources.EMPTY), queue.capability))
     return QueueAmounts(
-        dict(ChainMap(*(dict(amounts.allocated) for amounts in said))),
-        dict(ChainMap(*(dict(amounts.inqueue) for amounts in said))),
-        dict(ChainMap(*(dict(amounts.capability) for amounts in said))),
+        dict(ChainMap(*(dict(amounts.allocated) for amounts in given))),
+        dict(ChainMap(*(dict(amounts.inqueue) for amounts in given))),
+        dict(ChainMap(*(dict(amounts.capability) for amounts in given))),
     )
 
 

@@ -35,8 +35,8 @@ def render(simulation: Simulation, result: Json, width: int) -> str:
 
 def _headline(simulation: Simulation, result: Json) -> str:
     pods, cycles = _count(len(result["binds"]), "pod"), _count(result["cycles"], "cycle")
-    said = ", ".join([f"{pods} placed", *_who_waits(result["pending"])]) + f" after {cycles}"
-    return said + ("." if simulation.settled else "; not settled yet, allow more with --cycles.")
+    text = ", ".join([f"{pods} placed", *_who_waits(result["pending"])]) + f" after {cycles}"
+    return text + ("." if simulation.settled else "; not settled yet, allow more with --cycles.")
 
 
 def _who_waits(pending: Sequence[Json]) -> Iterator[str]:

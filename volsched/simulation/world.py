@@ -3,6 +3,8 @@
 ``execute`` only notes what the scheduler wants. ``move`` then does it, as a cluster would: bound pods run, evicted ones
 are gone, statuses and conditions are written; then the controllers have their turn. What changed goes back to the
 mirror as the changes that informers would have sent.
+
+``World`` is one class: it has a method for each step that an executor can be given.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ from volsched.model.plan import (
     ClaimWrite,
     Evict,
     LiftGate,
+    PlanStep,
+    RecordEvent,
     ReleaseClaim,
-    Step,
-    Tell,
     VolumeWrite,
     WriteGroupStatus,
+    WriteNativeStatus,
     WritePodCondition,
     WriteQueueStatus,
 )
@@ -42,7 +45,7 @@ from volsched.simulation.manifests import Inventory, completed
 
 T = TypeVar("T", bound=api.ApiObject)
 
-_Deed: TypeAlias = Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | WritePodCondition | Tell
+_Deed: TypeAlias = Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | WritePodCondition | RecordEvent
 """A step that changes something here."""
 
 STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
@@ -74,10 +77,10 @@ class History:
 
     binds: list[tuple[int, Bind]] = field(default_factory=list)
     evictions: list[tuple[int, Evict]] = field(default_factory=list)
-    events: list[tuple[int, Tell]] = field(default_factory=list)
+    events: list[tuple[int, RecordEvent]] = field(default_factory=list)
     _told: set[tuple[str, ...]] = field(default_factory=set)
 
-    def tell(self, cycle: int, event: Tell) -> None:
+    def tell(self, cycle: int, event: RecordEvent) -> None:
         """Note an Event."""
         identity = (event.kind, event.namespace, event.name, event.type, event.reason, event.message)
         if identity not in self._told:
@@ -106,9 +109,9 @@ class World:
 
     # -- the port of the scheduler ------------------------------------------------------------------------------------
 
-    def execute(self, steps: Sequence[Step]) -> None:
+    def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over; they happen when the world moves. What queues hold is shown as the mirror has it."""
-        self._steps.extend(step for step in steps if not isinstance(step, WriteQueueStatus))
+        self._steps.extend(step for step in steps if not isinstance(step, WriteQueueStatus | WriteNativeStatus))
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -144,7 +147,7 @@ class World:
         return changes, bool(steps or changes)
 
     def _do(self, step: _Deed, leaving: list[api.Pod]) -> None:
-        if isinstance(step, Tell):
+        if isinstance(step, RecordEvent):
             self.history.tell(self.cycle, step)
             return
         key = f"{step.namespace}/{step.name}"
@@ -176,7 +179,7 @@ class World:
         for claim in step.claims:
             self._reserve_claim(claim, pod)
         message = f"Successfully assigned {step.namespace}/{step.name} to {step.node}"
-        told = Tell("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "Scheduled", message, "Binding")
+        told = RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "Scheduled", message, "Binding")
         self.history.tell(self.cycle, told)
         spec = msgspec.structs.replace(pod.spec, node_name=step.node)
         scheduled = _with_condition(pod.status.conditions, api.Condition(type="PodScheduled", status="True"))
@@ -306,7 +309,7 @@ class World:
             if left is not claim:
                 self.put_resource_claim(left)
 
-    def tell(self, event: Tell) -> None:
+    def tell(self, event: RecordEvent) -> None:
         """Record an Event of a controller."""
         self.history.tell(self.cycle, event)
 

@@ -17,7 +17,7 @@ from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster
-from volsched.model.plan import Bind, Evict, Step
+from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.ports import CycleReport
@@ -56,9 +56,9 @@ class SteadyClock:
 class Recorder:
     """An executor that keeps the steps and does nothing."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PlanStep] = field(default_factory=list)
 
-    def execute(self, steps: Sequence[Step]) -> None:
+    def execute(self, steps: Sequence[PlanStep]) -> None:
         """Keep the steps."""
         self.steps.extend(steps)
 
@@ -94,9 +94,9 @@ def a_queue(
     **spec: Any,
 ) -> Manifest:
     """Return a queue."""
-    said = {"status": dict(status)} if status else {}
+    body_status = {"status": dict(status)} if status else {}
     return _object(
-        VOLCANO, "Queue", name, {**_notes(annotations), **(metadata or {})}, spec={"weight": 1, **spec}, **said
+        VOLCANO, "Queue", name, {**_notes(annotations), **(metadata or {})}, spec={"weight": 1, **spec}, **body_status
     )
 
 
@@ -115,6 +115,29 @@ def a_group(
     meta = {"namespace": "default", **_created(created), **_notes(annotations), **(metadata or {})}
     body = {"queue": queue, "minMember": minimum, **spec}
     return _object(VOLCANO, "PodGroup", name, meta, spec=body, status={"phase": phase, **(status or {})})
+
+
+def a_native_group(
+    name: str,
+    minimum: int | None = None,
+    created: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    *,
+    version: str = "v1alpha2",
+    **spec: Any,
+) -> Manifest:
+    """Return a PodGroup of scheduling.k8s.io: a gang of so many, else a basic one."""
+    meta = {"namespace": "default", **_created(created), **_notes(annotations), **(metadata or {})}
+    policy = {"basic": {}} if minimum is None else {"gang": {"minCount": minimum}}
+    body = {"schedulingPolicy": policy, **spec}
+    return _object(f"scheduling.k8s.io/{version}", "PodGroup", name, meta, spec=body, status=dict(status or {}))
+
+
+def a_member(name: str, group: str, *, spec: Mapping[str, Any] | None = None, **pod: Any) -> Manifest:
+    """Return a pod of a PodGroup of scheduling.k8s.io; all else as of ``a_pod``."""
+    return a_pod(name, spec={"schedulingGroup": {"podGroupName": group}, **(spec or {})}, **pod)
 
 
 def a_pod(  # noqa: PLR0913 - a pod has that many parts that tests are about
@@ -146,8 +169,8 @@ def a_pod(  # noqa: PLR0913 - a pod has that many parts that tests are about
         **({"nodeName": on} if on else {}),
         **(spec or {}),
     }
-    said = {"phase": phase or ("Running" if on else "Pending"), **(status or {})}
-    return _object("v1", "Pod", name, meta, spec=body, status=said)
+    body_status = {"phase": phase or ("Running" if on else "Pending"), **(status or {})}
+    return _object("v1", "Pod", name, meta, spec=body, status=body_status)
 
 
 def _notes(annotations: Mapping[str, str] | None) -> dict[str, Any]:
@@ -186,6 +209,8 @@ class ClusterBuilder:
     queue = _adding(a_queue)
     group = _adding(a_group)
     pod = _adding(a_pod)
+    native_group = _adding(a_native_group)
+    member = _adding(a_member)
 
     def job(
         self, name: str, tasks: int = 1, minimum: int | None = None, queue: str = "default", **pod: Any
@@ -247,7 +272,7 @@ class Rig:
 class Decision:
     """What a cycle wants done, and how the cluster stands after it."""
 
-    steps: list[Step]
+    steps: list[PlanStep]
     cluster: Cluster
     report: CycleReport
 

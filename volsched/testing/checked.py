@@ -191,8 +191,8 @@ class CheckedEngine(FastEngine):
         for node, answer in zip(self.cluster.rows, answers, strict=True):
             _answered(callback, callback.fn(callback.pod(task), view.show(node)))
             reads = tuple(sorted(view.reads))
-            said = (reads, tuple(int(self.nodes.facts.ids(path)[node.row]) for path in reads))
-            other, other_answer = seen.setdefault(said, (node.name, answer))
+            read = (reads, tuple(int(self.nodes.facts.ids(path)[node.row]) for path in reads))
+            other, other_answer = seen.setdefault(read, (node.name, answer))
             if other_answer != answer:
                 raise _fault(callback, f"tells {node.name} from {other}, which says the same in all that was read")
 
@@ -211,14 +211,14 @@ class CheckedEngine(FastEngine):
         """Templates that are equal in all that was read have the same answers."""
         if callback.scope not in ("static", "node") or not callback.speaks(task):
             return
-        said = self._read_alike(callback, task)
-        if said is None:
+        read = self._read_alike(callback, task)
+        if read is None:
             return
         others: dict[int, TaskInfo] = {task.template.id: task}
         for other in self.cluster.tasks.values():
             others.setdefault(other.template.id, other)
         for other in list(others.values())[1:]:
-            if callback.speaks(other) and self._read_alike(callback, other) == said:
+            if callback.speaks(other) and self._read_alike(callback, other) == read:
                 if self._ask(callback, other) != answers:
                     what = f"tells {task.key} from {other.key}, of which all is the same that was read"
                     raise _fault(callback, what)
@@ -265,7 +265,7 @@ class CheckedEngine(FastEngine):
             return f"tells {now.task.key} from {before.task.key}, which has the same template"
         view = {"facts": NodeFacts, "amounts": NodeAmounts, "node": NodeInfo}[callback.signature.node].__name__
         changed = (
-            "what the node says of itself has not changed" if view == "NodeFacts" else "nothing changed on that node"
+            "the node's own properties have not changed" if view == "NodeFacts" else "nothing changed on that node"
         )
         version = ", nor did the version of its key" if callback.scope == "domain" else ""
         return f"is shown {view} and changed its answer about {node.name}: {changed}{version}"

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
-from volsched.model.plan import Step
+from volsched.model.plan import PlanStep
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_rig
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
@@ -29,7 +29,7 @@ ENGINES: Final[tuple[type[NaiveEngine | FastEngine], ...]] = (FastEngine, NaiveE
 def engine_contract(play: Callable[[MakeEngine], T]) -> T:
     """Let the same be decided with every engine, and return what was: bindings, steps, whatever ``play`` returns.
 
-    ``play`` is given an engine and makes everything else anew. Raises AssertionError when engines decide differently,
+    ``play`` is given an engine and makes everything else again. Raises AssertionError when engines decide differently,
     and ``Misdeclared`` when a callback reads more than its annotations say.
     """
     fast, expected, checked = (play(engine) for engine in ENGINES)
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     bindings: dict[str, str]
     evictions: list[str]
     waiting: dict[str, str]
-    steps: list[Step]
+    steps: list[PlanStep]
 
 
 def outcome(decision: Decision) -> Outcome:

@@ -121,7 +121,7 @@ def _job(job: JobInfo) -> Iterator[str]:
         if IS_ALLOCATED[task.status]:
             _add(held, task)
     yield from _compare(f"{name}: allocated", job.allocated, held)
-    best_effort = sum(1 for task in waiting if task.template.best_effort)
+    best_effort = sum(1 for task in waiting if task.best_effort)
     yield from _compare(f"{name}: pending best effort", job.pending_best_effort, best_effort)
     yield from (f"{task!r} is a task of {name} and does not know" for task in tasks if task.job is not job)
 

@@ -85,7 +85,7 @@ def judge(request: Request, world: World) -> Judgement:
     warnings: list[Fault] = []
     for fault in dict.fromkeys(_faults(request.new, world)):
         (errors if fault.severity == "error" and fault not in known else warnings).append(fault)
-    return _said(request.new, errors, warnings)
+    return _judgement(request.new, errors, warnings)
 
 
 def _judge_deletion(old: Json | None, world: World) -> Judgement:
@@ -98,7 +98,7 @@ def _judge_deletion(old: Json | None, world: World) -> Judgement:
     if not isinstance(found, api.Queue):
         return ALLOWED
     name = found.metadata.name
-    return _said(old, list(deletion_faults(found, world.beside.queues, world.groups_in(name))), [])
+    return _judgement(old, list(deletion_faults(found, world.beside.queues, world.groups_in(name))), [])
 
 
 def _faults(raw: Json, world: World) -> Faults:
@@ -131,7 +131,7 @@ def _is_being_deleted(raw: Json) -> bool:
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
-def _said(raw: Json, errors: Iterable[Fault], warnings: Iterable[Fault]) -> Judgement:
+def _judgement(raw: Json, errors: Iterable[Fault], warnings: Iterable[Fault]) -> Judgement:
     subject = subject_of(raw)
     return Judgement(tuple(_lines(subject, errors)), tuple(_lines(subject, warnings)))
 

@@ -40,11 +40,11 @@ def _of_pod(metadata: api.ObjectMeta) -> Faults:
     if text is not None and task_priority_in(text) is None:
         field = f"metadata.annotations[{TASK_PRIORITY}]"
         yield warning(field, INVALID, f"{text!r} is not a whole number of 32 bits; the pod's own priority counts")
-    said = metadata.labels.get(workload.LABEL)
-    if said is not None and said not in workload.WORKLOADS:
+    given = metadata.labels.get(workload.LABEL)
+    if given is not None and given not in workload.WORKLOADS:
         known = " nor ".join(workload.WORKLOADS)
         yield warning(
-            f"metadata.labels[{workload.LABEL}]", INVALID, f"{said!r} is neither {known}; the kind of the owner counts"
+            f"metadata.labels[{workload.LABEL}]", INVALID, f"{given!r} is neither {known}; the kind of the owner counts"
         )
 
 

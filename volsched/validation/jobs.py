@@ -74,8 +74,8 @@ def group_faults(group: api.PodGroup, queues: Mapping[str, api.Queue]) -> Faults
         yield from not_below_zero(f"spec.minTaskMember[{role}]", least)
     roles = sum(spec.min_task_member.values())
     if roles > spec.min_member > 0:
-        said = f"{spec.min_member} is below the sum of minTaskMember, {roles}: the minima of the roles do not count"
-        yield warning("spec.minMember", INVALID, said)
+        message = f"{spec.min_member} is below the sum of minTaskMember, {roles}: the minima of the roles do not count"
+        yield warning("spec.minMember", INVALID, message)
     yield from use_faults("spec.queue", spec.queue or "default", queues)
 
 
@@ -94,18 +94,18 @@ def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
     yield from duplicates("spec.tasks", names, "task")
     for number, task in enumerate(spec.tasks):
         if task.name and (len(task.name) > _LONGEST_LABEL or not _DNS_LABEL.fullmatch(task.name)):
-            said = f"{shortened(task.name, 80)!r} must be a name for pods: a-z, 0-9 and dashes inside, 63 at most"
-            yield Fault(f"spec.tasks[{number}].name", INVALID, said)
+            message = f"{shortened(task.name, 80)!r} must be a name for pods: a-z, 0-9 and dashes inside, 63 at most"
+            yield Fault(f"spec.tasks[{number}].name", INVALID, message)
         yield from under(f"spec.tasks[{number}]", _task_faults(task, known))
     yield from _number_faults(spec)
     yield from _policies_faults("spec.policies", spec.policies)
     yield from _dependency_cycle(spec.tasks)
     for name in spec.plugins:
         if name not in JOB_PLUGINS:
-            said = f"there is no such plugin of Volcano Jobs; there are {', '.join(JOB_PLUGINS)}"
-            yield warning(f"spec.plugins[{shortened(name)}]", NOT_FOUND, said)
-    for name, said in job_plugins.faults(job):
-        yield Fault(f"spec.plugins[{name}]", INVALID, said)
+            message = f"there is no such plugin of Volcano Jobs; there are {', '.join(JOB_PLUGINS)}"
+            yield warning(f"spec.plugins[{shortened(name)}]", NOT_FOUND, message)
+    for name, message in job_plugins.faults(job):
+        yield Fault(f"spec.plugins[{name}]", INVALID, message)
     yield from use_faults("spec.queue", spec.queue or "default", queues)
 
 
@@ -131,8 +131,8 @@ def _name_faults(job: api.Job) -> Faults:
     """Yield a fault when the Job's name cannot be the label that its pods have it as."""
     name = job.metadata.name
     if len(name) > _LONGEST_LABEL:
-        said = f"{shortened(name)!r} has {len(name)} characters; pods have it as a label, which has {_LONGEST_LABEL}"
-        yield Fault("metadata.name", INVALID, said)
+        message = f"{shortened(name)!r} has {len(name)} characters; pods have it as a label, which has {_LONGEST_LABEL}"
+        yield Fault("metadata.name", INVALID, message)
 
 
 def _number_faults(spec: api.JobSpec) -> Faults:
@@ -195,5 +195,5 @@ def _dependency_cycle(tasks: tuple[api.TaskSpec, ...]) -> Faults:
     except CycleError as error:
         circle = set(error.args[1])
         number = next(number for number, task in enumerate(tasks) if task.name in circle)
-        said = f"task {shortened(tasks[number].name)!r} waits for itself, over others or at once"
-        yield Fault(f"spec.tasks[{number}].dependsOn", INVALID, said)
+        message = f"task {shortened(tasks[number].name)!r} waits for itself, over others or at once"
+        yield Fault(f"spec.tasks[{number}].dependsOn", INVALID, message)

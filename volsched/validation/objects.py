@@ -39,10 +39,10 @@ def problems_of(objects: Sequence[api.ApiObject], subject_of: Callable[[api.ApiO
     """
     beside = Surroundings(objects)
     for found in objects:
-        said: set[tuple[str, str]] = set()
+        seen: set[tuple[str, str]] = set()
         for fault in faults_of(found, beside):
-            if (fault.field, fault.message) not in said:
-                said.add((fault.field, fault.message))
+            if (fault.field, fault.message) not in seen:
+                seen.add((fault.field, fault.message))
                 yield Problem.of(subject_of(found), fault)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from volsched.framework.validation import DUPLICATE, INVALID, REQUIRED, Fault, Faults
 from volsched.model import api
 from volsched.model.errors import QuantityError, shortened
-from volsched.model.pods.template import rules_of
+from volsched.model.pods.rule_reading import rules_of
 from volsched.model.values.quantity import amount_of
 from volsched.validation.quantities import pod_spec_faults
 from volsched.validation.states import one_of
@@ -70,8 +70,8 @@ def _amount(field: str, name: str, request: object, limit: object) -> Faults:
     if asked is not None and most is None:
         yield Fault(f"{field}.limits[{name}]", REQUIRED, f"is missing; {name} cannot be overcommitted")
     elif asked is not None and asked != most:
-        said = f"{request} differs from the limit {limit}; {name} cannot be overcommitted"
-        yield Fault(f"{field}.requests[{name}]", INVALID, said)
+        message = f"{request} differs from the limit {limit}; {name} cannot be overcommitted"
+        yield Fault(f"{field}.requests[{name}]", INVALID, message)
     whole = most if most is not None else asked
     if whole is not None and not name.startswith("hugepages-") and whole % 1000:
         part, value = ("limits", limit) if most is not None else ("requests", request)

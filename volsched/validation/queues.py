@@ -87,10 +87,10 @@ def children_faults(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults
     """
     children = [found for found in queues.values() if found.spec.parent == queue.metadata.name]
     guaranteed = [child.spec.guarantee.resource for child in children]
-    for field, said in _promised("spec.guarantee.resource", queue.spec.guarantee.resource, guaranteed):
-        yield Fault(field, INVALID, said)
-    for field, said in _promised("spec.deserved", queue.spec.deserved, [child.spec.deserved for child in children]):
-        yield warning(field, INVALID, said)
+    for field, message in _promised("spec.guarantee.resource", queue.spec.guarantee.resource, guaranteed):
+        yield Fault(field, INVALID, message)
+    for field, message in _promised("spec.deserved", queue.spec.deserved, [child.spec.deserved for child in children]):
+        yield warning(field, INVALID, message)
 
 
 def _promised(field: str, own: Amounts, promised: Sequence[Amounts]) -> Iterator[tuple[str, str]]:
@@ -125,11 +125,13 @@ def deletion_faults(queue: api.Queue, queues: Mapping[str, api.Queue], groups: i
         return
     children = sorted(found.metadata.name for found in queues.values() if found.spec.parent == name)
     if children:
-        said = f"it is the parent of {_counted(len(children), 'queue')}, as {children[0]!r}"
-        yield Fault("metadata.name", FORBIDDEN, f"{said}; delete them first, or give them another parent")
+        message = f"it is the parent of {_counted(len(children), 'queue')}, as {children[0]!r}"
+        yield Fault("metadata.name", FORBIDDEN, f"{message}; delete them first, or give them another parent")
     if groups:
-        said = f"{_counted(groups, 'PodGroup')} in it not completed; set spec.state to Closed, and delete it once empty"
-        yield Fault("metadata.name", FORBIDDEN, said)
+        message = (
+            f"{_counted(groups, 'PodGroup')} in it not completed; set spec.state to Closed, and delete it once empty"
+        )
+        yield Fault("metadata.name", FORBIDDEN, message)
 
 
 def _counted(number: int, what: str) -> str:

@@ -31,9 +31,9 @@ def entries(path: str, text: str) -> tuple[list[tuple[str, int]], list[FieldErro
     try:
         read = json.loads(text, parse_int=_integer, parse_constant=_Constant)
     except (ValueError, RecursionError) as error:
-        said = getattr(error, "msg", "") or "it is nested too deep"
+        message = getattr(error, "msg", "") or "it is nested too deep"
         where = f" at line {error.lineno} column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        return [], [FieldError(path, f"is not JSON{where}: {said}")]
+        return [], [FieldError(path, f"is not JSON{where}: {message}")]
     if read is None:
         return [], []
     if not isinstance(read, dict):

@@ -1,4 +1,7 @@
-"""The cards of all nodes: looked at once for each version of a node, kept and added up from then on."""
+"""The cards of all nodes: looked at once for each version of a node, kept and added up from then on.
+
+``Catalogue`` has many attributes: the same cards by node, by kind of node and by name, kept together.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ class Catalogue:
     # -- following nodes ----------------------------------------------------------------------------------------------
 
     def put(self, node: NodeInfo) -> bool:
-        """Look at a node that is new or says something else of itself; whether it offers other cards than before."""
+        """Look at a node that is new or whose properties changed; whether it offers other cards than before."""
         now, before = self._look_at(node), self._of.get(node.name)
         self._of[node.name] = now
         self._note_warnings(node, now.warnings)
@@ -80,7 +83,7 @@ class Catalogue:
         self._warnings.pop(node.name, None)
 
     def _look_at(self, node: NodeInfo) -> NodeCards:
-        """What a node offers; most nodes say of their cards what others have said before."""
+        """What a node offers; most nodes offer the same cards as others."""
         names = self._cluster.columns.names
         if self._columns != len(names):
             self._extended, self._columns = [c for c, name in enumerate(names) if "/" in name], len(names)

@@ -64,7 +64,7 @@ def stock_of(nodes: Iterable[api.Node]) -> Stock:
         {name: offers[name] for name in sorted(offers) if offers[name].cards},
         dict(sorted(totals.items())),
         counts,
-        tuple((name, said) for name in sorted(offers) for said in _warnings(offers[name], counts)),
+        tuple((name, message) for name in sorted(offers) for message in _warnings(offers[name], counts)),
     )
 
 
@@ -72,8 +72,8 @@ def _warnings(offered: NodeCards, counts: Mapping[str, str]) -> Iterator[str]:
     yield from offered.warnings
     for card in offered.cards:
         if counts[card.name] != card.resource:
-            said = f"offers {card.name} as {card.resource}, and other nodes as {counts[card.name]}"
-            yield f"{said}; pods that name the card must ask for {counts[card.name]}"
+            message = f"offers {card.name} as {card.resource}, and other nodes as {counts[card.name]}"
+            yield f"{message}; pods that name the card must ask for {counts[card.name]}"
 
 
 def cards_of_node(node: api.Node) -> NodeCards:

@@ -1,1 +1,1 @@
-"""What queues say of cards: limits, guarantees, and what they deserve."""
+"""Quotas of cards of queues: limits, guarantees, and what they deserve."""

@@ -33,8 +33,8 @@ def due_faults(queue: api.Queue, beside: Surroundings) -> Faults:
     yield from _at_most(texts, CARD_DESERVED, CARD_QUOTA)
     children = [found for found in beside.queues.values() if found.spec.parent == queue.metadata.name]
     for annotation, make in ((CARD_GUARANTEE, Fault), (CARD_DESERVED, warning)):
-        for path, said in _promised(texts, annotation, [child.metadata.annotations for child in children]):
-            yield make(path, INVALID, said)
+        for path, message in _promised(texts, annotation, [child.metadata.annotations for child in children]):
+            yield make(path, INVALID, message)
 
 
 def _at_most(texts: Texts, annotation: str, other: str) -> Faults:
@@ -44,8 +44,8 @@ def _at_most(texts: Texts, annotation: str, other: str) -> Faults:
     limits = _amounts(texts, other)
     for card, amount in _amounts(texts, annotation).items():
         if amount > limits.get(card, 0):
-            said = f"{whole(amount)} is more than the {whole(limits.get(card, 0))} of {other}"
-            yield Fault(at(path_of(annotation), card), INVALID, said)
+            message = f"{whole(amount)} is more than the {whole(limits.get(card, 0))} of {other}"
+            yield Fault(at(path_of(annotation), card), INVALID, message)
 
 
 def _promised(texts: Texts, annotation: str, children: list[Texts]) -> Iterator[tuple[str, str]]:
@@ -54,8 +54,8 @@ def _promised(texts: Texts, annotation: str, children: list[Texts]) -> Iterator[
         together.update(_amounts(child, annotation))
     for card, amount in _amounts(texts, annotation).items():
         if together[card] > amount:
-            said = f"{whole(amount)} is less than the {whole(together[card])} of the queues right below together"
-            yield at(path_of(annotation), card), said
+            message = f"{whole(amount)} is less than the {whole(together[card])} of the queues right below together"
+            yield at(path_of(annotation), card), message
 
 
 def _amounts(texts: Texts, annotation: str) -> Cards:

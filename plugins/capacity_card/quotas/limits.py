@@ -72,7 +72,7 @@ class Limits:
         self._there = there
         self.is_hierarchical = is_hierarchical
         self._quotas: dict[str, CardQuota] = {}
-        self._said: dict[str, Hashable] = {}
+        self._read_from: dict[str, Hashable] = {}
         self._chains: dict[str, tuple[Limit, ...]] = {}
         self._faulty: dict[str, QueueInfo] = {}
         self._guarantees: Guarantees | None = None
@@ -83,9 +83,9 @@ class Limits:
     def put(self, queue: QueueInfo) -> None:
         """Read a queue that is new or changed."""
         says = _says(queue)
-        if self._said.get(queue.name) == says:  # nothing but its status has changed
+        if self._read_from.get(queue.name) == says:  # nothing but its status has changed
             return
-        self._said[queue.name] = says
+        self._read_from[queue.name] = says
         before, quota = self._quotas.get(queue.name), quota_of(queue.annotations)
         if quota.errors and (before is None or before.errors != quota.errors):
             self._faulty[queue.name] = queue
@@ -95,7 +95,7 @@ class Limits:
     def remove(self, queue: QueueInfo) -> None:
         """Forget a queue."""
         self._quotas.pop(queue.name, None)
-        self._said.pop(queue.name, None)
+        self._read_from.pop(queue.name, None)
         self._faulty.pop(queue.name, None)
         self._changed()
 
@@ -116,8 +116,8 @@ class Limits:
             self._guarantees = Guarantees(self._cluster.queues, self._quotas, is_hierarchical=self.is_hierarchical)
         return self._guarantees
 
-    def said(self, name: str) -> CardQuota:
-        """All that a queue says of cards."""
+    def card_quota(self, name: str) -> CardQuota:
+        """The quota of cards of one queue."""
         return self._quotas.get(name, CardQuota())
 
     def take_faults(self) -> list[tuple[QueueInfo, str]]:
@@ -130,7 +130,7 @@ class Limits:
 
     def quota(self, name: str) -> Mapping[str, int]:
         """The card quotas of a queue."""
-        return self.said(name).cards
+        return self.card_quota(name).cards
 
     def chain(self, name: str) -> tuple[Limit, ...]:
         """All limits that hold for what is charged to a queue, its own first."""
@@ -157,7 +157,7 @@ class Limits:
         return tuple(found)
 
     def _limit(self, name: str, *, is_own: bool) -> Limit:
-        queue, quota = self._cluster.queues[name], self.said(name)
+        queue, quota = self._cluster.queues[name], self.card_quota(name)
         if is_own:
             return own_limit(queue, quota)
         return ancestor_limit(queue, quota, says_cards=CARD_QUOTA in queue.annotations)

@@ -1,4 +1,4 @@
-"""What a queue says of cards: annotations that are JSON objects of cards and whole numbers.
+"""A queue's quota of cards: annotations that are JSON objects of cards and whole numbers.
 
 ``volcano.sh/card.quota`` is what it may hold; a card that is not named has a quota of 0. ``volsched.io/card.deserved``
 is what it may take back from others, ``volsched.io/card.guarantee`` what is kept for it (ours: Volcano's design has no
@@ -19,7 +19,7 @@ CARD_QUOTA: Final = "volcano.sh/card.quota"
 CARD_DESERVED: Final = "volsched.io/card.deserved"
 CARD_GUARANTEE: Final = "volsched.io/card.guarantee"
 OF_QUEUES: Final = (CARD_QUOTA, CARD_DESERVED, CARD_GUARANTEE)
-"""All that a queue may say of cards."""
+"""The annotations of a queue about cards."""
 
 Cards = Mapping[str, int]
 """Milli-cards by card."""

@@ -15,7 +15,8 @@ from plugins.capacity_card.cards.catalogue import Catalogue, Kind
 from plugins.capacity_card.requests.requests import CardRequest, Names, card_names_of, card_request_of
 from volsched.model.errors import FieldError
 from volsched.model.pods.requests import aggregate
-from volsched.model.pods.template import INIT, MAIN, PodTemplate
+from volsched.model.pods.rules import INIT, MAIN
+from volsched.model.pods.template import PodTemplate
 from volsched.model.values.resources import CPU, MEMORY
 
 _MOST_KNOWN: Final = 20_000
@@ -119,10 +120,10 @@ class Charges:
         unnamed = [name for name, _ in charge.devices if name in cards]
         if not unnamed:
             return None
-        said = (
+        message = (
             f"{', '.join(unnamed)} is asked for and no annotation volcano.sh/card.name says which card (strictCardName)"
         )
-        return FieldError("metadata.annotations", said)
+        return FieldError("metadata.annotations", message)
 
     def charged(self, template: PodTemplate, kind: int) -> ChargedCard | None:
         """The card that a task of this template holds on a node of a kind; None when it wants no card."""

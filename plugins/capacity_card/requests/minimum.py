@@ -20,7 +20,7 @@ from plugins.capacity_card.requests.requests import CardRequest, Names
 from volsched.model.job import JobInfo
 
 
-class Wanted(NamedTuple):
+class RequestTotal(NamedTuple):
     """Milli-cores, bytes, and milli-cards by list of names."""
 
     cpu: int = 0
@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
         return not (self.cpu or self.memory or any(self.cards.values()))
 
 
-NOTHING: Final = Wanted()
+NOTHING: Final = RequestTotal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ def need_of(job: JobInfo, started: Counter[str]) -> Need:
     return Need(roles, max(0, job.min_available - started.total() - sum(roles.values())))
 
 
-def cheapest(need: Need, kinds: Sequence[Kind]) -> Wanted:
+def cheapest(need: Need, kinds: Sequence[Kind]) -> RequestTotal:
     """Return what the cheapest pods come to that a gang needs."""
     if not need.count:
         return NOTHING
-    return Wanted(
+    return RequestTotal(
         least(need, ((kind.role, kind.charge.cpu, kind.count) for kind in kinds)),
         least(need, ((kind.role, kind.charge.memory, kind.count) for kind in kinds)),
         _cards(need, kinds),

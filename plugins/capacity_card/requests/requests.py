@@ -85,8 +85,8 @@ def card_request_of(names: Names, request: Mapping[str, int], resources: Mapping
     if not known:
         raise NoSuchCardError(NAME_PATH, f"no resource name found for card <{joined(names)}>")
     if len(set(known.values())) > 1:
-        said = ", ".join(f"<{name}> is {resource}" for name, resource in known.items())
-        raise FieldError(NAME_PATH, f"the cards of a list must be of one resource, and {said}")
+        message = ", ".join(f"<{name}> is {resource}" for name, resource in known.items())
+        raise FieldError(NAME_PATH, f"the cards of a list must be of one resource, and {message}")
     resource = next(iter(known.values()))
     amount = request.get(resource, 0)
     if amount <= 0:

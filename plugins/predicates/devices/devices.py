@@ -2,6 +2,8 @@
 
 What is chosen for a placed pod is *in flight* until the API server shows it: pods of the same job share it, others
 wait. It is taken back with the pod.
+
+``DeviceRules`` is one class: a choice of devices is made, kept in flight and taken back in one place.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from plugins.predicates.arguments import PredicatesArguments
+from plugins.predicates.devices.consumers import as_owner, consumer_of, group_of, is_idle, user_of
 from plugins.predicates.devices.needs import KnownNeeds
 from plugins.predicates.devices.resource_claims import Needs, can_be_released, left_over
 from plugins.predicates.devices.vacancies import Vacancies
@@ -254,7 +257,7 @@ class DeviceRules(Observer):
             self._devices.assume(claim, allocation, job, task.uid)
             made = unmade.made if unmade is not None and claim is unmade.claim else None
             key = f"{task.namespace}/{made.name}" if made is not None else claim.key
-            writes.append(ClaimWrite(key, claim.uid, allocation, made, self._within))
+            writes.append(ClaimWrite(key, claim.uid, allocation, made, self._within, consumer_of(task, claim)))
         task.bind_claims = tuple(writes)
         return None
 
@@ -266,9 +269,10 @@ class DeviceRules(Observer):
         """Let a pod use a claim that has its devices; what is in flight goes along, should it have to write that."""
         chosen = self._devices.in_flight.get(claim.uid)
         if chosen is None:
-            return ClaimWrite(claim.key, claim.uid, within=self._within)
+            return ClaimWrite(claim.key, claim.uid, within=self._within, reserved_for=consumer_of(task, claim))
         self._devices.assume(claim, chosen.allocation, chosen.job, task.uid)
-        return ClaimWrite(claim.key, claim.uid, chosen.allocation, within=self._within)
+        reserved_for = consumer_of(task, claim)
+        return ClaimWrite(claim.key, claim.uid, chosen.allocation, within=self._within, reserved_for=reserved_for)
 
     def deallocate(self, task: TaskInfo) -> None:
         """Take that back."""
@@ -310,10 +314,21 @@ class DeviceRules(Observer):
                 continue
             needs = self._needs_of(task)
             for claim, selector in needs.given:
+                given_back = self._is_of_idle_group(task, claim)
                 rules_out = selector is not None and any(not selects(selector, n) for n in session.cluster.rows)
-                if (rules_out or claim.uid in needs.given_up) and can_be_released(claim, task.uid, self._devices):
-                    session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.as_owner)])
+                if (rules_out or given_back or claim.uid in needs.given_up) and can_be_released(
+                    task, claim, self._devices
+                ):
+                    group = group_of(task, claim)
+                    user = as_owner(group) if group is not None else task.as_owner
+                    session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, user)])
                     break
+
+    @staticmethod
+    def _is_of_idle_group(task: TaskInfo, claim: Claim) -> bool:
+        """Whether a claim is held for a group that could not start, and has no pod anywhere."""
+        user = user_of(task, claim)
+        return user != task.uid and any(consumer.uid == user for consumer in claim.reserved_for) and is_idle(task)
 
     def _release_left_over(self, session: Session, task: TaskInfo) -> None:
         """Have the claim deleted that an attempt made which came to nothing: the next one makes its own."""
@@ -330,7 +345,7 @@ def _wanted(needs: Needs, task: TaskInfo, node: NodeInfo) -> list[Claim]:
 
 def _is_ready_for(task: TaskInfo, claim: Claim) -> bool:
     """Say whether a claim needs nothing any more before a pod is bound that uses it."""
-    return claim.readiness.is_reached and any(consumer.uid == task.uid for consumer in claim.reserved_for)
+    return claim.readiness.is_reached and any(consumer.uid == user_of(task, claim) for consumer in claim.reserved_for)
 
 
 def _is_prioritised(claim: Claim) -> bool:

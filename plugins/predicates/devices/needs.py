@@ -8,6 +8,7 @@ come or go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from plugins.predicates.devices.resource_claims import Needs, left_over, named_by, needs_of
 from volsched.model.dra.devices import Devices
@@ -19,16 +20,24 @@ Company = tuple[tuple[str, int], ...]
 """What several pods request together, in project units; empty for one alone."""
 
 
-class KnownNeeds:
-    """The needs of pods, by uid."""
+class _Known(NamedTuple):
+    """What a pod's claims need, what it was found out from, and the keys of the claims that can change it."""
 
-    KEPT = 1 << 16
+    stamp: object
+    needs: Needs
+    claims: tuple[str, ...]
+
+
+class KnownNeeds:
+    """The needs of pods, by uid. They end with the pods, at the latest when half of a job's pods are gone."""
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
-        self._known: dict[str, tuple[object, Needs]] = {}
+        self._known: dict[str, _Known] = {}
         self._users: dict[str, set[str]] = {}
         """The pods of which something is known, by the keys of their claims."""
+        self._members: dict[str, set[str]] = {}
+        """The pods of which something was found out, by the keys of their jobs."""
         self._position = devices.log_end
         self._classes_version = devices.classes_version
         self._shared: dict[str, Mapping[str, list[TaskInfo]]] = {}
@@ -38,13 +47,18 @@ class KnownNeeds:
         self._catch_up()
         stamp = (task.resource_claims, task.claim_names, task.template, task.job)
         known = self._known.get(task.uid)
-        if known is None or known[0] != stamp:
-            if len(self._known) >= self.KEPT:
-                self._clear()
-            known = self._known[task.uid] = stamp, needs_of(task, self._devices)
-            for key in self._keys_of(task):
-                self._users.setdefault(key, set()).add(task.uid)
-        return known[1]
+        if known is None or known.stamp != stamp:
+            known = self._find_out(task, stamp)
+        return known.needs
+
+    def _find_out(self, task: TaskInfo, stamp: object) -> _Known:
+        self._drop(task.uid)
+        known = self._known[task.uid] = _Known(stamp, needs_of(task, self._devices), tuple(self._keys_of(task)))
+        for key in known.claims:
+            self._users.setdefault(key, set()).add(task.uid)
+        if task.job is not None:
+            self._members.setdefault(task.job.key, set()).add(task.uid)
+        return known
 
     def company(self, task: TaskInfo, needs: Needs) -> Company:
         """Add up what those request that will have to go where this pod goes, as the devices of its claims are there.
@@ -65,8 +79,18 @@ class KnownNeeds:
         return tuple(sorted(total.items()))
 
     def members_changed(self, job: JobInfo) -> None:
-        """Look again who shares a claim in a job."""
+        """Look again who shares a claim in a job, and forget those of its pods that are gone.
+
+        Half of them may be: pods of a large job go one by one, and each time all would be looked through.
+        """
         self._shared.pop(job.key, None)
+        members = self._members.get(job.key)
+        if members is not None and len(members) > 2 * len(job.tasks):
+            for uid in members - job.tasks.keys():
+                self._drop(uid)
+                members.discard(uid)
+            if not members:
+                del self._members[job.key]
 
     def _shared_in(self, job: JobInfo) -> Mapping[str, list[TaskInfo]]:
         """Return the claims that several pods of a job name, with these pods."""
@@ -95,15 +119,26 @@ class KnownNeeds:
     def _clear(self) -> None:
         self._known.clear()
         self._users.clear()
+        self._members.clear()
 
     def _forget(self, claims: Iterable[str]) -> None:
         """Forget what is known of all pods that have to do with these claims."""
         for key in claims:
             claim = self._devices.claims.get(key)
             if claim is not None and claim.owner is not None:
-                self._known.pop(claim.owner.uid, None)
+                self._drop(claim.owner.uid)
             for uid in self._users.pop(key, ()):
-                self._known.pop(uid, None)
+                self._drop(uid)
+
+    def _drop(self, uid: str) -> None:
+        """Forget what is known of a pod."""
+        known = self._known.pop(uid, None)
+        for key in known.claims if known is not None else ():
+            users = self._users.get(key)
+            if users is not None:
+                users.discard(uid)
+                if not users:
+                    del self._users[key]
 
     def _keys_of(self, task: TaskInfo) -> Iterator[str]:
         """Yield the keys of the claims that a pod names, whether they are there or not, and of those made for it."""

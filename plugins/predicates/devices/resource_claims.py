@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from plugins.predicates.devices.consumers import is_idle, owner_for, user_of
 from volsched.framework.dra.extended import MOST_REQUESTS, Pairs, Unmade, from_devices, unmade_claim
 from volsched.framework.dra.search import no_class
 from volsched.model.dra import api as dra
@@ -13,8 +14,8 @@ from volsched.model.dra.device import Claim, ClaimSpec
 from volsched.model.dra.devices import Devices
 from volsched.model.errors import FieldError
 from volsched.model.node import NodeInfo
+from volsched.model.pods.rules import ContainerAmounts
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import ContainerAmounts
 from volsched.model.selectors import NodeSelector
 from volsched.model.verdict import ConditionReason
 
@@ -166,7 +167,7 @@ def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
         if claim is None:
             yield f'waiting for resourceclaim "{name}": it does not exist'
             return
-        if use.template and not use.claim and claim.owner != task.as_owner:
+        if use.template and not use.claim and claim.owner != owner_for(task, use):
             yield f'resourceclaim "{name}" was not created for pod "{task.key}" (pod is not owner)'
             return
         yield claim
@@ -180,8 +181,11 @@ def _fault(task: TaskInfo, claim: Claim, devices: Devices, job: str) -> str:
     chosen = devices.in_flight.get(claim.uid)
     if chosen is not None and chosen.job != job:
         return f'resourceclaim "{name}" is being allocated for another pod'
-    users = {consumer.uid for consumer in claim.reserved_for} | set(chosen.pods if chosen is not None else ())
-    if task.uid not in users and len(users) >= dra.MOST_CONSUMERS:
+    user = user_of(task, claim)
+    users = {consumer.uid for consumer in claim.reserved_for}
+    if chosen is not None and user == task.uid:
+        users.update(chosen.pods)
+    if user not in users and len(users) >= dra.MOST_CONSUMERS:
         return f'resourceclaim "{name}" is reserved for {len(users)} pods already, and more are not allowed'
     if devices.allocation_of(claim) is not None:
         return ""
@@ -209,6 +213,9 @@ def _reach(allocation: dra.Allocation) -> NodeSelector | None:
         return NOWHERE
 
 
-def can_be_released(claim: Claim, pod: str, devices: Devices) -> bool:
-    """Say whether a claim's devices may be taken from it: nobody but this pod (a uid) has to do with it."""
-    return claim.uid not in devices.in_flight and all(consumer.uid == pod for consumer in claim.reserved_for)
+def can_be_released(task: TaskInfo, claim: Claim, devices: Devices) -> bool:
+    """Say whether a claim's devices may be taken from it: nobody but this pod, or its idle group, has to do with it."""
+    user = user_of(task, claim)
+    if claim.uid in devices.in_flight or (user != task.uid and not is_idle(task)):
+        return False
+    return all(consumer.uid == user for consumer in claim.reserved_for)

@@ -56,6 +56,8 @@ class Vacancies:
 
     def _is_used_by_none(self, claim: Claim, but: Callable[[TaskInfo], bool]) -> bool:
         tasks = self._cluster.tasks
+        if claim.is_of_group:
+            return False
         return all((user := tasks.get(uid)) is None or but(user) for uid in self._devices.users_of(claim))
 
 

@@ -1,1 +1,1 @@
-"""Rules about what a node says of itself. All are static: asked once for each class of nodes that say the same."""
+"""Rules about a node's own properties. All are static: asked once for each class of nodes that say the same."""

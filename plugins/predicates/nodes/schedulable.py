@@ -9,7 +9,8 @@ from plugins.predicates.verdicts import node_refusal
 from volsched.framework.columns.views import NodeFacts
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate, Rule
-from volsched.model.pods.template import PodTemplate, Taint
+from volsched.model.api import Taint
+from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")

@@ -1,4 +1,4 @@
-"""Taints: a node that only pods go on which tolerate what it says of itself."""
+"""Taints: a node takes only pods that tolerate its taints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from plugins.predicates.verdicts import node_refusal
 from volsched.framework.columns.views import NodeFacts
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate, Rule
-from volsched.model.pods.template import PodTemplate, Taint
+from volsched.model.api import Taint
+from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")

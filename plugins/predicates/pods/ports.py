@@ -10,7 +10,8 @@ from plugins.predicates.pods.exclusive import Exclusive
 from plugins.predicates.verdicts import node_refusal
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate, Rule
-from volsched.model.pods.template import HostPort, PodTemplate
+from volsched.model.pods.rules import HostPort
+from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 NO_FREE_PORT = node_refusal("node(s) didn't have free ports for the requested pod ports")

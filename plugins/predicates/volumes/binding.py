@@ -21,7 +21,7 @@ import numpy as np
 
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from plugins.predicates.volumes.claims import SELECTED_NODE, is_bound, is_delayed, keys_of
-from plugins.predicates.volumes.volumes import OpenVolumes, Volume, Wish, affinity_of
+from plugins.predicates.volumes.volumes import OpenVolumes, UnboundClaim, Volume, affinity_of
 from volsched.framework.accounts.templates import keep
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.columns import FactColumns
@@ -73,7 +73,7 @@ class _Needs:
     """Claims for which a node was selected, and the node."""
     assumed: list[tuple[str, Volume]] = field(default_factory=list)
     """Claims that another pod placed by us is about to bind to a volume."""
-    wishes: list[tuple[Wish, Volume | None]] = field(default_factory=list)
+    unbound: list[tuple[UnboundClaim, Volume | None]] = field(default_factory=list)
     """Claims for which there is nothing yet but perhaps a volume that names them."""
 
 
@@ -118,22 +118,22 @@ class VolumeBinding(Observer):
             for place in places:
                 result[place] = not isinstance(self._find(needs, cluster.rows[rows[place]]), Verdict)
             return result
-        for wish, _ in needs.wishes:
-            served = self._provision_mask(wish, facts)
-            if self._open.any_of(wish.storage_class):
-                served = served | self._open.reach(wish, self._taken, facts)
+        for unbound, _ in needs.unbound:
+            served = self._provision_mask(unbound, facts)
+            if self._open.any_of(unbound.storage_class):
+                served = served | self._open.reach(unbound, self._taken, facts)
             mask &= served
         found: Mask = mask[rows]
         return found
 
     def _can_be_seen_apart(self, needs: _Needs) -> bool:
         """Whether no volume names a claim, and at most one claim may get any of the open ones."""
-        if any(named is not None for _, named in needs.wishes):
+        if any(named is not None for _, named in needs.unbound):
             return False
-        return sum(1 for wish, _ in needs.wishes if self._open.any_of(wish.storage_class)) <= 1
+        return sum(1 for unbound, _ in needs.unbound if self._open.any_of(unbound.storage_class)) <= 1
 
-    def _provision_mask(self, wish: Wish, facts: FactColumns) -> Mask:
-        provision = self._provision_of(wish)
+    def _provision_mask(self, unbound: UnboundClaim, facts: FactColumns) -> Mask:
+        provision = self._provision_of(unbound)
         room = np.zeros(len(facts.cluster.rows), dtype=np.bool_)
         if provision.topologies is None:
             return room
@@ -155,31 +155,31 @@ class VolumeBinding(Observer):
             if not volume.reaches(node):
                 return NO_VOLUME
             writes.append(VolumeWrite("static", key, volume.name, node.name, self._bind_within))
-        rest: list[Wish] = []
+        rest: list[UnboundClaim] = []
         for key, name in needs.selected:
             if name != node.name:
                 return NO_VOLUME
-            rest.append(Wish.of(key, self._storage.claims[key]))
+            rest.append(UnboundClaim.of(key, self._storage.claims[key]))
         taken = dict(self._taken)
-        for wish, named in needs.wishes:
+        for unbound, named in needs.unbound:
             if named is not None and named.name not in taken:
                 best = named if named.reaches(node) else None
             else:
-                best = self._open.smallest(wish, node, taken)
+                best = self._open.smallest(unbound, node, taken)
             if best is None:
-                rest.append(wish)
+                rest.append(unbound)
             else:
-                taken[best.name] = wish.key
-                writes.append(VolumeWrite("static", wish.key, best.name, node.name, self._bind_within))
-        for wish in rest:
-            refusal = self._refuse_provision(wish, node)
+                taken[best.name] = unbound.key
+                writes.append(VolumeWrite("static", unbound.key, best.name, node.name, self._bind_within))
+        for unbound in rest:
+            refusal = self._refuse_provision(unbound, node)
             if refusal is not None:
                 return refusal
-            writes.append(VolumeWrite("dynamic", wish.key, "", node.name, self._bind_within))
+            writes.append(VolumeWrite("dynamic", unbound.key, "", node.name, self._bind_within))
         return writes
 
-    def _refuse_provision(self, wish: Wish, node: NodeInfo) -> Verdict | None:
-        provision = self._provision_of(wish)
+    def _refuse_provision(self, unbound: UnboundClaim, node: NodeInfo) -> Verdict | None:
+        provision = self._provision_of(unbound)
         if provision.topologies is None or not selects(provision.topologies, node):
             return NO_VOLUME
         if provision.rooms is not None and not any(selects(room, node) for room in provision.rooms):
@@ -201,7 +201,7 @@ class VolumeBinding(Observer):
             found = keep(self._needs, template, _Needs(template, stamp))
             for key in keys_of(template):
                 self._sort(key, found)
-            found.wishes.sort(key=lambda item: (item[0].size, item[0].key))
+            found.unbound.sort(key=lambda item: (item[0].size, item[0].key))
         return found
 
     def _sort(self, key: str, needs: _Needs) -> None:
@@ -225,7 +225,7 @@ class VolumeBinding(Observer):
 
     def _sort_delayed(self, key: str, claim: api.PersistentVolumeClaim, needs: _Needs) -> None:
         assumed_volume, assumed_node = self._storage.assumed.get(key, ("", ""))
-        wish = Wish.of(key, claim)
+        unbound = UnboundClaim.of(key, claim)
         if assumed_volume:
             volume = self._open.get(assumed_volume)
             if volume is not None:
@@ -235,31 +235,31 @@ class VolumeBinding(Observer):
         if node:
             needs.selected.append((key, node))
         else:
-            named = next((v for v in self._open.named(wish) if v.name not in self._taken), None)
-            needs.wishes.append((wish, named))
+            named = next((v for v in self._open.named(unbound) if v.name not in self._taken), None)
+            needs.unbound.append((unbound, named))
 
-    def _provision_of(self, wish: Wish) -> _Provision:
-        known = self._provisions.get(wish.key)
+    def _provision_of(self, unbound: UnboundClaim) -> _Provision:
+        known = self._provisions.get(unbound.key)
         if known is None or known[0] != self._storage.version:
             if len(self._provisions) > 10_000:
                 self._provisions.clear()
-            known = self._provisions[wish.key] = self._storage.version, self._make_provision(wish)
+            known = self._provisions[unbound.key] = self._storage.version, self._make_provision(unbound)
         return known[1]
 
-    def _make_provision(self, wish: Wish) -> _Provision:
+    def _make_provision(self, unbound: UnboundClaim) -> _Provision:
         storage = self._storage
-        found = storage.classes.get(wish.storage_class)
+        found = storage.classes.get(unbound.storage_class)
         if found is None or found.provisioner in ("", NO_PROVISIONER):
             return _Provision(None, None)
         topologies = EVERYWHERE
         if found.allowed_topologies:
             topologies = NodeSelector(terms=tuple(_topology_term(term) for term in found.allowed_topologies))
         driver = storage.csi_drivers.get(found.provisioner)
-        if driver is None or not driver.spec.storage_capacity or not wish.size:
+        if driver is None or not driver.spec.storage_capacity or not unbound.size:
             return _Provision(topologies, None)
         rooms = []
         for capacity in storage.capacities.values():
-            if capacity.storage_class_name == wish.storage_class and _largest(capacity) >= wish.size:
+            if capacity.storage_class_name == unbound.storage_class and _largest(capacity) >= unbound.size:
                 rooms += list(_reached_from(capacity))
         return _Provision(topologies, tuple(rooms))
 

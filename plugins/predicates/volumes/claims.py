@@ -1,4 +1,4 @@
-"""The PersistentVolumeClaims of a pod: what they say of themselves, and pods that cannot be placed because of one.
+"""The PersistentVolumeClaims of a pod, as they are, and pods that cannot be placed because of one.
 
 A claim is *bound* when it names its volume and the binding is complete; *delayed* when it is not bound, names no
 volume, and its class waits for the first pod to have a node; everything else that is not bound is somebody else's to

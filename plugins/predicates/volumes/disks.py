@@ -10,7 +10,8 @@ from plugins.predicates.pods.exclusive import Exclusive
 from plugins.predicates.verdicts import node_refusal
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate, Rule
-from volsched.model.pods.template import LegacyDisk, PodTemplate
+from volsched.model.pods.rules import LegacyDisk
+from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 IN_USE = node_refusal("node(s) had no available disk")

@@ -51,7 +51,7 @@ class Volume:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class UnboundClaim:
     """What a claim that is not bound asks of a volume."""
 
     key: str
@@ -63,7 +63,7 @@ class Wish:
     selector: LabelSelector
 
     @classmethod
-    def of(cls, key: str, claim: api.PersistentVolumeClaim) -> Wish:
+    def of(cls, key: str, claim: api.PersistentVolumeClaim) -> UnboundClaim:
         """Read a claim; a selector that cannot be understood matches nothing."""
         spec = claim.spec
         try:
@@ -137,8 +137,8 @@ class _Shelf:
 class _Fitting:
     """The volumes of a class that will do for claims of one shape: how many for each label, and those not so told."""
 
-    def __init__(self, wish: Wish, volumes: Iterable[Volume]) -> None:
-        self._wish = wish
+    def __init__(self, unbound: UnboundClaim, volumes: Iterable[Volume]) -> None:
+        self._unbound = unbound
         self.counts: dict[str, dict[str, int]] = {}
         self.others: dict[str, Volume] = {}
         for volume in volumes:
@@ -146,7 +146,7 @@ class _Fitting:
 
     def follow(self, volume: Volume, by: int) -> None:
         """Follow a volume that came (1) or went (-1)."""
-        if not self._wish.accepts(volume):
+        if not self._unbound.accepts(volume):
             return
         label = volume.only_label
         if label is None:
@@ -169,7 +169,7 @@ class _Fitting:
         names_gone = set()
         for volume in taken:
             names_gone.add(volume.name)
-            if volume.only_label is not None and self._wish.accepts(volume):
+            if volume.only_label is not None and self._unbound.accepts(volume):
                 key, values = volume.only_label
                 for value in values:
                     gone[key, value] = gone.get((key, value), 0) + 1
@@ -218,14 +218,14 @@ class _Class:
         values = self._by_label.setdefault(label[0], {})
         return [values.setdefault(value, _Shelf()) for value in label[1]]
 
-    def reach(self, wish: Wish, taken: Iterable[str], facts: FactColumns) -> Mask:
+    def reach(self, unbound: UnboundClaim, taken: Iterable[str], facts: FactColumns) -> Mask:
         """Mark the rows of nodes that reach an open volume that will do and is not taken."""
-        shape = wish.shape
+        shape = unbound.shape
         fitting = self._fitting.get(shape)
         if fitting is None:
             if len(self._fitting) >= self.SHAPES:
                 self._fitting.clear()
-            fitting = self._fitting[shape] = _Fitting(wish, self.volumes.values())
+            fitting = self._fitting[shape] = _Fitting(unbound, self.volumes.values())
         return fitting.reach([self.volumes[name] for name in taken if name in self.volumes], facts)
 
     def near(self, node: NodeInfo) -> list[_Shelf]:
@@ -332,35 +332,37 @@ class OpenVolumes:
         """Return a volume that is not bound."""
         return self._volumes.get(name)
 
-    def named(self, wish: Wish) -> list[Volume]:
+    def named(self, unbound: UnboundClaim) -> list[Volume]:
         """Return the volumes whose user, or an earlier attempt of ours, named this claim."""
-        claim = self._storage.claims[wish.key]
+        claim = self._storage.claims[unbound.key]
         found = []
-        for name, volume in sorted(self._named.get(wish.key, {}).items()):
+        for name, volume in sorted(self._named.get(unbound.key, {}).items()):
             reference = self._storage.volumes[name].spec.claim_ref
             if reference is not None and reference.uid in ("", claim.metadata.uid):
                 found.append(volume)
-        return [v for v in found if v.storage_class == wish.storage_class and wish.accepts_named(v)]
+        return [v for v in found if v.storage_class == unbound.storage_class and unbound.accepts_named(v)]
 
     def any_of(self, storage_class: str) -> bool:
         """Say whether a class has any open volume."""
         group = self._classes.get(storage_class)
         return group is not None and bool(group.volumes)
 
-    def reach(self, wish: Wish, taken: Iterable[str], facts: FactColumns) -> Mask:
+    def reach(self, unbound: UnboundClaim, taken: Iterable[str], facts: FactColumns) -> Mask:
         """Mark the rows of nodes for which ``smallest`` finds a volume."""
-        group = self._classes.get(wish.storage_class)
-        return np.zeros(len(facts.cluster.rows), dtype=np.bool_) if group is None else group.reach(wish, taken, facts)
+        group = self._classes.get(unbound.storage_class)
+        return (
+            np.zeros(len(facts.cluster.rows), dtype=np.bool_) if group is None else group.reach(unbound, taken, facts)
+        )
 
-    def smallest(self, wish: Wish, node: NodeInfo, taken: Mapping[str, object]) -> Volume | None:
+    def smallest(self, unbound: UnboundClaim, node: NodeInfo, taken: Mapping[str, object]) -> Volume | None:
         """Return the smallest open volume that will do on a node and that is not taken."""
-        group = self._classes.get(wish.storage_class)
+        group = self._classes.get(unbound.storage_class)
         best: Volume | None = None
         for shelf in group.near(node) if group is not None else ():
             for volume in shelf:
                 if best is not None and volume.order >= best.order:
                     break
-                if volume.name not in taken and wish.accepts(volume) and volume.reaches(node):
+                if volume.name not in taken and unbound.accepts(volume) and volume.reaches(node):
                     best = volume
                     break
         return best

@@ -11,7 +11,7 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, par
 from tests.plugins.capacity.desk import a_world, tree_conf
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.config.loading import ConfigurationError
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.values.series import Numbers
 from volsched.registry import load_configuration, load_profile
 from volsched.testing.builders import ClusterBuilder, Decision, a_cluster, a_node, a_queue, a_rig, put
@@ -128,7 +128,7 @@ def told(decision: Decision) -> list[tuple[str, str]]:
     return [
         (step.name, step.message)
         for step in decision.steps
-        if isinstance(step, Tell) and step.kind == "Queue" and step.reason == "InvalidQueueHierarchy"
+        if isinstance(step, RecordEvent) and step.kind == "Queue" and step.reason == "InvalidQueueHierarchy"
     ]
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.testing.builders import GROUP_NAME, ClusterBuilder, Decision, Rig, a_cluster, a_rig
 
 GPU, MPS = "nvidia.com/gpu", "nvidia.com/gpu.shared"
@@ -115,5 +115,5 @@ def events(decision: Decision, kind: str) -> list[tuple[str, str, str, str]]:
     return [
         (step.name, step.type, step.reason, step.message)
         for step in decision.steps
-        if isinstance(step, Tell) and step.kind == kind
+        if isinstance(step, RecordEvent) and step.kind == kind
     ]

@@ -8,11 +8,9 @@ import pytest
 
 from tests.plugins.capacity_card.clusters import A, H, refusal, some
 from tests.plugins.capacity_card.elastic import Elastic, by_job, decided, elastic, world
-from volsched.framework.engine.engine import FastEngine
-from volsched.model.plan import Evict, Tell
+from volsched.model.plan import Evict, RecordEvent
 from volsched.testing.builders import a_rig
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 
 RECLAIM_BESIDE = """
 actions: "enqueue, allocate, reclaim, backfill"
@@ -87,7 +85,7 @@ def test_nor_does_one_whose_queue_deserves_no_cpu() -> None:
         ({H: 4}, {A: 8}, 3),
     ],
 )
-@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_queue_takes_back_what_it_deserves_of_what_others_hold_beyond_theirs(
     engine: Any, q1: Any, q2: Any, taken: int
 ) -> None:
@@ -113,7 +111,7 @@ def test_the_room_is_promised_and_taken_once_the_victims_are_gone() -> None:
 def test_events_tell_the_victim_for_whom_it_goes() -> None:
     decision = decided(two_queues({A: 4}, {A: 4}, wanting="q2"))
 
-    told = [step.message for step in decision.steps if isinstance(step, Tell) and step.name == "rich-5"]
+    told = [step.message for step in decision.steps if isinstance(step, RecordEvent) and step.name == "rich-5"]
     assert any('pod "default/want-0" (queue "q2"' in message for message in told)
 
 

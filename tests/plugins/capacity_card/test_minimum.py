@@ -20,11 +20,9 @@ from plugins.capacity_card.requests.charges import Charge
 from plugins.capacity_card.requests.minimum import Kind, Need, cheapest, least
 from plugins.capacity_card.requests.requests import CardRequest
 from tests.plugins.capacity_card.clusters import GPU, A, Cards, H, T, cards, configuration, decided, refusal, rig
-from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Gone
 from volsched.testing.builders import Rig, a_rig, puts
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 
 ROLE = "volcano.sh/task-spec"
 
@@ -49,7 +47,7 @@ def phase(on: Rig, job: str) -> str:
 # -- starts and updates of Deployments --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("first", range(6))
 def test_a_deployment_of_five_on_a_quota_of_four_gets_four(first: int, engine: Any) -> None:
     """However many of its pods existed when its PodGroup was first judged."""

@@ -15,7 +15,7 @@ from volsched.framework.validation import Surroundings
 from volsched.model import api
 from volsched.model.dra.announced import ANNOTATION, announced_by, announcement
 from volsched.model.job import INQUEUE
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import ResourceClaimUse
 from volsched.testing.builders import ClusterBuilder, Rig, a_rig, put
 
@@ -130,7 +130,7 @@ def test_what_was_promised_to_one_group_is_not_promised_to_another_and_pods_take
     came = ClusterBuilder().pod("a-0", "a", labels={"volcano.sh/task-spec": "w"}, cpu="1", spec=spec).changes()
     rig.cycle(*came)
     quotas = rig.scheduler._accounts.get("capacity-dra.quotas", lambda _: pytest.fail("no quotas"))
-    assert {key.key: int(value) for key, value in quotas._reserved("q").items()} == {"deviceclass/gpu": 2}
+    assert {key.key: int(value) for key, value in quotas.shown._reserved("q").items()} == {"deviceclass/gpu": 2}
     assert phases(rig)["b"] == "Pending"
 
     rig.cycle(*telling(ClusterBuilder(), "a", {"w": [GPU]}, 1, {"w": 1}, INQUEUE).changes())
@@ -191,7 +191,8 @@ def test_what_is_not_understood_is_told_once_and_keeps_nobody_out(text: str) -> 
     first, second = rig.cycle(), rig.cycle()
 
     told = [
-        [s.name for s in d.steps if isinstance(s, Tell) and s.reason == "InvalidDRARequest"] for d in (first, second)
+        [s.name for s in d.steps if isinstance(s, RecordEvent) and s.reason == "InvalidDRARequest"]
+        for d in (first, second)
     ]
     assert told == [["g"], []]
     assert phases(rig)["g"] == INQUEUE
@@ -207,7 +208,9 @@ def test_it_is_told_once_however_often_the_group_is_considered() -> None:
     decisions = [rig.cycle(), *(rig.cycle(*ClusterBuilder().node(f"more-{n}").changes()) for n in range(2))]
 
     assert phases(rig)["g"] == "Pending"
-    events = [s.name for d in decisions for s in d.steps if isinstance(s, Tell) and s.reason == "InvalidDRARequest"]
+    events = [
+        s.name for d in decisions for s in d.steps if isinstance(s, RecordEvent) and s.reason == "InvalidDRARequest"
+    ]
     assert events == ["g"]
 
 

@@ -15,7 +15,7 @@ from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount
 from volsched.model.changes import BindFailed, DroppedFields, Gone
 from volsched.model.job import INQUEUE
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
 from volsched.testing.recount import faults
 
@@ -80,7 +80,7 @@ def _not_made(_: Any) -> Quotas:
 
 
 def events(decision: Decision) -> list[tuple[str, str, str]]:
-    return [(s.kind, s.type, s.reason) for s in decision.steps if isinstance(s, Tell) and s.reason == REASON]
+    return [(s.kind, s.type, s.reason) for s in decision.steps if isinstance(s, RecordEvent) and s.reason == REASON]
 
 
 def test_the_claims_of_a_pod_are_summed_by_class() -> None:
@@ -267,7 +267,7 @@ def test_without_dimensions_only_devices_count() -> None:
     rig = a_rig(wanting(cluster, "p", exactly(count=2, capacity={"memory": "8Gi"})), arguments)
 
     assert rig.cycle().bindings == {"p": "n1"}
-    shown = quotas_of(rig).amounts(rig.cluster.queues["q"])
+    shown = quotas_of(rig).shown.amounts(rig.cluster.queues["q"])
     assert shown.allocated == shown.capability == {"deviceclass/gpu": 2000}
 
 
@@ -318,8 +318,8 @@ def test_wrong_quotas_are_told_once_on_the_queue() -> None:
 
     first, second = rig.cycle(), rig.cycle()
 
-    assert [s.name for s in first.steps if isinstance(s, Tell) and s.reason == "InvalidDRAQuota"] == ["q"]
-    assert [s for s in second.steps if isinstance(s, Tell) and s.reason == "InvalidDRAQuota"] == []
+    assert [s.name for s in first.steps if isinstance(s, RecordEvent) and s.reason == "InvalidDRAQuota"] == ["q"]
+    assert [s for s in second.steps if isinstance(s, RecordEvent) and s.reason == "InvalidDRAQuota"] == []
 
 
 def test_wrong_quotas_of_a_queue_that_is_made_anew_are_told_again() -> None:
@@ -327,12 +327,16 @@ def test_wrong_quotas_of_a_queue_that_is_made_anew_are_told_again() -> None:
     rig = a_rig(a_world(), configuration())
 
     told = [
-        [step.name for step in rig.cycle(*changes).steps if isinstance(step, Tell) and step.reason == "InvalidDRAQuota"]
+        [
+            step.name
+            for step in rig.cycle(*changes).steps
+            if isinstance(step, RecordEvent) and step.reason == "InvalidDRAQuota"
+        ]
         for changes in (made.changes(), [Gone("Queue", "", "q", "queue--q")], made.changes())
     ]
 
     assert told == [["q"], [], ["q"]]
-    assert quotas_of(rig)._quotas.keys() <= rig.cluster.queues.keys()
+    assert quotas_of(rig).limits._quotas.keys() <= rig.cluster.queues.keys()
 
 
 @pytest.mark.parametrize(("dropped", "told"), [({"spec.dra"}, ["default"]), (set(), []), (None, [])])
@@ -343,7 +347,7 @@ def test_that_the_cluster_drops_quotas_is_told_once_and_on_one_queue(dropped: se
 
     first, second = rig.cycle(), rig.cycle()
 
-    said = [[(s.name, s.message) for s in d.steps if isinstance(s, Tell) and s.reason == "InvalidDRAQuota"]
+    said = [[(s.name, s.message) for s in d.steps if isinstance(s, RecordEvent) and s.reason == "InvalidDRAQuota"]
             for d in (first, second)]  # fmt: skip
     assert [name for name, _ in said[0]] == told
     assert all(message.startswith("spec.dra of every Queue is lost: ") for _, message in said[0])

@@ -14,11 +14,10 @@ from tests.plugins.predicates.test_devices import using
 from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Gone
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults
 
-ENGINES = pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+with_engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 def configuration(plugin: str = "name: capacity-dra", actions: str = "enqueue, allocate, reclaim, backfill") -> str:
@@ -77,7 +76,7 @@ def evicted(cluster: ClusterBuilder, text: str = CONFIGURATION, engine: Any = Fa
     return sorted(decision.evictions)
 
 
-@ENGINES
+@with_engines
 @pytest.mark.parametrize(
     ("q1", "q2", "taken"),
     [

@@ -69,7 +69,7 @@ def check_ungated(rig: Rig) -> None:
     for task in rig.cluster.tasks.values():
         if task.ungated and task.status is TaskStatus.PENDING:
             keys = followed.claims_of(task)
-            assert (task.uid in followed.seated) == (task.uid in anew.seated), task.uid
+            assert (task.uid in followed.pod_charges) == (task.uid in anew.pod_charges), task.uid
             assert [followed.charge(key) for key in keys] == [anew.charge(key) for key in keys], task.uid
 
 

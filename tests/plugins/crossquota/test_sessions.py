@@ -10,14 +10,13 @@ from plugins.crossquota.budget import NodeBudgets
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, STRATEGY, configuration, gpu_node, node, rig
 from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Gone
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.registry import load_profile
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, put
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults, leftovers
 
-ENGINES = pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+with_engines = pytest.mark.parametrize("engine", ENGINES)
 LEAST = {STRATEGY: "least-allocated"}
 
 
@@ -28,14 +27,14 @@ def gpu_nodes(*names: str, **amounts: Any) -> ClusterBuilder:
     return cluster
 
 
-@ENGINES
+@with_engines
 def test_r14_a_pod_lands_where_the_quota_has_room(engine: Any) -> None:
     cluster = gpu_nodes("g1", "g2").pod("before", on="g1", cpu=4).job("etl", cpu=2)
 
     assert rig(cluster, engine, **{"quota.cpu": 4}).cycle().bindings == {"etl-0": "g2"}
 
 
-@ENGINES
+@with_engines
 def test_one_session_does_not_go_above_the_quota(engine: Any) -> None:
     cluster = gpu_nodes("g1", "g2").job("etl", tasks=7, minimum=1, cpu=2)
     found = rig(cluster, engine, **{"quota.cpu": 6})
@@ -50,7 +49,7 @@ def test_one_session_does_not_go_above_the_quota(engine: Any) -> None:
     assert (faults(found.cluster), leftovers(found.cluster)) == ([], [])
 
 
-@ENGINES
+@with_engines
 def test_a_gang_that_does_not_fit_leaves_no_trace(engine: Any) -> None:
     found = rig(gpu_nodes("g1").job("gang", tasks=3, cpu=2), engine, **{"quota.cpu": 4})
     assert found.cycle().bindings == {}
@@ -65,7 +64,7 @@ def put_job(name: str, tasks: int = 1, **pod: Any) -> list[Any]:
     return a_cluster().job(name, tasks, **pod).changes()
 
 
-@ENGINES
+@with_engines
 @pytest.mark.parametrize(
     ("annotations", "nodes"),
     [({}, {"g1"}), (LEAST, {"g1", "g2"}), ({STRATEGY: "Least-Allocated"}, {"g1"})],
@@ -76,7 +75,7 @@ def test_pods_choose_to_be_packed_or_spread(engine: Any, annotations: dict[str, 
     assert set(rig(cluster, engine, **{"quota.cpu": 8}).cycle().bindings.values()) == nodes
 
 
-@ENGINES
+@with_engines
 def test_equal_pods_with_other_annotations_or_labels_share_no_answer(engine: Any) -> None:
     cluster = gpu_nodes("g1", "g2").pod("before", on="g1", labels={"team": "etl"}, cpu=2)
     cluster.job("a", cpu=2, labels={"team": "etl"}).job("b", cpu=2, labels={"team": "etl"}, annotations=LEAST)
@@ -89,7 +88,7 @@ def test_equal_pods_with_other_annotations_or_labels_share_no_answer(engine: Any
     assert len(bindings) == 8
 
 
-@ENGINES
+@with_engines
 def test_pods_that_differ_in_labels_alone_share_no_answer(engine: Any) -> None:
     cluster = gpu_nodes("g1").job("a", tasks=2, minimum=1, cpu=2, labels={"team": "etl"})
     cluster.job("b", tasks=2, minimum=1, cpu=2, labels={"team": "web"})
@@ -98,7 +97,7 @@ def test_pods_that_differ_in_labels_alone_share_no_answer(engine: Any) -> None:
     assert found.cycle().bindings == {"a-0": "g1", "b-0": "g1", "b-1": "g1"}
 
 
-@ENGINES
+@with_engines
 def test_a_node_that_changes_is_asked_again(engine: Any) -> None:
     found = rig(gpu_nodes("g1").job("etl", cpu=4), engine, **{"quota.cpu": 2})
     assert found.cycle().bindings == {}
@@ -106,7 +105,7 @@ def test_a_node_that_changes_is_asked_again(engine: Any) -> None:
     assert found.cycle(put(gpu_node("g1", {f"{ANN}cpu": "4"}))).bindings == {"etl-0": "g1"}
 
 
-@ENGINES
+@with_engines
 def test_room_that_a_pod_leaves_is_found(engine: Any) -> None:
     found = rig(gpu_nodes("g1").pod("before", on="g1", cpu=2).job("etl", cpu=2), engine, **{"quota.cpu": 2})
     assert found.cycle().bindings == {}
@@ -114,7 +113,7 @@ def test_room_that_a_pod_leaves_is_found(engine: Any) -> None:
     assert found.cycle(Gone("Pod", "default", "before", "pod-default-before")).bindings == {"etl-0": "g1"}
 
 
-@ENGINES
+@with_engines
 def test_pods_in_backfill_are_counted_and_refused_too(engine: Any) -> None:
     cluster = gpu_nodes("g1").job("idle", tasks=2, minimum=1)
 
@@ -123,7 +122,7 @@ def test_pods_in_backfill_are_counted_and_refused_too(engine: Any) -> None:
     assert decision.bindings == {"idle-0": "g1"}
 
 
-@ENGINES
+@with_engines
 def test_a_more_important_cpu_pod_makes_room_within_the_quota(engine: Any) -> None:
     cluster = gpu_nodes("g1").add(
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
@@ -162,7 +161,7 @@ def test_another_configuration_counts_anew() -> None:
 
 
 def told(decision: Decision) -> list[tuple[str, str, str]]:
-    return [(s.name, s.reason, s.message) for s in decision.steps if isinstance(s, Tell) and s.kind == "Node"]
+    return [(s.name, s.reason, s.message) for s in decision.steps if isinstance(s, RecordEvent) and s.kind == "Node"]
 
 
 def test_annotations_that_cannot_be_read_are_told_on_the_node_once() -> None:
@@ -263,7 +262,7 @@ def test_an_explanation_costs_no_more_on_a_larger_cluster(monkeypatch: pytest.Mo
     assert of_many == "0/400 nodes are available: 400 cpu quota exceeded."
 
 
-@ENGINES
+@with_engines
 def test_words_and_numbers_of_every_group_of_nodes(engine: Any) -> None:
     cluster = gpu_nodes("g1", "g2", "g3", "g4").add(gpu_node("h1", {f"{ANN}cpu": "9"})).add(node("plain", cpu=1))
     decision = rig(cluster.job("etl", cpu=8, memory="8Gi"), engine, **{"quota.cpu": 4, "quota.memory": "4Gi"}).cycle()

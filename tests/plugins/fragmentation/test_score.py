@@ -10,7 +10,7 @@ import pytest
 from plugins.fragmentation.means import Means, Sums, means_of, size_of
 from plugins.fragmentation.score import taken
 from tests.plugins.fragmentation.worlds import CONFIGURATION, a_plain_rig, cards, demand_of, shared
-from volsched.framework.accounts.card_parts import Wanted
+from volsched.framework.accounts.card_parts import PartRequest
 from volsched.testing.builders import a_cluster
 
 ALONE = 'actions: "allocate"\ntiers:\n- plugins: [{name: predicates}, {name: fragmentation}]\n'
@@ -59,13 +59,13 @@ def test_scores_are_those_of_the_formula(seed: int) -> None:
 @pytest.mark.parametrize(
     ("free", "wanted", "after"),
     [
-        ((30, 50, 100), Wanted(1, 40), (10, 30, 100)),
-        ((100, 100, 100), Wanted(2, 100), (0, 0, 100)),
-        ((20, 45, 45), Wanted(2, 25), (20, 20, 20)),
-        ((10,), Wanted(1, 50), (10,)),
+        ((30, 50, 100), PartRequest(1, 40), (10, 30, 100)),
+        ((100, 100, 100), PartRequest(2, 100), (0, 0, 100)),
+        ((20, 45, 45), PartRequest(2, 25), (20, 20, 20)),
+        ((10,), PartRequest(1, 50), (10,)),
     ],
 )
-def test_a_part_goes_on_the_tightest_card(free: tuple[int, ...], wanted: Wanted, after: tuple[int, ...]) -> None:
+def test_a_part_goes_on_the_tightest_card(free: tuple[int, ...], wanted: PartRequest, after: tuple[int, ...]) -> None:
     assert taken(free, (wanted,)) == after
 
 

@@ -12,7 +12,7 @@ from plugins.mgpu.results import ASSUMED, INDEX
 from tests.plugins.mgpu.cards import M, asks
 from volsched.model.changes import Gone
 from volsched.model.plan import Bind
-from volsched.testing.builders import Decision, Rig, a_cluster, a_group, a_rig
+from volsched.testing.builders import Decision, Rig, a_cluster, a_group, a_node, a_pod, a_rig
 
 NATIVE, GUARANTEED = "native-burst-share", "guaranteed-burst-share"
 Manifest = dict[str, Any]
@@ -38,18 +38,9 @@ def configuration(actions: str = "enqueue, allocate, backfill", **arguments: obj
 
 def node(name: str = "n1", cards: int = 2, memory: int = M, policy: str = "", ids: str = "", **labels: str) -> Manifest:
     """A node with cards of so many MiB."""
-    amounts = {"cpu": "64", "memory": "256Gi", "pods": "200", CORE: str(100 * cards), MEMORY: str(memory * cards)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "uid": f"node-{name}",
-            "labels": {**({POLICY: policy} if policy else {}), **labels},
-            "annotations": {CARD_IDS: ids} if ids else {},
-        },
-        "status": {"allocatable": amounts, "capacity": amounts},
-    }
+    kinds = {**({POLICY: policy} if policy else {}), **labels}
+    amounts = {CORE: 100 * cards, MEMORY: memory * cards}
+    return a_node(name, pods=200, labels=kinds, annotations={CARD_IDS: ids} if ids else {}, **amounts)
 
 
 def container(name: str, core: object = None, memory: object = None) -> Manifest:
@@ -92,25 +83,10 @@ def pod(
     if cards is not None:
         lists = [text.strip() for text in cards.split(";")]
         results = {ASSUMED: "true", **{f"{INDEX}c{n}": text for n, text in enumerate(lists, 1) if text}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": f"uid-{name}",
-            "annotations": {
-                "scheduling.k8s.io/group-name": group or name,
-                **counts,
-                **results,
-                **({POLICY: policy} if policy else {}),
-                **(annotations or {}),
-            },
-            **metadata,
-        },
-        "spec": {"schedulerName": "volsched", "containers": listed, **({"nodeName": on} if on else {}), **(spec or {})},
-        "status": {"phase": phase or ("Running" if on else "Pending")},
-    }
+    notes = {**counts, **results, **({POLICY: policy} if policy else {}), **(annotations or {})}
+    body = {"containers": listed, **(spec or {})}
+    meta = {"uid": f"uid-{name}", **metadata}
+    return a_pod(name, group or name, on or None, phase or None, annotations=notes, spec=body, metadata=meta)
 
 
 def solo(found: Manifest) -> list[Manifest]:

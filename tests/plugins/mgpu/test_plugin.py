@@ -26,13 +26,11 @@ from tests.plugins.mgpu.clusters import (
     states,
 )
 from volsched.framework.config.loading import ConfigurationError
-from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Bound
-from volsched.model.plan import Bind, Tell
+from volsched.model.plan import Bind, RecordEvent
 from volsched.registry import load_profile
 from volsched.testing.builders import Decision, Rig, a_group, puts
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults, leftovers
 
 HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
@@ -46,7 +44,7 @@ NO_IDS = "predicate.MGPUScheduleMode is id, and annotation volsched.io/mgpu-card
 
 def told(decision: Decision, name: str = "n1") -> dict[str, str]:
     """Reason and message of Events on a node."""
-    return {step.reason: step.message for step in decision.steps if isinstance(step, Tell) and step.name == name}
+    return {step.reason: step.message for step in decision.steps if isinstance(step, RecordEvent) and step.name == name}
 
 
 # -- filter ------------------------------------------------------------------------------------------------------------
@@ -376,7 +374,7 @@ def of_halves(*more: Manifest, engine: Any = None) -> tuple[Rig, str]:
     return rig, victim
 
 
-@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_half_of_a_promised_card_is_not_given_away_where_the_sums_suffice(engine: Any) -> None:
     rig, victim = of_halves(engine=engine)
     number = int(victim.removeprefix("low-"))

@@ -14,7 +14,7 @@ from plugins.mgpu.validation import validate
 from tests.plugins.mgpu.clusters import configuration, container, node, pod, rig_of, solo
 from volsched.framework.validation import Fault, Surroundings
 from volsched.model import api
-from volsched.model.pods.template import container_amounts
+from volsched.model.pods.rule_reading import container_amounts
 
 AS_PRINTED = {
     "MGPU101": "mgpu-core must be > 0 and mgpu-memory, when set, > 0",

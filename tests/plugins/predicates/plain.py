@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo
+from volsched.model.pods.rules import PodTerm
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTerm
 from volsched.model.status import ON_NODE, TaskStatus
 
 

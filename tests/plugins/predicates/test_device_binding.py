@@ -9,10 +9,11 @@ import pytest
 
 from plugins.predicates.plugin import build
 from tests.framework.dra.worlds import DRIVER, claim, device, exactly, part
-from tests.plugins.predicates.test_devices import CONFIGURATION, ENGINES, a_world, chosen, using
+from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, chosen, using
 from volsched.model.changes import BindFailed
 from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
 from volsched.testing.builders import Decision, Rig, SteadyClock, a_rig, put
+from volsched.testing.contract import ENGINES
 
 Json = dict[str, Any]
 WITHIN = 600.0

@@ -16,7 +16,7 @@ from volsched.model.changes import BindFailed, Bound, Gone
 from volsched.model.plan import Bind, ReleaseClaim
 from volsched.model.pods.owners import as_pod
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
-from volsched.testing.checked import CheckedEngine
+from volsched.testing.contract import ENGINES
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults
 
@@ -29,7 +29,6 @@ tiers:
   - name: predicates
   - name: binpack
 """
-ENGINES = [FastEngine, NaiveEngine, CheckedEngine]
 
 
 def cards(node: str, *names: str) -> dict[str, Any]:
@@ -234,8 +233,8 @@ def test_a_claim_is_reserved_for_so_many_pods_and_no_more() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_selector_that_fails_on_one_node_keeps_the_pod_off_all(engine: Any) -> None:
     good = part("s1", [device("d1", model="x")], node="n1", pool="n1")
-    wish = exactly("r0", 'device.attributes["gpu.example.com"].model == "x"')
-    cluster = a_world(good, cards("n2", "d1"), claim("c", wish))
+    unbound = exactly("r0", 'device.attributes["gpu.example.com"].model == "x"')
+    cluster = a_world(good, cards("n2", "d1"), claim("c", unbound))
     cluster.job("a", cpu="1", spec=using("c"))
     rig = a_rig(cluster, CONFIGURATION, engine)
 

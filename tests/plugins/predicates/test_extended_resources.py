@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.framework.dra.extended import claim_name
-from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Gone
 from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
 from volsched.model.pods.owners import as_pod
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults
 
 CONFIGURATION = """
@@ -30,7 +28,7 @@ tiers:
 """
 GPU = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
-ENGINES = pytest.mark.parametrize("engine", [FastEngine, NaiveEngine, CheckedEngine])
+with_engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 def mapped(name: str = "gpu", created: str = "2026-01-01T00:00:00Z", **spec: Any) -> dict[str, Any]:
@@ -73,7 +71,7 @@ def container(name: str, count: int = 0, *, sidecar: bool = False, resource: str
     return {"name": name, "image": "x", "resources": {"requests": amounts, "limits": amounts}, **more}
 
 
-@ENGINES
+@with_engines
 @pytest.mark.parametrize("name", [GPU, IMPLICIT])
 def test_nodes_serve_them_from_their_devices_until_these_are_gone(engine: Any, name: str) -> None:
     cluster = two_nodes(mapped()).job("a", tasks=5, minimum=1, cpu="1", **{name: 1})
@@ -90,7 +88,7 @@ def test_nodes_serve_them_from_their_devices_until_these_are_gone(engine: Any, n
     assert faults(rig.cluster) == []
 
 
-@ENGINES
+@with_engines
 def test_a_node_that_offers_them_itself_serves_them_as_ever(engine: Any) -> None:
     cluster = a_cluster().node("n1", **{GPU: 1}).node("n2").add(mapped()).add(cards("n1", 4)).add(cards("n2", 1))
     cluster.job("a", tasks=3, minimum=1, cpu="1", **{GPU: 1})
@@ -103,7 +101,7 @@ def test_a_node_that_offers_them_itself_serves_them_as_ever(engine: Any) -> None
     assert "1 cannot allocate all claims" in next(iter(decision.waiting.values()))
 
 
-@ENGINES
+@with_engines
 def test_beside_claims_of_the_pods_own(engine: Any) -> None:
     cluster = two_nodes(mapped(), claim("c", exactly()), devices=3)
     spec = {"resourceClaims": [{"name": "own", "resourceClaimName": "c"}]}
@@ -121,7 +119,7 @@ def test_without_a_class_that_stands_for_it_nobody_serves_it() -> None:
     assert "2 Insufficient example.com/gpu" in a_rig(cluster, CONFIGURATION).cycle().waiting["a-0"]
 
 
-@ENGINES
+@with_engines
 def test_a_class_that_comes_or_goes_changes_the_answer(engine: Any) -> None:
     rig = a_rig(two_nodes().job("a", cpu="1", **{GPU: 1}).job("b", cpu="1", **{GPU: 2}), CONFIGURATION, engine)
     assert set(rig.cycle().waiting) == {"a-0", "b-0"}

@@ -17,6 +17,7 @@ from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards,
 from volsched.model.changes import Bound, Change, Gone, Put
 from volsched.model.job import TO_BE_TRIED
 from volsched.model.plan import Bind
+from volsched.model.values.bounded import entries_of
 from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
 from volsched.testing.naive import NaiveEngine
 
@@ -55,6 +56,26 @@ def test_a_claim_of_another_pod_changes_nothing() -> None:
     on.mirror.apply([taken("b", 2, "n1", "d1"), shown("c", 3)])
 
     assert known.of(task) is before
+
+
+def test_what_is_known_ends_with_the_pods_though_their_claims_were_never_there() -> None:
+    names = [f"p{number}" for number in range(4)]
+    world = a_world()
+    for name in names:
+        world.pod(name, spec=using("absent"))
+    on = a_rig(world, CONFIGURATION)
+    known, tasks = KnownNeeds(on.cluster.devices), [on.cluster.tasks[f"pod-default-{name}"] for name in names]
+    jobs = [task.job for task in tasks if task.job is not None]
+    assert all(known.of(task).fault for task in tasks)
+    apart = {id(on.cluster.devices)}
+    assert entries_of(known, apart) > len(names)
+
+    on.mirror.apply([Gone("Pod", "default", name, f"pod-default-{name}") for name in names])
+    for job in jobs:
+        known.members_changed(job)
+
+    assert len(jobs) == len(names)
+    assert entries_of(known, apart) == 0
 
 
 def test_a_claim_that_says_nothing_new_is_no_relief_and_keeps_what_is_known() -> None:

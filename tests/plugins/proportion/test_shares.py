@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.proportion.shares import Claim, share_out
+from plugins.proportion.shares import QueueShare, share_out
 from volsched.framework.accounts.quotas import limits, share
 from volsched.model.queues.queue import QueueInfo
 
@@ -35,13 +35,13 @@ def shared(total: Amounts, **queues: Mapping[str, Any]) -> dict[str, dict[str, F
     for queue in made.values():
         for resource, amount in queue.guarantee.items():
             guaranteed[resource] = guaranteed.get(resource, 0) + amount
-    claims = [
-        Claim(queue, queues[name]["asks"], limits(queue, total, guaranteed))
+    queue_shares = [
+        QueueShare(queue, queues[name]["asks"], limits(queue, total, guaranteed))
         for name, queue in made.items()
         if queues[name]["asks"] is not None
     ]
-    share_out(claims, total)
-    return {claim.queue.name: claim.deserved for claim in claims}
+    share_out(queue_shares, total)
+    return {queue_share.queue.name: queue_share.deserved for queue_share in queue_shares}
 
 
 MUCH = {"cpu": 1000, "memory": 1000}
@@ -189,32 +189,32 @@ def test_thirds_of_a_cluster_that_does_not_divide_by_three_are_thirds() -> None:
     assert sum(deserved["memory"] for deserved in found.values()) == 2**40 + 1
 
 
-def in_rounds(total: Amounts, claims: list[Claim], rounds: int = 200) -> dict[str, dict[str, float]]:
+def in_rounds(total: Amounts, queue_shares: list[QueueShare], rounds: int = 200) -> dict[str, dict[str, float]]:
     """Volcano's way: round after round, everybody's part of what remains."""
     remaining: dict[str, float] = dict(total)
-    deserved: dict[str, dict[str, float]] = {claim.queue.name: {} for claim in claims}
-    unfinished = list(claims)
+    deserved: dict[str, dict[str, float]] = {queue_share.queue.name: {} for queue_share in queue_shares}
+    unfinished = list(queue_shares)
     for _ in range(rounds):
-        weight = sum(claim.queue.weight for claim in unfinished)
+        weight = sum(queue_share.queue.weight for queue_share in unfinished)
         if not weight or not any(remaining.values()):
             break
         parts = {name: amount / weight for name, amount in remaining.items()}
         going_on = []
-        for claim in unfinished:
-            before = deserved[claim.queue.name]
+        for queue_share in unfinished:
+            before = deserved[queue_share.queue.name]
             now = {
                 name: max(
-                    min(before.get(name, 0.0) + part * claim.queue.weight, float(claim.most(name))),
-                    float(claim.queue.guarantee.get(name, 0)),
+                    min(before.get(name, 0.0) + part * queue_share.queue.weight, float(queue_share.most(name))),
+                    float(queue_share.queue.guarantee.get(name, 0)),
                 )
                 for name, part in parts.items()
             }
             for name, amount in now.items():
                 remaining[name] = max(0.0, remaining[name] - amount + before.get(name, 0.0))
-            deserved[claim.queue.name] = now
-            covered = all(now.get(name, 0.0) >= amount for name, amount in claim.request.items())
+            deserved[queue_share.queue.name] = now
+            covered = all(now.get(name, 0.0) >= amount for name, amount in queue_share.request.items())
             if now != before and not covered:
-                going_on.append(claim)
+                going_on.append(queue_share)
         unfinished = going_on
     return deserved
 
@@ -231,19 +231,19 @@ def in_rounds(total: Amounts, claims: list[Claim], rounds: int = 200) -> dict[st
 )
 def test_shares_are_what_endless_rounds_come_to(total: Amounts, queues: dict[str, dict[str, Any]]) -> None:
     guaranteed = {name: sum(q.get("guarantee", {}).get(name, 0) for q in queues.values()) for name in total}
-    claims = []
+    queue_shares = []
     for name, spec in queues.items():
         queue = a_queue(name, **{key: value for key, value in spec.items() if key != "asks"})
-        claims.append(Claim(queue, spec["asks"], limits(queue, total, guaranteed)))
-    expected = in_rounds(total, claims)
+        queue_shares.append(QueueShare(queue, spec["asks"], limits(queue, total, guaranteed)))
+    expected = in_rounds(total, queue_shares)
 
-    share_out(claims, total)
+    share_out(queue_shares, total)
 
-    for claim in claims:
+    for queue_share in queue_shares:
         for name, amount in total.items():
             if amount:
-                mine = float(claim.deserved.get(name, 0))
-                assert mine == pytest.approx(expected[claim.queue.name].get(name, 0.0), abs=1e-6)
+                mine = float(queue_share.deserved.get(name, 0))
+                assert mine == pytest.approx(expected[queue_share.queue.name].get(name, 0.0), abs=1e-6)
 
 
 def test_queues_that_want_different_things_do_not_share_out_for_ever() -> None:

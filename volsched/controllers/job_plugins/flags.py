@@ -95,8 +95,8 @@ def _one(argument: str, left: Iterator[str], known: Mapping[str, Flag]) -> tuple
         raise ValueError(f"{shortened(argument)!r} is no argument; write it as --name=value")
     if name not in known:
         has = f"there are {', '.join(f'--{flag}' for flag in known)}" if known else "it takes none"
-        said = shortened(name)
-        raise ValueError(f"there is no argument --{said}{hint(said, known) or f'; {has}'}")
+        given = shortened(name)
+        raise ValueError(f"there is no argument --{given}{hint(given, known) or f'; {has}'}")
     if equals:
         return name, text
     if isinstance(known[name].default, bool):

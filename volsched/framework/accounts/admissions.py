@@ -45,7 +45,7 @@ class Admissions:
         return len(self._lacking) + len(self._ended)
 
     def follow(self, jobs: Iterable[JobInfo], now: float) -> None:
-        """Take note of jobs that changed. The time begins anew when a PodGroup loses a pod."""
+        """Note jobs that changed. The time begins again when a PodGroup loses a pod."""
         for job in jobs:
             if not _lacks_pods(job):
                 self._lacking.pop(job.key, None)

@@ -1,6 +1,6 @@
 """What is free of single cards: told by the plugin that gives out parts of them, read by those that score nodes.
 
-Plugins do not see one another. Who keeps the state of each card leaves a teller here when a session opens; whoever
+Plugins do not see one another. Who keeps the state of each card leaves a source here when a session opens; whoever
 reads it does so when a node is asked about, so that the order of the plugins in a configuration does not matter.
 """
 
@@ -19,17 +19,17 @@ WHOLE: Final = 100
 """Percent of a card that is entirely free."""
 
 
-class Wanted(NamedTuple):
+class PartRequest(NamedTuple):
     """What one container takes: ``percent`` of each of ``cards`` different cards."""
 
     cards: int
     percent: int
 
 
-class CardTeller(Protocol):
+class CardSource(Protocol):
     """Tells what pods want of cards that are shared, and what is free of each card of a node."""
 
-    def wanted(self, template: PodTemplate) -> tuple[Wanted, ...]:
+    def wanted(self, template: PodTemplate) -> tuple[PartRequest, ...]:
         """Return what the pods of a template want, none when they want no such card."""
 
     def free(self, node: NodeInfo) -> tuple[int, ...]:
@@ -38,19 +38,19 @@ class CardTeller(Protocol):
 
 @dataclass(slots=True)
 class CardParts:
-    """The tellers of all plugins, by the plugin's name."""
+    """The sources of all plugins, by the plugin's name."""
 
-    tellers: dict[str, CardTeller] = field(default_factory=dict)
+    sources: dict[str, CardSource] = field(default_factory=dict)
 
     @classmethod
     def of_cluster(cls, _: object) -> CardParts:
-        """Make the account, without any teller."""
+        """Make the account, without any source."""
         return cls()
 
-    def wanted(self, template: PodTemplate) -> tuple[Wanted, ...]:
+    def wanted(self, template: PodTemplate) -> tuple[PartRequest, ...]:
         """Return what the pods of a template want of cards that any plugin shares."""
-        return tuple(wanted for teller in self.tellers.values() for wanted in teller.wanted(template))
+        return tuple(wanted for source in self.sources.values() for wanted in source.wanted(template))
 
     def free(self, node: NodeInfo) -> tuple[int, ...]:
         """Return the percent that is free of each card of a node, as the first plugin that knows it says."""
-        return next(filter(None, (teller.free(node) for teller in self.tellers.values())), ())
+        return next(filter(None, (source.free(node) for source in self.sources.values())), ())

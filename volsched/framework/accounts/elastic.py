@@ -49,13 +49,13 @@ class Stakes(Protocol[K]):
         """Return what a placed task has of what a waiting one could use."""
 
     def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Mapping[K, Number]:
-        """Return how much less a queue would hold of all that is to be minded for a task, were these gone."""
+        """Return how much less a queue would hold of all that counts for a task, were these gone."""
 
 
 class ElasticQuota(Protocol):
     """What a session asks a plugin of what queues deserve."""
 
-    def minds(self, task: TaskInfo) -> bool:
+    def applies_to(self, task: TaskInfo) -> bool:
         """Whether the rule is for a task."""
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
@@ -93,11 +93,11 @@ class ElasticQuotas:
 
     def reclaims_for(self, task: TaskInfo) -> bool:
         """Whether the fewest pods of other queues go for a task, and gangs as a whole where they would break."""
-        return any(quota.minds(task) for quota in self._reclaiming)
+        return any(quota.applies_to(task) for quota in self._reclaiming)
 
     def preempts_for(self, task: TaskInfo) -> bool:
         """Whether the same holds for pods of its own queue."""
-        return any(quota.minds(task) for quota in self._preempting)
+        return any(quota.applies_to(task) for quota in self._preempting)
 
     def is_due(self, job: JobInfo) -> bool:
         """Whether a job that has its minimum reclaims more, as its queue is below its due."""
@@ -106,7 +106,11 @@ class ElasticQuotas:
     def released(self, task: TaskInfo, victim: TaskInfo) -> Number:
         """Return how much a victim holds of what a task wants."""
         return max(
-            (quota.released(task, victim) for quota in (*self._reclaiming, *self._preempting) if quota.minds(task)),
+            (
+                quota.released(task, victim)
+                for quota in (*self._reclaiming, *self._preempting)
+                if quota.applies_to(task)
+            ),
             default=0,
         )
 
@@ -134,7 +138,7 @@ def _named(answer: Sequence[TaskInfo] | None, chosen: list[TaskInfo]) -> list[Ta
 class Elastic(Generic[K]):
     """The rule for what one plugin counts; an ``ElasticQuota``.
 
-    While a queue says nothing of what a task wants, nobody is evicted for that; if the plugin is not ``alone``, other
+    While a queue does not mention what a task wants, nobody is evicted for that; if the plugin is not ``alone``, other
     plugins may have room made for the task, by pods that hold nothing of the kind.
     """
 
@@ -142,7 +146,7 @@ class Elastic(Generic[K]):
         self._stakes = stakes
         self._alone = alone
 
-    def minds(self, task: TaskInfo) -> bool:
+    def applies_to(self, task: TaskInfo) -> bool:
         """Whether the rule is for a task."""
         wanted = self._stakes.wanted(task)
         if self._alone or not wanted:
@@ -151,7 +155,7 @@ class Elastic(Generic[K]):
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether a queue is below its due of something that each of these tasks asks for."""
-        return all(not self.minds(task) or self._lacks(queue.name, task) for task in tasks)
+        return all(not self.applies_to(task) or self._lacks(queue.name, task) for task in tasks)
 
     def is_due(self, job: JobInfo) -> bool:
         """Whether a job waits for something of which its queue is below its due."""
@@ -167,13 +171,13 @@ class Elastic(Generic[K]):
 
     def holders(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
         """Return the candidates that hold anything that a task could use; None when the rule is not for it."""
-        if not self.minds(task):
+        if not self.applies_to(task):
             return None
         return [victim for victim in candidates if self._has_wanted(task, victim)]
 
     def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
         """Whether a victim that others have named stays, as it holds what nobody is evicted for."""
-        if self.minds(task) or not self._stakes.wanted(task):
+        if self.applies_to(task) or not self._stakes.wanted(task):
             return False
         return bool(self._stakes.holds(victim, task))
 
@@ -182,7 +186,7 @@ class Elastic(Generic[K]):
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
         """Return the candidates each of which may go by itself; None when the rule is not for the task."""
-        if task.job is None or not self.minds(task):
+        if task.job is None or not self.applies_to(task):
             return None
         taking = _Taking(self._stakes, task, task.job.queue)
         return [victim for victim in candidates if taking.takes(victim)]
@@ -235,10 +239,10 @@ def is_within(stakes: Stakes[K], queue: str, key: K, amount: Number) -> bool:
     return due is not None and stakes.held(queue, key) + amount <= due
 
 
-def reclaimable_of(cluster: Cluster, stakes: Stakes[K], queue: str, said: Iterable[K]) -> dict[K, Any]:
-    """Return what queues below their due could take of what a queue holds; ``said``: what any queue deserves."""
+def reclaimable_of(cluster: Cluster, stakes: Stakes[K], queue: str, deserved: Iterable[K]) -> dict[K, Any]:
+    """Return what queues below their due could take of what a queue holds; ``deserved``: what any queue deserves."""
     found = cluster.queues.get(queue)
     if found is None or not found.reclaimable:
         return {}
-    beyond = {key: stakes.held(queue, key) - (stakes.due(queue, key) or 0) for key in said}
+    beyond = {key: stakes.held(queue, key) - (stakes.due(queue, key) or 0) for key in deserved}
     return {key: amount for key, amount in beyond.items() if amount > 0}

@@ -2,6 +2,7 @@
 
 A gang below its minimum holds what it has and gets nothing done, so taking one of its pods costs all of its work, and
 gives back a part of what it holds.
+A native group says itself whether it goes as a whole (``disruptionMode``); where it does not, its pods go one by one.
 """
 
 from __future__ import annotations
@@ -11,12 +12,25 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN
 
 
+def unit_of(victim: TaskInfo) -> list[TaskInfo]:
+    """Return who is evicted with a victim whatever is configured, it first: all of a native group that goes whole."""
+    group = victim.job.native if victim.job is not None else None
+    return _all_with(victim) if group is not None and group.goes_whole else [victim]
+
+
 def departing(victim: TaskInfo) -> list[TaskInfo]:
     """Return everybody who goes if a victim does, it first."""
     job = victim.job
+    if job is not None and job.native is not None:
+        return unit_of(victim)
     if job is None or _goes_on_without(job, victim):
         return [victim]
-    return [victim, *(task for task in job.tasks.values() if task is not victim and IS_CHOSEN[task.status])]
+    return _all_with(victim)
+
+
+def _all_with(victim: TaskInfo) -> list[TaskInfo]:
+    members = victim.job.tasks.values() if victim.job is not None else ()
+    return [victim, *(task for task in members if task is not victim and IS_CHOSEN[task.status])]
 
 
 def _goes_on_without(job: JobInfo, victim: TaskInfo) -> bool:

@@ -94,7 +94,7 @@ class PastUse(Observer):
         self._levels = levels
         self._accounts: dict[str, _Account] = {}
         self._changed: dict[str, None] = {}
-        self._unsaid: dict[str, None] = {}
+        self._unreported: dict[str, None] = {}
         self._tree = -1
         self._now = 0.0
         self._numbers: tuple[float, Numbers] = (-math.inf, {})
@@ -124,7 +124,7 @@ class PastUse(Observer):
             if held != account.held:
                 account.used = self._used(account, self._now)
                 account.at, account.held = self._now, dict(held)
-                self._unsaid[name] = None
+                self._unreported[name] = None
 
     def _to_look_at(self) -> Iterable[str]:
         if self._tree != self._cluster.clocks.queue_tree:
@@ -178,10 +178,10 @@ class PastUse(Observer):
 
     def take_due(self) -> Iterator[str]:
         """Yield the queues about which a word is due, once each."""
-        for name in list(self._unsaid):
+        for name in list(self._unreported):
             account = self._accounts.get(name)
             if account is None or self._now - account.word_at >= WORD_EVERY:
-                del self._unsaid[name]
+                del self._unreported[name]
             if account is not None and self._now - account.word_at >= WORD_EVERY:
                 account.word_at = self._now
                 yield name

@@ -7,7 +7,7 @@ For each queue::
     reserved  what admitted jobs may still take of their minResources (gated pods left out)
     elastic   what jobs hold beyond their minResources
 
-Kept job by job: a job is counted anew when it changed, and when the figures are next read. ``above``: what jobs ask for
+Kept by job: a job is counted again when it changed and the figures are next read. ``above``: what jobs ask for
 counts in every queue above theirs, too.
 """
 
@@ -73,16 +73,16 @@ class QueueDemands(Observer):
         return cls(cluster, above=True)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
-        """Have the job counted anew."""
+        """Have the job counted again."""
         if task.job is not None:
             self._changed[task.job.key] = task.job
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
-        """Have their job counted anew."""
+        """Have their job counted again."""
         super().run_allocated(tasks[:1])
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """Have the job counted anew, or no longer."""
+        """Have the job counted again, or no longer."""
         if gone:
             self._changed.pop(job.key, None)
             self._forget(job.key)

@@ -39,7 +39,7 @@ class QueueStatuses:
         self._tree = -1
         self._own: dict[str, Mapping[str, int]] = {}
         self._totals: dict[str, dict[str, int]] = {}
-        self._said: dict[str, WriteQueueStatus] = {}
+        self._written: dict[str, WriteQueueStatus] = {}
         self._past: dict[str, QueuePast] = {}
 
     def writes(self, beside: Sequence[QueueHoldings] = (), past: Sequence[PastUse] = ()) -> Iterator[WriteQueueStatus]:
@@ -51,10 +51,10 @@ class QueueStatuses:
         for name in sorted({**self._changed(tuple(beside)), **self._used(past)}):
             queue = self._cluster.queues.get(name)
             if queue is None:
-                self._said.pop(name, None)
+                self._written.pop(name, None)
                 self._past.pop(name, None)
-            elif queue.uid and (step := self._step(queue)) != self._said.get(name):
-                self._said[name] = step
+            elif queue.uid and (step := self._step(queue)) != self._written.get(name):
+                self._written[name] = step
                 yield step
 
     def _step(self, queue: QueueInfo) -> WriteQueueStatus:
@@ -80,7 +80,7 @@ class QueueStatuses:
             charged.update(dict.fromkeys(holdings.take_changed()))
         if self._tree != self._cluster.clocks.queue_tree or self._beside != beside:
             self._beside = beside
-            changed.update(dict.fromkeys((*self._said, *self._cluster.queues)))
+            changed.update(dict.fromkeys((*self._written, *self._cluster.queues)))
             self._count_anew()
             return changed
         for name in charged:
@@ -88,7 +88,7 @@ class QueueStatuses:
         return changed
 
     def _count_anew(self) -> None:
-        """Add everything up again, as the tree of queues is another one, or other plugins count."""
+        """Add everything up again, as the tree of queues has changed, or other plugins count."""
         self._tree = self._cluster.clocks.queue_tree
         self._own.clear()
         self._totals.clear()
@@ -115,5 +115,5 @@ class QueueStatuses:
 def as_quantities(amounts: Mapping[str, int], devices: Mapping[Amount, Fraction]) -> dict[str, str]:
     """Return amounts (in the units of ``model.values.quantity``) and devices as one list of quantities, by name."""
     held = {**dict.fromkeys(ALWAYS_SAID, 0), **{name: amount for name, amount in amounts.items() if amount}}
-    said = {name: format_amount(name, amount) for name, amount in sorted(held.items())}
-    return said | {key.key: key.quantity(value) for key, value in sorted(devices.items())}
+    quantities = {name: format_amount(name, amount) for name, amount in sorted(held.items())}
+    return quantities | {key.key: key.quantity(value) for key, value in sorted(devices.items())}

@@ -1,4 +1,4 @@
-"""Which queues are below which: found out anew only when a queue came, went, or was put below another one."""
+"""Which queues are below which: found out again only when a queue came, went, or was put below another one."""
 
 from __future__ import annotations
 

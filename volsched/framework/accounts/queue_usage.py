@@ -2,7 +2,7 @@
 
 Tasks without a node whose admission gate was lifted count as well, and pods beside resources, as slots. With ``above``
 what a queue holds counts in every queue above it, too. All of it is a function of where tasks stand, so an account that
-follows moves is right after a rollback. Nothing is promised between sessions, so what is counted anew there are the
+follows moves is right after a rollback. Nothing is promised between sessions, so what is counted again there are the
 accounts of queues.
 """
 
@@ -41,7 +41,7 @@ class QueueUsage(Observer):
         return self._held.get(queue, NOTHING)
 
     def version(self, queue: str) -> int:
-        """Return a number that is another one when a queue may hold something else."""
+        """Return a version, which changes when what a queue holds may have changed."""
         return self._versions.get(queue, 0)
 
     def levels(self, queue: str) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class QueueUsage(Observer):
         return levels(self._cluster.queues, queue) if self._above else (queue,)
 
     def catch_up(self) -> None:
-        """Count anew when queues came, went or are below others now."""
+        """Count again when queues came, went or are below others now."""
         if self._tree == self._cluster.clocks.queue_tree:
             return
         self._tree = self._cluster.clocks.queue_tree

@@ -1,9 +1,9 @@
 """What quotas there are and who holds what of them, as the plugins that keep them count: for people.
 
-A plugin says it in one of two ways, or in both. Who minds queues by resource or by card gives the ``Usage`` of all of
+A plugin reports in one of two ways, or in both. One with quotas by resource or by card gives the ``Usage`` of all of
 them (the rule ``ShownUsage``). Quotas of anything else are a ``QuotaTable`` (``ShownTable``),
 whose columns the plugin names. Both are made from the plugin's own accounts when somebody asks: people are shown
-what the scheduler believes. Where no plugin minds queues, ``unlimited_usage`` says what they hold.
+what the scheduler believes. Where no plugin has quotas, ``unlimited_usage`` has what queues hold.
 
 Amounts are integers in each resource's unit, cards in milli-cards; None is an amount that nobody has set.
 """
@@ -93,8 +93,8 @@ class Dimension:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to say."""
-        said = (self.quota, self.used, self.reserved, self.deserved, self.guarantee, self.reclaimable)
-        return not any(said)
+        amounts = (self.quota, self.used, self.reserved, self.deserved, self.guarantee, self.reclaimable)
+        return not any(amounts)
 
 
 @dataclass(frozen=True, slots=True)

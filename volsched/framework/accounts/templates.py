@@ -9,11 +9,11 @@ from volsched.model.pods.template import PodTemplate
 T = TypeVar("T")
 
 MOST_KEPT: Final = 10_000
-"""Templates that something is kept of. They come and go, and nobody says when one is gone."""
+"""Something that is kept by template. Templates come and go without notice."""
 
 
 def keep(known: dict[int, T], template: PodTemplate, found: T) -> T:
-    """Keep what was worked out for a template under its id, and return it; when there are too many, begin anew."""
+    """Keep what was worked out for a template under its id, and return it; when there are too many, begin again."""
     if len(known) >= MOST_KEPT:
         known.clear()
     known[template.id] = found

@@ -120,7 +120,7 @@ def _stack(amounts: list[list[int]], width: int) -> Amounts:
 
 
 Path = tuple[str, str]
-"""One thing that a node says of itself: ``("label", "zone")``, ``("taints", "")``, ``("allocatable", "cpu")``."""
+"""One property of a node: ``("label", "zone")``, ``("taints", "")``, ``("allocatable", "cpu")``."""
 
 _READERS: dict[str, Callable[[NodeInfo, str], Hashable]] = {
     "name": lambda node, _: node.name,
@@ -141,7 +141,7 @@ _READERS: dict[str, Callable[[NodeInfo, str], Hashable]] = {
 
 _MOST_FACTS: Final = 2_048
 _FACT_BYTES: Final = 32 << 20
-"""So many columns of facts are kept, and bytes of them, before all are made anew: pods may ask for any label."""
+"""So many columns of facts are kept, and bytes of them, before all are made again: pods may ask for any label."""
 
 _BYTES_OF_A_FACT: Final = 8
 """What one node takes in one column, or in the classes of one set of them."""
@@ -160,7 +160,7 @@ class FactColumns:
         self._classes: dict[tuple[Path, ...], tuple[npt.NDArray[np.intp], list[int]]] = {}
 
     def refresh(self) -> None:
-        """Catch up with nodes that say something new of themselves."""
+        """Catch up with nodes whose properties changed."""
         cluster = self.cluster
         changed = cluster.node_ledger.facts_log.since(self._position)
         if changed is None or self._layout != cluster.clocks.layout or self._has_too_many:

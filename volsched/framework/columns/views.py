@@ -18,7 +18,7 @@ from volsched.model.pods.template import PodTemplate
 class NodeTable:
     """Many nodes at once, for vector twins: their amounts and facts as columns, and which of them are asked about.
 
-    ``columns`` has amounts by (resource column, row), ``facts`` what nodes say of themselves as small integers by row,
+    ``columns`` has amounts by (resource column, row), ``facts`` nodes' own properties as small integers by row,
     and ``rows`` the rows that an answer is wanted for, in its order. What is used may be old there for a callback that
     is shown ``NodeFacts``.
     """
@@ -83,7 +83,7 @@ class _Recorded(Mapping[str, str]):
 
 
 class NodeFacts:
-    """What a node says of itself: labels, annotations, taints, images, features, and what it offers.
+    """A node's own properties: labels, annotations, taints, images, features, and what it offers.
 
     It notes what was read, so that the answer can be given to every node that says the same.
     """

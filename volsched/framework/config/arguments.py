@@ -141,9 +141,9 @@ def check(owner: str, schema: Schema, given: Mapping[str, object], together: Che
         try:
             values[key] = argument.parse(value)
         except ValueError as error:
-            said = f"{key} of {owner} {error}"
-            lenient = ArgumentProblem(key, f"{said}; it counts as not given", "warning")
-            problems.append(lenient if argument.lenient else ArgumentProblem(key, said))
+            message = f"{key} of {owner} {error}"
+            lenient = ArgumentProblem(key, f"{message}; it counts as not given", "warning")
+            problems.append(lenient if argument.lenient else ArgumentProblem(key, message))
     if together is not None:
         problems.extend(together(values))
     return Checked(values, tuple(problems))

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Entry(Generic[T]):
+class CatalogueEntry(Generic[T]):
     """One plugin or action: the module that holds it and its name there."""
 
     module: str
@@ -67,7 +67,7 @@ def build(owner: str, factory: Callable[..., T], arguments: Mapping[str, Any]) -
     return factory(values) if schema else factory()
 
 
-PluginEntry: TypeAlias = Entry[Plugin]
-ActionEntry: TypeAlias = Entry[Action]
-ValidatorEntry: TypeAlias = Entry[Iterable[Fault]]
+PluginEntry: TypeAlias = CatalogueEntry[Plugin]
+ActionEntry: TypeAlias = CatalogueEntry[Action]
+ValidatorEntry: TypeAlias = CatalogueEntry[Iterable[Fault]]
 """Leads to a Validator: the function itself, which is not made of anything."""

@@ -18,6 +18,8 @@ understand, so every problem is collected and any one of them refuses the whole.
 values) and has no effect here; a warning says so.
 
 Which plugins and actions there are, and what they can be told, comes from a ``Catalogue``: the framework knows none.
+
+The module is long and has one subject: each step of reading needs the key and the line of what it complains about.
 """
 
 from __future__ import annotations
@@ -251,11 +253,11 @@ def _root(text: str, problems: _Problems) -> yaml.Node:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = shortened(str(error.problem or error.context), 200)
-        raise problems.stop("NotYaml", mark.line + 1 if mark else 0, f"is not YAML: {said}") from None
+        message = shortened(str(error.problem or error.context), 200)
+        raise problems.stop("NotYaml", mark.line + 1 if mark else 0, f"is not YAML: {message}") from None
     except Exception as error:  # PyYAML's scanner and reader fail in many ways on odd characters and deep nesting
-        said = shortened(str(error).splitlines()[0] if str(error) else type(error).__name__, 200)
-        raise problems.stop("NotYaml", 0, f"is not YAML: {said}") from None
+        message = shortened(str(error).splitlines()[0] if str(error) else type(error).__name__, 200)
+        raise problems.stop("NotYaml", 0, f"is not YAML: {message}") from None
     if root is None:
         raise problems.stop("Empty", 0, "is empty; a configuration has actions and tiers")
     return root
@@ -310,8 +312,8 @@ class _Reader:
         top = self._entries(root, "")
         for name, (key, _) in top.items():
             if name not in _TOP_KEYS:
-                said = f"there is no {_named(name)} in a configuration{hint(name, _TOP_KEYS)}"
-                self._problems.at("UnknownKey", name, key, said)
+                message = f"there is no {_named(name)} in a configuration{hint(name, _TOP_KEYS)}"
+                self._problems.at("UnknownKey", name, key, message)
         actions = self._action_names(root, top)
         tiers = self._tiers(top)
         given = self._action_arguments(top)
@@ -384,12 +386,14 @@ class _Reader:
         for name in names:
             for other in self._plugins.excluded_by(name):
                 if other in seen:
-                    said = f"plugins {name} and {other} contradict each other; leave one of them out"
-                    self._problems.at("Contradiction", *seen[name], said)
+                    message = f"plugins {name} and {other} contradict each other; leave one of them out"
+                    self._problems.at("Contradiction", *seen[name], message)
             for other in self._plugins.undone_by(name):
                 if other in seen:
-                    said = f"the scores of plugin {other} work against those of {name}; leave it out, or weight it low"
-                    self._problems.warn("Contradiction", *seen[other], said)
+                    message = (
+                        f"the scores of plugin {other} work against those of {name}; leave it out, or weight it low"
+                    )
+                    self._problems.warn("Contradiction", *seen[other], message)
 
     def _tier(self, node: yaml.Node, key: str, seen: dict[str, tuple[str, yaml.Node]]) -> tuple[PluginOption, ...]:
         options = []
@@ -415,8 +419,8 @@ class _Reader:
                 arguments = self._arguments(f"plugin {name}", schema, self._plugins.check(name), entries, path)
                 options.append(PluginOption(name, switches, arguments, self._given(entries)))
         if hierarchy is not None and proportion:
-            said = "drf with enableHierarchy and proportion contradict each other in one tier; leave one of them out"
-            self._problems.at("Contradiction", *hierarchy, said)
+            message = "drf with enableHierarchy and proportion contradict each other in one tier; leave one of them out"
+            self._problems.at("Contradiction", *hierarchy, message)
         return tuple(options)
 
     def _switches(self, entries: _Entries, path: str) -> dict[str, bool]:
@@ -426,8 +430,8 @@ class _Reader:
             if name in _ENTRY_KEYS:
                 continue
             if name not in SWITCHES:
-                said = f"a plugin has no switch {_named(name)}{hint(name, known)}"
-                self._problems.at("UnknownSwitch", f"{path}.{name}", key, said)
+                message = f"a plugin has no switch {_named(name)}{hint(name, known)}"
+                self._problems.at("UnknownSwitch", f"{path}.{name}", key, message)
                 continue
             value = self._value(node, f"{path}.{name}")
             on = {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else value
@@ -444,8 +448,8 @@ class _Reader:
         for name, (_, value) in self._entries(node, "metrics").items():
             if not isinstance(value, yaml.ScalarNode):
                 self._problems.at("WrongType", f"metrics.{name}", value, "must be a plain value")
-        said = "is for Volcano's usage plugin, which is not in this version; it has no effect"
-        self._problems.warn("NoEffect", "metrics", key, said)
+        message = "is for Volcano's usage plugin, which is not in this version; it has no effect"
+        self._problems.warn("NoEffect", "metrics", key, message)
 
     # -- parts that plugins and actions share
 
@@ -462,8 +466,8 @@ class _Reader:
             return None
         known = catalogue.names()
         meant = nearest(name, [*known, *catalogue.absent])
-        said = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
-        self._problems.at(f"Unknown{what.capitalize()}", key, node, f"there is no {what} {_named(name)}; {said}")
+        message = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
+        self._problems.at(f"Unknown{what.capitalize()}", key, node, f"there is no {what} {_named(name)}; {message}")
         return None
 
     def _arguments(
@@ -497,8 +501,8 @@ class _Reader:
     def _known_only(self, entries: _Entries, path: str, known: Sequence[str], what: str) -> None:
         for name, (key, _) in entries.items():
             if name not in known:
-                said = f"there is no {_named(name)} in {what}{hint(name, known)}"
-                self._problems.at("UnknownKey", f"{path}.{name}", key, said)
+                message = f"there is no {_named(name)} in {what}{hint(name, known)}"
+                self._problems.at("UnknownKey", f"{path}.{name}", key, message)
 
     # -- YAML
 
@@ -541,8 +545,8 @@ class _Reader:
         try:
             return self._plain(node, count(1))
         except Exception as error:  # PyYAML's constructors fail in many ways on an odd tag
-            said = "is too large" if isinstance(error, RecursionError) else "is not a plain value"
-            self._problems.at("WrongType", path, node, said)
+            message = "is too large" if isinstance(error, RecursionError) else "is not a plain value"
+            self._problems.at("WrongType", path, node, message)
             return otherwise
 
     def _plain(self, node: yaml.Node, parts: Iterator[int]) -> Any:

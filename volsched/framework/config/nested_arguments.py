@@ -1,9 +1,9 @@
 """Arguments of one plugin that stand under another, as Volcano's configurations have them.
 
-Volcano switches devices on inside its plugin ``predicates``; here they are plugins of their own. Where such a *guest*
-is not listed and its *host* has arguments of it, it runs right behind the host, under the host's switches. Where it is
-listed, the host's arguments count where the guest's own are silent. A guest that comes *along* runs with the host even
-without arguments.
+Volcano switches devices on inside its plugin ``predicates``; here they are plugins of their own. Where such an *inner*
+plugin is not listed and the *outer* one has arguments of it, it runs right behind the outer one, under its switches.
+Where it is listed, the outer plugin's arguments count where it has none of its own. An inner plugin that comes *along*
+runs with the outer one even without arguments.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from volsched.framework.config.configuration import Configuration, PluginOption
 
 
 def settle(
-    configuration: Configuration, guest: str, host: str, schema: Schema, *, along: bool = False
+    configuration: Configuration, inner: str, outer: str, schema: Schema, *, along: bool = False
 ) -> Configuration:
-    """Move the guest's arguments from the host to where they belong; ``schema`` is the guest's."""
+    """Move the inner plugin's arguments to where they belong; ``schema`` is the inner one's."""
     options = {option.name: option for tier in configuration.tiers for option in tier}
-    if host not in options:
+    if outer not in options:
         return configuration
     keys = {argument.key for argument in schema}
-    lent = {key: options[host].arguments[key] for key in options[host].given & keys}
+    lent = {key: options[outer].arguments[key] for key in options[outer].given & keys}
     settled: list[tuple[PluginOption, ...]] = []
     for tier in configuration.tiers:
         members: list[PluginOption] = []
         for option in tier:
-            if option.name == host:
+            if option.name == outer:
                 members.append(_without(option, keys))
-                if (lent or along) and guest not in options:
+                if (lent or along) and inner not in options:
                     defaults = {argument.key: argument.default for argument in schema}
-                    members.append(PluginOption(guest, option.switches, {**defaults, **lent}, frozenset(lent)))
-            elif option.name == guest:
+                    members.append(PluginOption(inner, option.switches, {**defaults, **lent}, frozenset(lent)))
+            elif option.name == inner:
                 own = {key: option.arguments[key] for key in option.given}
                 values = {**option.arguments, **lent, **own}
                 members.append(replace(option, arguments=values, given=option.given | lent.keys()))

@@ -3,6 +3,8 @@
 A claim counts in a queue while any pod there counts that uses it. What a claim counts for may change while it is held,
 when its devices are chosen or seen: then all accounts that have it follow. All of it is a function of where pods stand
 and what claims have, so accounts that are rebuilt are those that were followed.
+
+The account is one class: pods, claims and queues change its sums together, and an undo has to find them so.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Account:
                 self.used.pop(key, None)
 
 
-class Seat(NamedTuple):
+class PodCharge(NamedTuple):
     """The queues that a pod counts in, and the keys of the claims that it counts for."""
 
     levels: tuple[str, ...]
@@ -66,7 +68,7 @@ class DeviceAccounts(Observer):
         self._counts = counts
         self._with_admin = with_admin
         self._accounts: dict[str, Account] = {}
-        self.seated: dict[str, Seat] = {}
+        self.pod_charges: dict[str, PodCharge] = {}
         """The pods that count, by uid."""
         self._charges: dict[str, Amounts] = {}
         self._holders: Counter[str] = Counter()
@@ -127,7 +129,7 @@ class DeviceAccounts(Observer):
 
     def held_by(self, job: JobInfo) -> frozenset[str]:
         """Return the claims that placed pods of a job use."""
-        return frozenset(key for uid in job.tasks if uid in self.seated for key in self.seated[uid].claims)
+        return frozenset(key for uid in job.tasks if uid in self.pod_charges for key in self.pod_charges[uid].claims)
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
@@ -138,9 +140,9 @@ class DeviceAccounts(Observer):
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Charge and uncharge."""
         if not self._is_due(task):
-            self._rise(task.uid)
-        elif task.uid not in self.seated:
-            self._sit(task)
+            self._uncharge_pod(task.uid)
+        elif task.uid not in self.pod_charges:
+            self._charge_pod(task)
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Charge equal pods, if their template wants any devices."""
@@ -158,9 +160,9 @@ class DeviceAccounts(Observer):
         elif before is not None and before != job.queue:
             self._job_queues[job.key] = job.queue
             for task in job.tasks.values():
-                if task.uid in self.seated:
-                    self._rise(task.uid)
-                    self._sit(task)
+                if task.uid in self.pod_charges:
+                    self._uncharge_pod(task.uid)
+                    self._charge_pod(task)
 
     def catch_up(self) -> None:
         """Take in what became of queues and claims."""
@@ -183,29 +185,29 @@ class DeviceAccounts(Observer):
             self.turned(key)
 
     def _read_classes(self) -> None:
-        """Find out anew which pods want devices, as other extended resources may come from these."""
+        """Find out again which pods want devices, as other extended resources may come from these."""
         self._classes_version = self._cluster.devices.classes_version
         self._rebuild()
 
     def _rebuild(self) -> None:
-        """Count everything anew, as the tree of queues is another one."""
+        """Count everything again, as the tree of queues has changed."""
         self._tree = self._cluster.clocks.queue_tree
         self._seen = self._cluster.devices.log_end
         self.era += 1
         self._changed.update(dict.fromkeys(self._accounts))
-        for kept in (self._accounts, self.seated, self._charges, self._holders, self._job_queues):
+        for kept in (self._accounts, self.pod_charges, self._charges, self._holders, self._job_queues):
             kept.clear()
         for task in self._cluster.tasks.values():
             if self.follows(task.template) and self._is_due(task):
-                self._sit(task)
+                self._charge_pod(task)
 
     def _move_to_made(self, key: str) -> None:
         """Let a pod's claim for extended resources count under its own name, once it is made."""
         claim = self._cluster.devices.claims.get(key)
         task = made_for(claim, self._cluster.tasks) if claim is not None and claim.extended else None
         if task is not None and unmade_uid(task.uid) in self._charges:
-            self._rise(task.uid)
-            self._sit(task)
+            self._uncharge_pod(task.uid)
+            self._charge_pod(task)
 
     def _is_known(self, key: str) -> bool:
         """Say whether there is anything that tells what a claim counts for."""
@@ -225,34 +227,34 @@ class DeviceAccounts(Observer):
                 account.add(after, 1)
                 self._changed[name] = None
 
-    def _sit(self, task: TaskInfo) -> None:
+    def _charge_pod(self, task: TaskInfo) -> None:
         job = task.job
         if job is None:
             return
-        seat = self.seated[task.uid] = Seat(self.levels(job.queue), self.claims_of(task))
+        charge = self.pod_charges[task.uid] = PodCharge(self.levels(job.queue), self.claims_of(task))
         self._job_queues[job.key] = job.queue
-        for key in seat.claims:
+        for key in charge.claims:
             self._holders[key] += 1
             if key not in self._charges:
                 self._charges[key] = self._read(key)
-        self._count(seat, 1)
+        self._count(charge, 1)
 
-    def _rise(self, uid: str) -> None:
-        seat = self.seated.pop(uid, None)
-        if seat is None:
+    def _uncharge_pod(self, uid: str) -> None:
+        charge = self.pod_charges.pop(uid, None)
+        if charge is None:
             return
-        self._count(seat, -1)
-        for key in seat.claims:
+        self._count(charge, -1)
+        for key in charge.claims:
             self._holders[key] -= 1
             if not self._holders[key]:
                 del self._holders[key], self._charges[key]
 
-    def _count(self, seat: Seat, by: int) -> None:
+    def _count(self, charge: PodCharge, by: int) -> None:
         self.version += 1
-        for name in seat.levels:
+        for name in charge.levels:
             self._changed[name] = None
             account = self._accounts.setdefault(name, Account())
-            for key in seat.claims:
+            for key in charge.claims:
                 self._use(account, key, by)
 
     def _use(self, account: Account, key: str, by: int) -> None:

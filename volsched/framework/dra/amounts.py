@@ -26,7 +26,7 @@ class Amount(NamedTuple):
         """The name that Volcano gives it among resources."""
         return f"{self.dimension}.{FLAT}{self.device_class}" if self.dimension else f"{FLAT}{self.device_class}"
 
-    def said(self) -> str:
+    def text(self) -> str:
         """Return it for people."""
         what = f"DeviceClass {self.device_class}"
         return f"{what} {self.dimension}" if self.dimension else what

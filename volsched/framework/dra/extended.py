@@ -24,8 +24,9 @@ from volsched.model.dra.device import Claim
 from volsched.model.dra.devices import Devices, unmade_uid
 from volsched.model.dra.reading import claim_spec
 from volsched.model.plan import ExtendedClaim
+from volsched.model.pods.rules import INIT, MAIN, ContainerAmounts
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import INIT, MAIN, ContainerAmounts, PodTemplate
+from volsched.model.pods.template import PodTemplate
 
 MOST_REQUESTS: Final = 32
 """Requests that one claim may have."""
@@ -61,7 +62,7 @@ def unmade_claim(task: TaskInfo, pairs: Pairs) -> Unmade:
     requests: list[DeviceRequest] = []
     mappings: list[tuple[str, str, str]] = []
     for resource, device_class in pairs:
-        wanted = _Wanted(resource, device_class, containers)
+        wanted = _ExtendedResource(resource, device_class, containers)
         requests += wanted.requests()
         mappings += wanted.mappings
     requests.sort(key=lambda request: request.name)
@@ -95,7 +96,7 @@ def _in_order(task: TaskInfo) -> list[tuple[str, ContainerAmounts]]:
     ]
 
 
-class _Wanted:
+class _ExtendedResource:
     """What containers want of one resource; `mappings` fill as `requests` are made."""
 
     def __init__(self, resource: str, device_class: str, containers: Sequence[tuple[str, ContainerAmounts]]) -> None:

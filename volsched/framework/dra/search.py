@@ -90,7 +90,7 @@ class _TooManyError(Exception):
 
 
 @dataclass(slots=True)
-class _Want:
+class _Option:
     """An alternative of a request, with its class and, where it takes all devices, these."""
 
     request: Request
@@ -110,7 +110,7 @@ class _Open:
     """A claim that is being served."""
 
     claim: Claim
-    wants: list[list[_Want]]
+    options: list[list[_Option]]
     constraints: list[Constraint]
     chosen: list[Chosen] = field(default_factory=list)
 
@@ -178,17 +178,17 @@ class _Search:
         """Find out what all claims ask for; raises _StopError for what cannot be served anywhere."""
         total = 0
         for claim in claims:
-            wants = [[self._want(r, ask) for ask in r.alternatives] for r in claim.spec.requests]
-            least = sum(min(want.count for want in alternatives) for alternatives in wants)
+            options = [[self._option(r, ask) for ask in r.alternatives] for r in claim.spec.requests]
+            least = sum(min(option.count for option in alternatives) for alternatives in options)
             if least > MOST_RESULTS:
                 raise _impossible(f"a claim asks for {least} devices, and it may have {MOST_RESULTS} at most")
             total += least
-            self.open.append(_Open(claim, wants, [Constraint(c) for c in claim.spec.constraints]))
+            self.open.append(_Open(claim, options, [Constraint(c) for c in claim.spec.constraints]))
         if total > MOST_DEVICES:
             message = f"the claims of a pod ask for {total} devices, and it may have {MOST_DEVICES} at most"
             raise _impossible(message)
 
-    def _want(self, request: Request, ask: Ask) -> _Want:
+    def _option(self, request: Request, ask: Ask) -> _Option:
         found = self._classes.get(ask.device_class)
         if found is None:
             raise _impossible(f'request "{request.full_name(ask)}": {no_class(ask.device_class)}')
@@ -196,21 +196,21 @@ class _Search:
             raise _impossible(f'DeviceClass "{found.name}": {found.fault}')
         selectors = [(f'class "{found.name}"', text) for text in found.selectors]
         selectors += [(f'request "{request.full_name(ask)}"', text) for text in ask.selectors]
-        want = _Want(request, ask, tuple(selectors))
+        option = _Option(request, ask, tuple(selectors))
         if ask.takes_all:
-            want.everything = list(self._all(want))
-        return want
+            option.everything = list(self._all(option))
+        return option
 
-    def _all(self, want: _Want) -> Iterator[tuple[Pool, Slice, Device]]:
+    def _all(self, option: _Option) -> Iterator[tuple[Pool, Slice, Device]]:
         """Yield all devices that a request for all of them means on this node."""
         for pool in self._pools:
             if pool.is_usable:
                 continue
             state = "is being updated" if pool.incomplete else f"is invalid: {pool.invalid}"
-            name = want.request.full_name(want.ask)
+            name = option.request.full_name(option.ask)
             raise _impossible(f'request "{name}" asks for all devices, but resource pool {pool.id} {state}')
         for pool, part, device in self._offers:
-            if self._is_meant(want, device) and self._taken_of(want, device) is not None:
+            if self._is_meant(option, device) and self._taken_of(option, device) is not None:
                 yield pool, part, device
 
     # -- the search ---------------------------------------------------------------------------------------------------
@@ -228,15 +228,15 @@ class _Search:
 
     def _request(self, index: int, number: int) -> bool:
         """Serve a claim from this request on, then the claims behind it."""
-        wants = self.open[index].wants
-        if number == len(wants):
+        options = self.open[index].options
+        if number == len(options):
             return self.claim(index + 1)
-        if not wants[number][0].request.prioritised:
-            return self._devices(index, number, wants[number][0], 0, 0)
+        if not options[number][0].request.prioritised:
+            return self._devices(index, number, options[number][0], 0, 0)
         too_many = True
-        for want in wants[number]:
+        for option in options[number]:
             try:
-                if self._devices(index, number, want, 0, 0):
+                if self._devices(index, number, option, 0, 0):
                     return True
                 too_many = False
             except _TooManyError:
@@ -245,47 +245,47 @@ class _Search:
             raise _TooManyError
         return False
 
-    def _devices(self, index: int, number: int, want: _Want, have: int, start: int) -> bool:
+    def _devices(self, index: int, number: int, option: _Option, have: int, start: int) -> bool:
         """Serve one alternative of a request from its device number ``have`` on, then what is behind it."""
-        if want.ask.takes_all and not want.everything:
+        if option.ask.takes_all and not option.everything:
             return False
-        if have >= want.count:
+        if have >= option.count:
             return self._request(index, number + 1)
-        if len(self.open[index].chosen) + want.count - have > MOST_RESULTS:
+        if len(self.open[index].chosen) + option.count - have > MOST_RESULTS:
             raise _TooManyError
-        if want.ask.takes_all:
-            return self._every_device(index, number, want, have)
+        if option.ask.takes_all:
+            return self._every_device(index, number, option, have)
         for place in range(start, len(self._offers)):
             pool, part, device = self._offers[place]
-            if self._in_use(index, want, device) or not self._is_meant(want, device):
+            if self._in_use(index, option, device) or not self._is_meant(option, device):
                 continue
             self._step()
-            if not self._take(index, want, pool, part, device):
+            if not self._take(index, option, pool, part, device):
                 continue
             try:
-                if self._devices(index, number, want, have + 1, place + 1):
+                if self._devices(index, number, option, have + 1, place + 1):
                     return True
             except _TooManyError:
-                self._give_back(index, want, pool, device)
+                self._give_back(index, option, pool, device)
                 raise
-            self._give_back(index, want, pool, device)
+            self._give_back(index, option, pool, device)
         return False
 
-    def _every_device(self, index: int, number: int, want: _Want, have: int) -> bool:
+    def _every_device(self, index: int, number: int, option: _Option, have: int) -> bool:
         """Take the next of all devices; there is no other choice."""
-        pool, part, device = want.everything[have]
+        pool, part, device = option.everything[have]
         self._step()
-        if self._in_use(index, want, device):
+        if self._in_use(index, option, device):
             return False
-        if not self._take(index, want, pool, part, device, must=True):
+        if not self._take(index, option, pool, part, device, must=True):
             return False
         try:
-            done = self._devices(index, number, want, have + 1, 0)
+            done = self._devices(index, number, option, have + 1, 0)
         except _TooManyError:
-            self._give_back(index, want, pool, device)
+            self._give_back(index, option, pool, device)
             raise
         if not done:
-            self._give_back(index, want, pool, device)
+            self._give_back(index, option, pool, device)
         return done
 
     def _step(self) -> None:
@@ -295,9 +295,9 @@ class _Search:
 
     # -- one device ---------------------------------------------------------------------------------------------------
 
-    def _is_meant(self, want: _Want, device: Device) -> bool:
+    def _is_meant(self, option: _Option, device: Device) -> bool:
         """Say whether the selectors of class and request mean a device; raises _StopError when they cannot tell."""
-        for whose, expression in want.selectors:
+        for whose, expression in option.selectors:
             try:
                 answer = self._selectors.select(expression, device)
             except OverBudgetError:
@@ -308,86 +308,90 @@ class _Search:
                 return False
         return True
 
-    def _in_use(self, index: int, want: _Want, device: Device) -> bool:
+    def _in_use(self, index: int, option: _Option, device: Device) -> bool:
         """Say whether a device is taken; administrators share with everybody, but have it once in a claim."""
         mine = self._mine.get(device.id)
-        if want.ask.admin:
+        if option.ask.admin:
             return mine is not None and index in mine
         if mine or device.id in self._ledger.taken:
             return True
         return not device.shareable and device.id in self._ledger.shares
 
-    def _taken_of(self, want: _Want, device: Device) -> dict[str, Fraction] | None:
+    def _taken_of(self, option: _Option, device: Device) -> dict[str, Fraction] | None:
         """Return what a request takes of a device's capacities, None when there is not so much left."""
-        taken = capacity.consumed(device, want.ask.capacity)
+        taken = capacity.consumed(device, option.ask.capacity)
         if taken is None:
             return None
         used = self._ledger.consumed.get(device.id, {})
         return taken if capacity.fits(device, taken, used, *self._parts.get(device.id, ())) else None
 
-    def _take(self, index: int, want: _Want, pool: Pool, part: Slice, device: Device, *, must: bool = False) -> bool:
+    def _take(
+        self, index: int, option: _Option, pool: Pool, part: Slice, device: Device, *, must: bool = False
+    ) -> bool:
         """Choose a device, if its counters, its taints and the claim's constraints allow it."""
-        taken = self._taken_of(want, device)
+        taken = self._taken_of(option, device)
         if taken is None or not self._has_counters(pool, device):
             return False
-        taint = _untolerated(device, want.ask.tolerations)
+        taint = _untolerated(device, option.ask.tolerations)
         if taint is not None:
             self._taints.add(f"{{{taint.key}: {taint.value}}}")
             return False
-        if not self._is_allowed(want, taken, device):
+        if not self._is_allowed(option, taken, device):
             return False
-        if not self._add_to_constraints(index, want, device):
+        if not self._add_to_constraints(index, option, device):
             if must:
-                name = want.request.full_name(want.ask)
+                name = option.request.full_name(option.ask)
                 raise _impossible(f'request "{name}" asks for all devices, and a constraint does not allow {device.id}')
             return False
         self._count(pool, device, -1)
-        self._spend(want, taken if device.shareable else None, -1)
+        self._spend(option, taken if device.shareable else None, -1)
         if device.shareable:
             self._parts.setdefault(device.id, []).append(taken)
         else:
             self._mine.setdefault(device.id, []).append(index)
         consumed = taken if device.shareable else None
-        self.open[index].chosen.append(Chosen(want.request, want.ask, part, device, consumed))
+        self.open[index].chosen.append(Chosen(option.request, option.ask, part, device, consumed))
         return True
 
-    def _give_back(self, index: int, want: _Want, pool: Pool, device: Device) -> None:
+    def _give_back(self, index: int, option: _Option, pool: Pool, device: Device) -> None:
         """Undo the last choice, which was of this device."""
-        self._spend(want, self.open[index].chosen.pop().consumed, 1)
+        self._spend(option, self.open[index].chosen.pop().consumed, 1)
         holders: dict[DeviceId, list[object]] = self._parts if device.shareable else self._mine  # type: ignore[assignment]
         holders[device.id].pop()
         if not holders[device.id]:
             del holders[device.id]
         self._count(pool, device, 1)
-        name = want.request.full_name(want.ask)
+        name = option.request.full_name(option.ask)
         for constraint in self.open[index].constraints:
-            if constraint.concerns(want.request, name):
+            if constraint.concerns(option.request, name):
                 constraint.remove()
 
-    def _is_allowed(self, want: _Want, taken: Mapping[str, Fraction], device: Device) -> bool:
+    def _is_allowed(self, option: _Option, taken: Mapping[str, Fraction], device: Device) -> bool:
         """Say whether one device more of its class, and what is taken of it, is within the limits."""
-        amounts = self._limited(want, taken if device.shareable else None)
+        amounts = self._limited(option, taken if device.shareable else None)
         return all(self._allowance[key] >= amount for key, amount in amounts)
 
-    def _spend(self, want: _Want, consumed: Mapping[str, Fraction] | None, by: int) -> None:
-        for key, amount in self._limited(want, consumed):
+    def _spend(self, option: _Option, consumed: Mapping[str, Fraction] | None, by: int) -> None:
+        for key, amount in self._limited(option, consumed):
             self._allowance[key] += by * amount
 
-    def _limited(self, want: _Want, consumed: Mapping[str, Fraction] | None) -> list[tuple[tuple[str, str], Fraction]]:
+    def _limited(
+        self, option: _Option, consumed: Mapping[str, Fraction] | None
+    ) -> list[tuple[tuple[str, str], Fraction]]:
         """Return what a device takes of each limit: itself, and of its capacity what is consumed or was asked for."""
-        if not self._allowance or want.ask.admin:
+        if not self._allowance or option.ask.admin:
             return []
-        name, found = want.ask.device_class, [((want.ask.device_class, ""), Fraction(1))]
-        for dimension, amount in consumed.items() if consumed is not None else want.ask.capacity:
+        name, found = option.ask.device_class, [((option.ask.device_class, ""), Fraction(1))]
+        for dimension, amount in consumed.items() if consumed is not None else option.ask.capacity:
             whole = (name, dimension)
             found.append((whole if whole in self._allowance else (name, dimension.rpartition("/")[2]), amount))
         return [(key, amount) for key, amount in found if key in self._allowance]
 
-    def _add_to_constraints(self, index: int, want: _Want, device: Device) -> bool:
+    def _add_to_constraints(self, index: int, option: _Option, device: Device) -> bool:
         added: list[Constraint] = []
-        name = want.request.full_name(want.ask)
+        name = option.request.full_name(option.ask)
         for constraint in self.open[index].constraints:
-            if not constraint.concerns(want.request, name):
+            if not constraint.concerns(option.request, name):
                 continue
             if is_list(device, constraint.attribute):
                 what = f'attribute "{constraint.attribute}" of device {device.id}'

@@ -71,11 +71,11 @@ class Selector:
             value = self.program.eval(data=view_of(device))
             kind, found = value.type().name(), value.plain_value()
         except Exception as error:  # the library raises RuntimeError for its own limits, and others for odd values
-            return f"CEL runtime error: {_said(error)}"
+            return f"CEL runtime error: {_message_of(error)}"
         if kind == "BOOL":
             return bool(found)
         if kind == "ERROR":
-            return f"CEL runtime error: {_said(found)}"
+            return f"CEL runtime error: {_message_of(found)}"
         return f"CEL runtime error: result is of type {kind.lower()} and not a bool"
 
 
@@ -160,13 +160,13 @@ def compiled(expression: str) -> Selector:
     except ImportError as error:
         return Selector(expression, fault=f"selectors need the package cel-expr-python: {error}")
     except Exception as error:  # RuntimeError for every fault in the text, and others for what is no text at all
-        return Selector(expression, fault=_said(error))
+        return Selector(expression, fault=_message_of(error))
     if kind not in ("BOOL", "DYN", "ANY"):
         return Selector(expression, fault=f"must evaluate to bool, not {kind.lower()}")
     return Selector(expression, program)
 
 
-def _said(error: object) -> str:
+def _message_of(error: object) -> str:
     """Return the first line of what the library says, without the name of a status code."""
     line = str(error).strip().partition("\n")[0]
     line = re.sub(r"^[A-Z_]+: (?=\S)", "", line)

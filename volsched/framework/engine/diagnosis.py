@@ -55,8 +55,8 @@ class Diagnosis:
         """Count a static predicate's refusals: one message for each class, or for all when it answers by vector."""
         if predicate.vector is not None:
             verdict = predicate.ask(task, self._nodes.cluster.rows[int(refused.argmax())])
-            said, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
-            found.add(said, int(np.count_nonzero(refused)), plugin)
+            message, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
+            found.add(message, int(np.count_nonzero(refused)), plugin)
             return
         answers, classes = self._static.by_class(predicate, task.template)
         for answer, count in zip(answers, np.bincount(classes[refused], minlength=len(answers)), strict=True):

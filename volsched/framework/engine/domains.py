@@ -6,254 +6,55 @@ every move of a task: one count for each (kind of pods, topology key, domain) th
 restores them exactly. A cluster without such rules keeps nothing and pays one comparison for a move.
 
 Words: a *selection* is a kind of pods (a label selector in some namespaces); its *census* counts them; a *table* counts
-them by domain. A *claim* is the reverse: a term of pods that are placed already, by which they keep others away or
+them by domain. A *placed term* is the reverse: a term of pods that are placed, by which they keep others away or
 draw them near.
 
 ``stamp`` says when answers about nodes other than the one that a task moved to or from may have changed: it does not
 change for a domain of a single node, because that node's row is asked again anyway.
+
+``Domains`` is one large class: all its tables follow the same move, and are right only together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.columns import FactColumns
+from volsched.framework.engine.domain_counts import (
+    Census,
+    Eligible,
+    Finder,
+    Labels,
+    PlacedTerm,
+    Selection,
+    Table,
+    add_to,
+)
 from volsched.framework.registration import Registrar
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
+from volsched.model.pods.rules import PodTerm, SpreadConstraint, Toleration
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate, PodTerm, SpreadConstraint, Toleration
+from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import NAMESPACE_NAME, LabelSelector, NodeSelector
 from volsched.model.status import ON_NODE, TaskStatus
 
 NAME = "framework.domains"
-HARD_EFFECTS = ("NoSchedule", "NoExecute")
 _MOST_CENSUSES = 4096
-_MOST_ANSWERS = 50_000
 _MOST_ELIGIBLE = 512
 _IDLE_CLAIMS = 256
 
-Labels = Mapping[str, str]
-Counts = npt.NDArray[np.int64]
-
-
-class Selection(NamedTuple):
-    """Pods that all of some terms mean; ``live`` leaves those out that are being deleted."""
-
-    terms: tuple[PodTerm, ...]
-    live: bool = False
-
-    def matches(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
-        """Say whether a pod is meant."""
-        return all(term.matches(namespace, labels, namespace_labels) for term in self.terms)
-
-
-class _Sought(Protocol):
-    """Something that means certain pods."""
-
-    terms: tuple[PodTerm, ...]
-
-
-S = TypeVar("S", bound=_Sought)
-
-
-class _Finder(Generic[S]):
-    """Finds those of many selections that mean a pod, without asking each of them.
-
-    A selection that demands one value of a label is kept under it. Answers are remembered for pods that agree in
-    their namespace and in all labels that any selection looks at.
-    """
-
-    def __init__(self) -> None:
-        self._by_label: dict[tuple[str, str], list[S]] = {}
-        self._others: list[S] = []
-        self._keys: dict[str, int] = {}
-        self._key_names: tuple[str, ...] = ()
-        self._answers: dict[tuple[str | None, ...], tuple[S, ...]] = {}
-        self.size = 0
-
-    def add(self, sought: S) -> None:
-        """Find this one too from now on."""
-        self._shelf(sought).append(sought)
-        self._count_keys(sought, 1)
-        self.size += 1
-
-    def remove(self, sought: S) -> None:
-        """Do not find this one any more."""
-        self._shelf(sought).remove(sought)
-        self._count_keys(sought, -1)
-        self.size -= 1
-
-    def forget_answers(self) -> None:
-        """Ask again what was answered: namespaces have other labels now."""
-        self._answers.clear()
-
-    def find(self, namespace: str, labels: Labels, namespace_labels: Labels) -> tuple[S, ...]:
-        """Return those that mean a pod with these labels, in the order in which they were added."""
-        key = (namespace, *[labels.get(name) for name in self._key_names])
-        found = self._answers.get(key)
-        if found is None:
-            if len(self._answers) > _MOST_ANSWERS:
-                self._answers.clear()
-            candidates = [s for pair in labels.items() for s in self._by_label.get(pair, ())] + self._others
-            found = self._answers[key] = tuple(
-                s for s in candidates if all(t.matches(namespace, labels, namespace_labels) for t in s.terms)
-            )
-        return found
-
-    def _shelf(self, sought: S) -> list[S]:
-        pair = next((pair for term in sought.terms for pair in term.selector.equal), None)
-        return self._others if pair is None else self._by_label.setdefault(pair, [])
-
-    def _count_keys(self, sought: S, by: int) -> None:
-        for term in sought.terms:
-            for key in term.selector.keys():  # noqa: SIM118 - a selector is no mapping
-                left = self._keys.get(key, 0) + by
-                if left:
-                    self._keys[key] = left
-                else:
-                    del self._keys[key]
-        self._key_names = tuple(self._keys)
-        self._answers.clear()
-
-
-class Eligible:
-    """The nodes on which pods count for a spread constraint, and how many of them each domain has.
-
-    A node counts when it has all of some labels and, as far as the constraint honours them, is one that the pod's node
-    affinity admits and whose taints it tolerates.
-    """
-
-    __slots__ = ("_keys", "_selector", "_tolerations", "domains", "names")
-
-    def __init__(
-        self, keys: tuple[str, ...], selector: NodeSelector | None, tolerations: tuple[Toleration, ...] | None
-    ) -> None:
-        self._keys = keys
-        self._selector = selector
-        self._tolerations = tolerations
-        self.names: set[str] = set()
-        self.domains: dict[str, dict[str, int]] = {key: {} for key in keys}
-
-    def admits(self, facts: NodeSpec) -> bool:
-        """Say whether a node counts."""
-        labels = facts.labels
-        if any(key not in labels for key in self._keys):
-            return False
-        if self._selector is not None and not self._selector.matches(facts.name, labels):
-            return False
-        if self._tolerations is None:
-            return True
-        return all(
-            any(toleration.tolerates(taint) for toleration in self._tolerations)
-            for taint in facts.taints
-            if taint.effect in HARD_EFFECTS
-        )
-
-    def enter(self, facts: NodeSpec) -> None:
-        """Take a node in, if it counts."""
-        if self.admits(facts):
-            self.names.add(facts.name)
-            for key, domains in self.domains.items():
-                value = facts.labels[key]
-                domains[value] = domains.get(value, 0) + 1
-
-    def leave(self, facts: NodeSpec) -> None:
-        """Forget a node."""
-        if facts.name in self.names:
-            self.names.discard(facts.name)
-            for key, domains in self.domains.items():
-                _add(domains, facts.labels[key], -1)
-
-
-class Table:
-    """Pods by domain of one topology key: ``counts`` has the domains that have any.
-
-    An empty key stands for the node itself, whatever its labels.
-    """
-
-    __slots__ = ("binds", "counts", "draws", "eligible", "key", "levels", "stamp")
-
-    def __init__(self, key: str, eligible: Eligible | None, stamp: int) -> None:
-        self.key = key
-        self.eligible = eligible
-        self.counts: dict[str, int] = {}
-        self.levels: dict[int, int] = {}
-        self.stamp = stamp
-        self.draws = False
-        """Whether pods wait for others to come into a domain (affinity)."""
-        self.binds = False
-        """Whether pods must be spread by this, and do not only like to be."""
-
-    def count(self, value: str, by: int) -> tuple[int, int]:
-        """Add to a domain; the numbers before and after."""
-        before = self.counts.get(value, 0)
-        after = before + by
-        if after:
-            self.counts[value] = after
-            self.levels[after] = self.levels.get(after, 0) + 1
-        else:
-            self.counts.pop(value, None)
-        if before:
-            _add(self.levels, before, -1)
-        return before, after
-
-    def lowest(self, min_domains: int = 1) -> int:
-        """Return the smallest count of any domain that has eligible nodes; 0 when there are too few such domains."""
-        assert self.eligible is not None  # noqa: S101 - only asked of spread constraints
-        domains = len(self.eligible.domains[self.key])
-        if domains < min_domains or len(self.counts) < domains:
-            return 0
-        return min(self.levels, default=0)
-
-    def by_row(self, facts: FactColumns, rows: Rows) -> Counts:
-        """Return the count in the domain of each of these rows; 0 for rows that are in none."""
-        names = facts.names(("label", self.key))
-        counts = np.zeros(len(names) + 1, dtype=np.int64)
-        for value, count in self.counts.items():
-            number = names.get(value)
-            if number is not None:
-                counts[number] = count
-        return counts[facts.ids(("label", self.key))[rows]]
-
-
-class Census:
-    """The pods that a selection means: how many on each node, and the tables made of them."""
-
-    __slots__ = ("by_node", "selection", "tables", "terms")
-
-    def __init__(self, selection: Selection) -> None:
-        self.selection = selection
-        self.terms = selection.terms
-        self.by_node: dict[str, int] = {}
-        self.tables: dict[tuple[str, int], Table] = {}
-
-
-class Claim:
-    """A term of placed pods: ``table`` counts those pods (or adds up their weights) by domain."""
-
-    __slots__ = ("number", "table", "term", "terms")
-
-    def __init__(self, number: int, term: PodTerm, stamp: int) -> None:
-        self.number = number
-        self.term = term
-        self.terms = (term,)
-        self.table = Table(term.topology_key, None, stamp)
-
 
 class _Claims(NamedTuple):
-    """What a template's pods claim wherever they are placed."""
+    """The terms of a template that count wherever its pods are placed."""
 
     template: PodTemplate
-    apart: tuple[Claim, ...]
-    liked: tuple[tuple[Claim, int], ...]
+    apart: tuple[PlacedTerm, ...]
+    liked: tuple[tuple[PlacedTerm, int], ...]
 
 
 class Near(NamedTuple):
@@ -295,12 +96,12 @@ class Domains(Observer):
         self._eligible: dict[tuple[object, ...], Eligible] = {}
         self._era = cluster.clocks.era
         self._censuses: dict[Selection, Census] = {}
-        self._finder: _Finder[Census] = _Finder()
+        self._finder: Finder[Census] = Finder()
         self._index: dict[str, dict[str, dict[str, TaskInfo]]] = {}
-        self._apart: dict[PodTerm, Claim] = {}
-        self._apart_finder: _Finder[Claim] = _Finder()
-        self._liked: dict[PodTerm, Claim] = {}
-        self._liked_finder: _Finder[Claim] = _Finder()
+        self._apart: dict[PodTerm, PlacedTerm] = {}
+        self._apart_finder: Finder[PlacedTerm] = Finder()
+        self._liked: dict[PodTerm, PlacedTerm] = {}
+        self._liked_finder: Finder[PlacedTerm] = Finder()
         self._near: dict[int, Near] = {}
         self._hard: dict[int, Spread] = {}
         self._soft: dict[int, Spread] = {}
@@ -315,7 +116,7 @@ class Domains(Observer):
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Follow one task."""
-        if not self._minds(task):
+        if not self._concerns(task):
             return
         self._follow_namespaces()
         status, node = task.status, task.node
@@ -337,15 +138,15 @@ class Domains(Observer):
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Follow equal tasks."""
-        if self._minds(tasks[0]):
+        if self._concerns(tasks[0]):
             super().run_allocated(tasks)
 
-    def _minds(self, task: TaskInfo) -> bool:
+    def _concerns(self, task: TaskInfo) -> bool:
         """Whether the task's moves matter: its template has terms of its own, or somebody counts pods."""
         return bool(self._censuses or self._index or _claims_anything(task.template))
 
     def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
-        """Follow what a node says of itself: its tasks may be in other domains now."""
+        """Follow a node's own properties: its tasks may be in other domains now."""
         facts = node.spec
         if before is None:
             self._enter(facts)
@@ -376,7 +177,7 @@ class Domains(Observer):
     def _leave(self, facts: NodeSpec) -> None:
         for key, nodes in self._nodes.items():
             if key in facts.labels:
-                _add(nodes, facts.labels[key], -1)
+                add_to(nodes, facts.labels[key], -1)
         for eligible in self._eligible.values():
             eligible.leave(facts)
 
@@ -389,7 +190,7 @@ class Domains(Observer):
 
     def _add(self, census: Census, facts: NodeSpec, by: int) -> None:
         name, labels = facts.name, facts.labels
-        _add(census.by_node, name, by)
+        add_to(census.by_node, name, by)
         for table in census.tables.values():
             eligible = table.eligible
             if eligible is not None:
@@ -426,12 +227,12 @@ class Domains(Observer):
     def _count_claims(self, task: TaskInfo, facts: NodeSpec, by: int) -> None:
         claims = self._claims_of(task.template)
         labels = facts.labels
-        for claim in claims.apart:
-            if claim.term.topology_key in labels:
-                self._gather(claim.table, labels[claim.term.topology_key], by)
-        for claim, weight in claims.liked:
-            if claim.term.topology_key in labels:
-                claim.table.count(labels[claim.term.topology_key], by * weight)
+        for placed_term in claims.apart:
+            if placed_term.term.topology_key in labels:
+                self._gather(placed_term.table, labels[placed_term.term.topology_key], by)
+        for placed_term, weight in claims.liked:
+            if placed_term.term.topology_key in labels:
+                placed_term.table.count(labels[placed_term.term.topology_key], by * weight)
 
     def _tick(self) -> int:
         self._clock += 1
@@ -450,7 +251,7 @@ class Domains(Observer):
         return self._finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
 
     def _follow_namespaces(self) -> None:
-        """Count anew what depends on labels of namespaces when these have changed."""
+        """Count again what depends on labels of namespaces when these have changed."""
         if self._namespaces_version == self._cluster.clocks.namespaces:
             return
         self._namespaces_version = self._cluster.clocks.namespaces
@@ -494,17 +295,17 @@ class Domains(Observer):
         if is_full or self._era != self._cluster.clocks.era:
             self._era = self._cluster.clocks.era
             self._censuses.clear()
-            self._finder = _Finder()
+            self._finder = Finder()
             self._index.clear()
             self._eligible.clear()
             for rules in (self._near, self._hard, self._soft, self._liking):
                 rules.clear()
         for known, finder in ((self._apart, self._apart_finder), (self._liked, self._liked_finder)):
-            idle = [claim for claim in known.values() if not claim.table.counts]
+            idle = [placed_term for placed_term in known.values() if not placed_term.table.counts]
             if len(idle) > _IDLE_CLAIMS and len(idle) * 2 > len(known):
-                for claim in idle:
-                    del known[claim.term]
-                    finder.remove(claim)
+                for placed_term in idle:
+                    del known[placed_term.term]
+                    finder.remove(placed_term)
                 self._claims.clear()
 
     def near(self, template: PodTemplate) -> Near:
@@ -524,14 +325,14 @@ class Domains(Observer):
             self._claims_of(template)
         return found
 
-    def keeping_away(self, task: TaskInfo) -> tuple[Claim, ...]:
+    def keeping_away(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
         """Return the anti-affinity terms of pods placed so far that mean this task."""
         if not self._apart_finder.size:
             return ()
         self._follow_namespaces()
         return self._apart_finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
 
-    def drawing(self, task: TaskInfo) -> tuple[Claim, ...]:
+    def drawing(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
         """Return the preferred terms of pods placed so far that mean this task; their tables hold weights."""
         if not self._liked_finder.size:
             return ()
@@ -608,7 +409,7 @@ class Domains(Observer):
             nodes = self._nodes[key] = {}
             for node in self._cluster.rows:
                 if key in node.labels:
-                    _add(nodes, node.labels[key], 1)
+                    add_to(nodes, node.labels[key], 1)
 
     def _census(self, selection: Selection) -> Census:
         census = self._censuses.get(selection)
@@ -622,7 +423,7 @@ class Domains(Observer):
                 if node is not None and selection.matches(
                     task.namespace, task.labels, self.namespace_labels(task.namespace)
                 ):
-                    _add(census.by_node, node.name, 1)
+                    add_to(census.by_node, node.name, 1)
         return census
 
     def _claims_of(self, template: PodTemplate) -> _Claims:
@@ -635,12 +436,12 @@ class Domains(Observer):
             found = self._claims[template.id] = _Claims(template, apart, weighed)
         return found
 
-    def _claim(self, known: dict[PodTerm, Claim], finder: _Finder[Claim], term: PodTerm) -> Claim:
+    def _claim(self, known: dict[PodTerm, PlacedTerm], finder: Finder[PlacedTerm], term: PodTerm) -> PlacedTerm:
         found = known.get(term)
         if found is None:
             self._watch(term.topology_key)
             self._next_claim += 1
-            found = known[term] = Claim(self._next_claim, term, self._tick())
+            found = known[term] = PlacedTerm(self._next_claim, term, self._tick())
             finder.add(found)
         return found
 
@@ -670,14 +471,3 @@ def _claims_anything(template: PodTemplate) -> bool:
 
 def _placed(cluster: Cluster) -> Iterator[TaskInfo]:
     return (task for task in cluster.tasks.values() if task.node is not None and ON_NODE[task.status])
-
-
-K = TypeVar("K", str, int)
-
-
-def _add(counts: dict[K, int], key: K, by: int) -> None:
-    left = counts.get(key, 0) + by
-    if left:
-        counts[key] = left
-    else:
-        counts.pop(key, None)

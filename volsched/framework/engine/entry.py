@@ -3,6 +3,8 @@
 An entry remembers its place in the cluster's log of changed rows and catches up with them when it is next asked: a few
 rows by the plain functions, many by their vector twins. Sums are made in the order of registration, row by row, so that
 the naive engine gets the same floats to the bit.
+
+An entry has many attributes: they are the columns of one table of nodes, and change together.
 """
 
 from __future__ import annotations
@@ -141,7 +143,7 @@ class Entry:
         return self._shared.shape_scores(template, asked)
 
     def _take_facts(self) -> None:
-        """Ask everything that only depends on what nodes say of themselves."""
+        """Ask everything that only depends on nodes' own properties."""
         nodes, static, questions, task = self._nodes, self._shared.static, self.questions, self.task
         nodes.facts.refresh()
         nodes.columns.refresh_offers()
@@ -170,7 +172,7 @@ class Entry:
         self.scores.put(row, self.total_of(row) if self.facts_ok[row] else NEVER)
 
     def total_of(self, row: int) -> float:
-        """The score of one node that says the right things of itself; minus infinity when it will not do now."""
+        """The score of one node that the static rules let pass; minus infinity when it will not do now."""
         node = self._cluster.rows[row]
         kept = self.shape_scores
         if kept is None or node.terminating_pods:

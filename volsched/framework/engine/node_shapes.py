@@ -17,7 +17,7 @@ from volsched.model.node import NodeInfo
 
 _PER_NODE: Final = 2
 _FEWEST: Final = 1 << 12
-"""So many shapes are numbered before the numbers are given anew: two a node, and this many on a small cluster."""
+"""So many shapes are numbered before the numbers are given again: two a node, and this many on a small cluster."""
 _SPARE: Final = 24
 """Places that are made at once for shapes to come."""
 

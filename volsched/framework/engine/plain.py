@@ -30,7 +30,7 @@ def speaks_for_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
 
 
 def kind_of(keys: tuple[KeyFn, ...], task: TaskInfo) -> Hashable:
-    """What decides, beside the nodes, to which of them a task can go: its template's id, and what predicates key it by.
+    """What decides, apart from the nodes, to which of them a task can go: its template's id and its predicates' keys.
 
     The id alone when no predicate has a key for the task. No score closes a node.
     """

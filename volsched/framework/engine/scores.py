@@ -78,7 +78,7 @@ class NodeScores:
             self.best, self.top = row, total
 
     def renew_blocks(self) -> None:
-        """Find the highest score of each block of rows anew."""
+        """Find the highest score of each block of rows again."""
         starts = np.arange(0, len(self.total), BLOCK)
         self.blocks = np.maximum.reduceat(self.total, starts) if len(starts) else self.total
         self.best = UNKNOWN

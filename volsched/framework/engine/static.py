@@ -1,4 +1,4 @@
-"""What callbacks of scope ``static`` say of all nodes, asked once for nodes that agree in what was read.
+"""The answers of callbacks of scope ``static``, asked once for all nodes that are equal in what was read.
 
 An answer in which the template's amounts were not read is given to all templates that differ in nothing else: a team's
 jobs ask for the same models and zones in many sizes.
@@ -49,7 +49,7 @@ class StaticAnswers:
         self._reads.clear()
 
     def refresh(self) -> None:
-        """Forget what was said before nodes said something else of themselves."""
+        """Forget the answers when nodes' own properties have changed."""
         end = self._nodes.cluster.node_ledger.facts_log.end
         if self._position != end or self._is_full():
             self._position = end

@@ -309,7 +309,7 @@ class Api:
         return {"Authorization": authorization} if authorization else {}
 
     async def _refresh(self) -> None:
-        """Take note of new credentials, and make new connections when those need other ones."""
+        """Note new credentials, and make new connections when those need other ones."""
         credentials = self._credentials
         await credentials.refresh()
         wanted = (credentials.tls, credentials.host)

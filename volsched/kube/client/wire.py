@@ -5,6 +5,8 @@ watch must never wait for a connection that is gone, which a general client can 
 off at the wrong byte. So this is our own: one request at a time on a connection, answers with a length or in chunks,
 and a connection is given up as soon as anything about it is odd. No proxies, no redirects, no compression: who needs
 those takes aiohttp (`client.py` does when a proxy is configured).
+
+One module, as one subject: a request and its answer on one connection.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ never by its wall clock; our own right to write ends a renew deadline after the 
 succeeded, on the monotonic clock; every request ends within that deadline; an update names the version that it is
 based on, so two candidates cannot both win; a leader that stops gives the lease back; one that loses it, or that was
 stopped for as long as the lease lasts, writes nothing more and does not come back (the process ends).
+
+The elector is one class: each rule reads the record and the times that the others write.
 """
 
 from __future__ import annotations
@@ -234,7 +236,7 @@ class Elector:
         """Whether nobody else may write by the lease that was seen last.
 
         That counts also when the lease is gone: somebody deleted it, and its holder does not know that before it
-        renews. Who holds it makes it anew then; another waits as if it were there.
+        renews. Who holds it makes it again then; another waits as if it were there.
         """
         return not self._is_of_another or time.monotonic() > self._seen_at + self._seen_duration
 

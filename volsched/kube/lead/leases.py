@@ -49,7 +49,7 @@ LEASES: Final = Resource("Lease", "coordination.k8s.io/v1", "leases", Lease, lab
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LeaseInfo:
     """What one scheduler says on its Lease; ``lease`` is `namespace/name`, ``renewed`` an RFC 3339 time."""
 
     lease: str
@@ -81,10 +81,10 @@ def hash_in(annotations: Mapping[str, str], source: str) -> str:
     return annotations.get(HASH, "") if annotations.get(CONFIGURATION) == source else ""
 
 
-def said_by(lease: Lease) -> Said:
+def read(lease: Lease) -> LeaseInfo:
     """Return what a scheduler has said on its Lease."""
     told = lease.metadata.annotations
     names = tuple(name for name in told.get(NAMES, "").split(",") if name)
-    return Said(
+    return LeaseInfo(
         lease.key, names, told.get(QUEUE, ""), told.get(CONFIGURATION, ""), told.get(HASH, ""), lease.spec.renew_time
     )

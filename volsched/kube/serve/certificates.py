@@ -70,7 +70,7 @@ class Pair:
         return {key: base64.b64encode(part).decode() for key, part in parts.items()}
 
     def problem(self, names: Sequence[str], now: datetime, renew_before: timedelta) -> str:
-        """Say why it should be made anew, empty when it is good for longer than `renew_before`."""
+        """Say why it should be made again, empty when it is good for longer than `renew_before`."""
         try:
             leaf, authority = x509.load_pem_x509_certificate(self.certificate), _certificates(self.authority)[0]
             key = load_pem_private_key(self.key, None)

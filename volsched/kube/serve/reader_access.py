@@ -36,7 +36,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AccessRequest:
     """What a reader wants to get: a SubjectAccessReview's ``field`` with its ``attributes``, and words for both."""
 
     text: str
@@ -45,13 +45,13 @@ class Wanted:
     attributes: dict[str, str]
 
     @classmethod
-    def path(cls, path: str) -> Wanted:
+    def path(cls, path: str) -> AccessRequest:
         """Return what stands for a path of this server."""
         attributes = {"path": path, "verb": "get"}
         return cls(path, "a ClusterRole with this nonResourceURL", "nonResourceAttributes", attributes)
 
     @classmethod
-    def object(cls, group: str, resource: str, namespace: str, name: str) -> Wanted:
+    def object(cls, group: str, resource: str, namespace: str, name: str) -> AccessRequest:
         """Return what stands for one object; without a namespace one of the cluster."""
         attributes = {"verb": "get", "group": group, "resource": resource, "namespace": namespace, "name": name}
         place = f" in namespace {namespace}" if namespace else ""
@@ -69,15 +69,15 @@ class ReaderAccess:
 
     async def refusal(self, authorization: str, path: str) -> Refusal | None:
         """Say why whoever sends this header may not read a path; None when they may."""
-        return await self._refusal(authorization, Wanted.path(path))
+        return await self._refusal(authorization, AccessRequest.path(path))
 
     async def refusal_of(
         self, authorization: str, group: str, resource: str, namespace: str, name: str
     ) -> Refusal | None:
         """Say why whoever sends this header may not get an object; None when they may."""
-        return await self._refusal(authorization, Wanted.object(group, resource, namespace, name))
+        return await self._refusal(authorization, AccessRequest.object(group, resource, namespace, name))
 
-    async def _refusal(self, authorization: str, wanted: Wanted) -> Refusal | None:
+    async def _refusal(self, authorization: str, wanted: AccessRequest) -> Refusal | None:
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
@@ -96,7 +96,7 @@ class ReaderAccess:
         self._known[key] = (time.monotonic() + KEPT_SECONDS, found)
         return found
 
-    async def _asked(self, token: str, wanted: Wanted) -> Refusal | None:
+    async def _asked(self, token: str, wanted: AccessRequest) -> Refusal | None:
         person = await whose(self._api, token)
         if person is None:
             return Refusal(401, "the API server does not know this token")

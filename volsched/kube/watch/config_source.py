@@ -24,7 +24,7 @@ from volsched.kube.watch.resources import Resource
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.errors import ConfigError
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 
 POLL_SECONDS: Final = 1.0
 REREAD_SECONDS: Final = 15.0
@@ -47,7 +47,7 @@ class Verdicts(Generic[T]):
         parse: Callable[[str], tuple[T, Sequence[str]]],
         use: Callable[[T], None],
         state: ConfigState,
-        tell: Callable[[Tell], None],
+        tell: Callable[[RecordEvent], None],
         *,
         speaks: bool = True,
     ) -> None:
@@ -56,7 +56,7 @@ class Verdicts(Generic[T]):
         self._state = state
         self._tell = tell
         self._speaks = speaks
-        self._unsaid: list[Tell] = []
+        self._unreported: list[RecordEvent] = []
         self._text: str | None = None
         self.target: api.ConfigMap | None = None
         self.text_in_force = ""
@@ -67,10 +67,10 @@ class Verdicts(Generic[T]):
         That the text with the hash `told_hash` is in force was told before, by whoever led then.
         """
         self._speaks = True
-        unsaid, self._unsaid = self._unsaid, []
+        unreported, self._unreported = self._unreported, []
         if self._state.verdict == LOADED and self._state.hash == told_hash:
             return
-        for tell in unsaid:
+        for tell in unreported:
             self._tell(tell)
 
     def offer(self, text: str) -> ConfigError | None:
@@ -89,7 +89,7 @@ class Verdicts(Generic[T]):
             self._refuse(failed, REFUSED, text_hash(text))
             return failed
         state = self._state
-        self._unsaid.clear()
+        self._unreported.clear()
         state.judge(LOADED, text_hash(text))
         self.text_in_force = text
         self._use(parsed)
@@ -102,7 +102,7 @@ class Verdicts(Generic[T]):
         return None
 
     def refuse(self, error: ConfigError) -> None:
-        """Take note that there is no text to judge where one should be; the same again is no news."""
+        """Note that there is no text to judge where one should be; the same again is no news."""
         if self._state.verdict == MISSING and self._state.problem == str(error):
             return
         self._text = None
@@ -110,7 +110,7 @@ class Verdicts(Generic[T]):
 
     def _refuse(self, error: ConfigError, verdict: str, newest: str) -> None:
         state = self._state
-        self._unsaid.clear()
+        self._unreported.clear()
         state.judge(verdict, newest, str(error))
         kept = f"; the configuration before it (hash {state.hash}) stays in force" if state.hash else ""
         _log.error("configuration refused" + kept, source=state.source, error=str(error))
@@ -125,11 +125,11 @@ class Verdicts(Generic[T]):
             return
         meta = self.target.metadata
         name, uid, action = meta.name, meta.uid, "LoadConfiguration"
-        tell = Tell("ConfigMap", "v1", meta.namespace, name, uid, kind, reason, message, action, each=True)
+        tell = RecordEvent("ConfigMap", "v1", meta.namespace, name, uid, kind, reason, message, action, each=True)
         if self._speaks:
             self._tell(tell)
         else:
-            self._unsaid.append(tell)
+            self._unreported.append(tell)
 
 
 class FileSource(Generic[T]):

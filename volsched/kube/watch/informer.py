@@ -7,6 +7,8 @@ decoded whole network chunks at a time, and nothing of a chunk is kept.
 
 The list comes as a stream of events where the server can do that (`sendInitialEvents`), so that neither side holds it
 in memory; elsewhere it comes in pages.
+
+The informer is one class: a state machine of one connection, whose states share its cache and its version.
 """
 
 from __future__ import annotations

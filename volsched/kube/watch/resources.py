@@ -66,7 +66,7 @@ class Resource:
 
 
 def keep_pod(pod: api.ApiObject) -> bool:
-    """Drop finished pods, except a PodGroup's, whose numbers count for its phase.
+    """Drop finished pods, except a PodGroup's: they count for its phase, or towards its minimum.
 
     The API server could leave finished pods out by itself, but then a finished pod looks like a deleted one, and a
     PodGroup would never be seen to complete.
@@ -75,6 +75,7 @@ def keep_pod(pod: api.ApiObject) -> bool:
         not isinstance(pod, api.Pod)
         or pod.status.phase not in ("Succeeded", "Failed")
         or GROUP_NAME_ANNOTATION in pod.metadata.annotations
+        or pod.spec.scheduling_group is not None
     )
 
 

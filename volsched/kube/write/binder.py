@@ -4,6 +4,8 @@ A bounded number is in flight; what has to wait (a back-off, an answer that did 
 one pod that is refused for ever keeps no other from its node. What came of a binding is said only when it is known:
 after a timeout, a reset or a conflict the pod is read first. The API server accepts bindings to nodes that do not
 exist, so the node is looked for right before the write, and once more after it.
+
+The binder is one class: a pod passes through its steps in order, and each has to undo those before it.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from volsched.kube.write.brake import Brake
 from volsched.kube.write.pod_bodies import binding_body, delete_body, disruption_body, gate_body, ungated_body
 from volsched.kube.write.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
-from volsched.model.plan import Bind, Evict, LiftGate, Tell
+from volsched.model.plan import Bind, Evict, LiftGate, RecordEvent
 from volsched.model.values.bounded import Bounded, Size
 
 IN_FLIGHT: Final = 32
@@ -101,7 +103,7 @@ class Binder:
         fence: Fence,
         views: Views,
         report: Callable[[Change], None],
-        tell: Callable[[Tell], None],
+        tell: Callable[[RecordEvent], None],
         under_way: Callable[[str], Awaitable[object] | None],
         *,
         prebinder: Prebinder | None = None,
@@ -439,8 +441,8 @@ def _final_reason(pod: Any, step: Bind) -> str:
     return ""
 
 
-def _about(step: Write, kind: str, reason: str, message: str, action: str) -> Tell:
-    return Tell("Pod", "v1", step.namespace, step.name, step.uid, kind, reason, message, action)
+def _about(step: Write, kind: str, reason: str, message: str, action: str) -> RecordEvent:
+    return RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, kind, reason, message, action)
 
 
 def _key(step: Write) -> str:

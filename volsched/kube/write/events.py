@@ -5,6 +5,8 @@ refusal is replaced by a later one on the same object, ends with its object, and
 thousands before it. Where each message counts, as of verdicts on the configuration, none replaces another. What is said
 again in the same words counts up an Event that is there; new words about an object come at growing intervals. A
 scheduler without any rights to Events schedules all the same.
+
+``Events`` is one class: what waits, what was told and what was refused are one queue, with one budget.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from volsched.kube.lead.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.due import Due
-from volsched.model.plan import Tell
+from volsched.model.plan import RecordEvent
 from volsched.model.values.bounded import Bounded, Size
 from volsched.model.verdict import truncated
 
@@ -91,7 +93,7 @@ class _Said:
 class _Talk:
     """What is to be told, `times` over: made into one Event of a fixed name, so that sending it twice does no harm."""
 
-    tell: Tell
+    tell: RecordEvent
     told_at: str
     name: str
     times: int = 1
@@ -148,7 +150,7 @@ class Events:
             "events.said": lambda: len(self._said),
         }
 
-    def tell(self, tell: Tell) -> None:
+    def tell(self, tell: RecordEvent) -> None:
         """Take something over that should be told."""
         talk = _Talk(tell, _now_text(), _event_name(tell.name))
         if tell.reason == SCHEDULED and tell.type == "Normal":
@@ -413,7 +415,7 @@ class Events:
         return msgspec.json.encode(event)
 
 
-def _key(tell: Tell) -> Key:
+def _key(tell: RecordEvent) -> Key:
     about = tell.reason
     if tell.each:
         about += f" {_digest(tell.message).hex()}"

@@ -25,10 +25,11 @@ from volsched.model.plan import (
     Bind,
     Evict,
     LiftGate,
+    PlanStep,
+    RecordEvent,
     ReleaseClaim,
-    Step,
-    Tell,
     WriteGroupStatus,
+    WriteNativeStatus,
     WritePodCondition,
     WriteQueueStatus,
 )
@@ -57,7 +58,7 @@ class ClusterExecutor:
         in_flight: int = IN_FLIGHT,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._incoming: deque[Sequence[Step]] = deque()
+        self._incoming: deque[Sequence[PlanStep]] = deque()
         self._called = False
         self._report = report
         self._stopped = False
@@ -81,7 +82,7 @@ class ClusterExecutor:
         """How many bindings and evictions are not done yet; may be read from any thread."""
         return self.binder.backlog + sum(map(len, tuple(self._incoming)))
 
-    def execute(self, steps: Sequence[Step]) -> None:
+    def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over for execution, without waiting for them."""
         if not steps:
             return
@@ -138,7 +139,7 @@ class ClusterExecutor:
                 if not self._stopped:
                     self._take_or_say(step)
 
-    def _take_or_say(self, step: Step) -> None:
+    def _take_or_say(self, step: PlanStep) -> None:
         """Take a step over; what fails over one ends with it, and a pod is not waited for any more."""
         try:
             self._take(step)
@@ -147,7 +148,7 @@ class ClusterExecutor:
             if isinstance(step, Bind):
                 self._report(BindFailed(step.uid, step.node, "internal error, see the scheduler's log", time.time()))
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: PlanStep) -> None:
         match step:
             case Bind():
                 self.statuses.cancel(step.uid)
@@ -157,7 +158,7 @@ class ClusterExecutor:
                 self.binder.add(step)
             case ReleaseClaim():
                 self.claims.release(step)
-            case WriteGroupStatus() | WriteQueueStatus() | WritePodCondition():
+            case WriteGroupStatus() | WriteNativeStatus() | WriteQueueStatus() | WritePodCondition():
                 self.statuses.add(step)
-            case Tell():
+            case RecordEvent():
                 self.events.tell(step)

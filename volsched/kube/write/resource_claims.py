@@ -39,7 +39,7 @@ from volsched.model.changes import Change, Put
 from volsched.model.dra import api as dra
 from volsched.model.dra.binding import Readiness, readiness_of
 from volsched.model.errors import FieldError
-from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, ReleaseClaim, Tell
+from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, RecordEvent, ReleaseClaim
 from volsched.model.pods.owners import Owner, as_pod, controller_of
 from volsched.model.values.bounded import Size
 
@@ -68,7 +68,7 @@ class ResourceClaims:
         fence: Fence,
         views: Views,
         report: Callable[[Change], None],
-        tell: Callable[[Tell], None],
+        tell: Callable[[RecordEvent], None],
     ) -> None:
         self._api = api_server
         self._fence = fence
@@ -103,6 +103,8 @@ class ResourceClaims:
             if write.made is not None:
                 await self._delete(write.claim, as_pod(step.namespace, step.name, step.uid))
                 continue
+            if write.reserved_for is not None:
+                continue  # it is its group's, which keeps it for the others, and for the next attempt
             if claim is not None and not _is_reserved(claim, step.uid):
                 continue
             gone = {"$patch": "delete", "uid": step.uid}
@@ -161,7 +163,8 @@ class ResourceClaims:
         has = claim.status.allocation
         if has is not None and write.allocation is not None and _devices(has) != _devices(write.allocation):
             raise PrebindError(f"resourceclaim {write.claim} was allocated elsewhere")
-        if has is not None and _is_reserved(claim, step.uid):
+        consumer = _consumer(write, step)
+        if has is not None and _is_reserved(claim, consumer.uid):
             return
         if claim.metadata.deletion_timestamp is not None:
             raise PrebindError(f"resourceclaim {write.claim} is being deleted")
@@ -170,7 +173,6 @@ class ResourceClaims:
         if has is None and dra.FINALIZER not in claim.metadata.finalizers:
             finalizers = [*claim.metadata.finalizers, dra.FINALIZER]
             claim = self._heard(await self._patch(write.claim, "", _changed(claim, finalizers=finalizers)))
-        consumer = dra.Consumer(resource="pods", name=step.name, uid=step.uid)
         status: dict[str, Any] = {"reservedFor": [*claim.status.reserved_for, consumer]}
         if has is None:
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -267,7 +269,7 @@ class ResourceClaims:
             raise PrebindError(f"resourceclaim {write.claim} is gone")
         if claim.status.allocation is None:
             raise PrebindError(f"resourceclaim {write.claim} was deallocated meanwhile")
-        if not _is_reserved(claim, step.uid):
+        if not _is_reserved(claim, _consumer(write, step).uid):
             raise PrebindError(f"resourceclaim {write.claim} is not reserved for the pod any more")
         return readiness_of(claim.status)
 
@@ -329,9 +331,14 @@ def _asks_for(claim: dra.ResourceClaim, made: ExtendedClaim) -> bool:
         return False
 
 
-def _pending_event(step: Bind) -> Tell:
+def _pending_event(step: Bind) -> RecordEvent:
     message = f"waiting for binding conditions for device on node {step.node}"
-    return Tell("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "BindingConditionsPending", message)
+    return RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "BindingConditionsPending", message)
+
+
+def _consumer(write: ClaimWrite, step: Bind) -> dra.Consumer:
+    """Return for whom a claim is reserved."""
+    return write.reserved_for or dra.Consumer(resource="pods", name=step.name, uid=step.uid)
 
 
 def _is_reserved(claim: dra.ResourceClaim, pod: str) -> bool:

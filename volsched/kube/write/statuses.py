@@ -4,6 +4,8 @@ For each object there is at most one write waiting and one under way. A later wo
 that change often are written at growing intervals, and why pods wait at a bounded rate, as a gang may have thousands.
 What the API server already has is not written again. All that is kept of an object is one entry in each table, and
 ends with it.
+
+``Statuses`` is one class: statuses of all kinds share one order, one budget and one memory of what was written.
 """
 
 from __future__ import annotations
@@ -27,12 +29,13 @@ from volsched.kube.tasks import Tasks
 from volsched.kube.watch.resources import VOLCANO
 from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.due import Due
+from volsched.kube.write.native_statuses import NativeStatuses, condition_of
 from volsched.kube.write.views import POD_SCHEDULED, Refusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed
 from volsched.model.errors import QuantityError
-from volsched.model.job import Condition
-from volsched.model.plan import WriteGroupStatus, WritePodCondition, WriteQueueStatus
+from volsched.model.job import NATIVE, Condition
+from volsched.model.plan import WriteGroupStatus, WriteNativeStatus, WritePodCondition, WriteQueueStatus
 from volsched.model.queues.queue import QueuePast
 from volsched.model.values.bounded import Size
 from volsched.model.values.quantity import QuantityText, amount_of
@@ -73,7 +76,7 @@ _RIGHTS: Final = (401, 403)
 
 _log = structlog.get_logger(__name__)
 
-Write: TypeAlias = WriteGroupStatus | WriteQueueStatus | WritePodCondition
+Write: TypeAlias = WriteGroupStatus | WriteNativeStatus | WriteQueueStatus | WritePodCondition
 
 
 @dataclass(slots=True)
@@ -124,6 +127,7 @@ class Statuses:
         self._queues: dict[str, WriteQueueStatus] = {}
         self._refused: dict[str, asyncio.TimerHandle] = {}
         self._groups_have_status: bool | None = None
+        self._natives = NativeStatuses(views, self._patch)
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self.written = 0
@@ -229,7 +233,7 @@ class Statuses:
         if pace is None:
             return 0.0
         match step:
-            case WritePodCondition():
+            case WritePodCondition() | WriteNativeStatus():
                 least = 0.0
             case WriteGroupStatus():
                 least = GROUP_INTERVAL_SECONDS
@@ -245,6 +249,13 @@ class Statuses:
         if isinstance(step, WriteGroupStatus):
             known = self._views.groups.get(f"{step.namespace}/{step.name}")
             return known is not None and _differs_in_words_alone(known.status, step)
+        if isinstance(step, WriteNativeStatus):
+            group = self._views.native_groups.get(f"{step.namespace}/{step.name}")
+            seen_of = condition_of(group, step.condition.type) if group is not None else None
+            return seen_of is not None and (seen_of.status, seen_of.reason) == (
+                step.condition.status,
+                step.condition.reason,
+            )
         return False
 
     def _pump(self) -> None:
@@ -317,6 +328,8 @@ class Statuses:
         match step:
             case WriteGroupStatus():
                 return await self._write_group(step)
+            case WriteNativeStatus():
+                return await self._natives.write(step)
             case WriteQueueStatus():
                 return await self._write_queue(step)
             case WritePodCondition():
@@ -348,6 +361,8 @@ class Statuses:
             _log.warning("a status was refused", object=_name(entry.step), error=str(error))
             if isinstance(entry.step, WriteGroupStatus):
                 self._report_later(key, GroupWriteFailed(entry.step.namespace, entry.step.name))
+            elif isinstance(entry.step, WriteNativeStatus):
+                self._report_later(key, GroupWriteFailed(entry.step.namespace, f"{NATIVE}{entry.step.name}"))
 
     def _report_later(self, key: str, failed: GroupWriteFailed) -> None:
         """Have the status of a PodGroup written again some time; once, however often it is refused meanwhile."""
@@ -441,7 +456,7 @@ def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[Condition
         if condition.type in foreign:
             continue
         old = before.get(condition.type)
-        if old is not None and _said(old) == _said(condition):
+        if old is not None and _content_of(old) == _content_of(condition):
             merged.append(old)
         else:
             merged.append(
@@ -530,7 +545,7 @@ def _group_body(step: WriteGroupStatus, conditions: list[api.Condition]) -> byte
 
 
 def _same_status(known: api.PodGroupStatus, step: WriteGroupStatus, conditions: list[api.Condition]) -> bool:
-    said, wanted = ({_said(condition) for condition in found} for found in (known.conditions, conditions))
+    said, wanted = ({_content_of(condition) for condition in found} for found in (known.conditions, conditions))
     return _counted(known) == _counted(step) and said == wanted
 
 
@@ -545,10 +560,10 @@ def _counted(status: api.PodGroupStatus | WriteGroupStatus) -> tuple[str, int, i
 
 
 def _unworded(conditions: Iterable[Condition | api.Condition]) -> set[tuple[str, str, str]]:
-    return {_said(condition)[:3] for condition in conditions}
+    return {_content_of(condition)[:3] for condition in conditions}
 
 
-def _said(condition: Condition | api.Condition) -> tuple[str, str, str, str]:
+def _content_of(condition: Condition | api.Condition) -> tuple[str, str, str, str]:
     """Return what a condition says, apart from when."""
     return condition.type, condition.status, condition.reason, condition.message
 

@@ -16,6 +16,7 @@ import structlog
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.dra import api as dra
+from volsched.model.native import api as native
 from volsched.model.values.bounded import Bounded, Size
 
 POD_SCHEDULED: Final = "PodScheduled"
@@ -46,7 +47,7 @@ class Versioned:
 
 
 class Views:
-    """Nodes and Queues by name, claims of volumes and of devices and PodGroups by key, refusals of waiting pods by uid.
+    """Nodes and Queues by name, claims and PodGroups of both kinds by key, refusals of waiting pods by uid.
 
     `on_gone` is told the uid of every pod, PodGroup and Queue that is no longer there, `on_placed` that of a pod that
     has a node, and `on_queue` every Queue as it is now. Everything here ends with its object.
@@ -62,17 +63,19 @@ class Views:
         self.claims: dict[str, api.PersistentVolumeClaim] = {}
         self.resource_claims: dict[str, dra.ResourceClaim] = {}
         self.groups: dict[str, api.PodGroup] = {}
+        self.native_groups: dict[str, native.PodGroup] = {}
         self.queues: dict[str, api.Queue] = {}
         self._pods: dict[str, Versioned] = {}
         self._gone_lately: Bounded[str, float] = Bounded(GONE_LATELY)
         self._on_gone = on_gone
         self._on_queue = on_queue
         self._on_placed = on_placed
-        self._put = {
+        self._put: dict[type[api.ApiObject], Callable[[api.ApiObject], None]] = {
             api.Node: self._put_node,
             api.PersistentVolumeClaim: self._put_claim,
             dra.ResourceClaim: self._put_resource_claim,
             api.PodGroup: self._put_group,
+            **dict.fromkeys(native.VERSIONS.values(), self._put_native_group),
             api.Queue: self._put_queue,
             api.Pod: self._put_pod,
         }
@@ -105,7 +108,7 @@ class Views:
             "views.nodes": lambda: len(self.nodes),
             "views.claims": lambda: len(self.claims),
             "views.resource_claims": lambda: len(self.resource_claims),
-            "views.groups": lambda: len(self.groups),
+            "views.groups": lambda: len(self.groups) + len(self.native_groups),
             "views.queues": lambda: len(self.queues),
             "views.refusals": lambda: len(self._pods),
             "views.gone": lambda: len(self._gone_lately),
@@ -161,6 +164,12 @@ class Views:
         if isinstance(group, api.PodGroup):
             self.groups[group.key] = group
 
+    def _put_native_group(self, group: api.ApiObject) -> None:
+        if _is_older(group, self.native_groups.get(group.key)):
+            return
+        if isinstance(group, native.PodGroup):
+            self.native_groups[group.key] = group
+
     def _put_queue(self, queue: api.ApiObject) -> None:
         if _is_older(queue, self.queues.get(queue.key)):
             return
@@ -198,6 +207,9 @@ class Views:
             self.resource_claims.pop(f"{gone.namespace}/{gone.name}", None)
         elif gone.kind == "PodGroup":
             self.groups.pop(f"{gone.namespace}/{gone.name}", None)
+            self._on_gone(gone.uid)
+        elif gone.kind == native.KIND:
+            self.native_groups.pop(f"{gone.namespace}/{gone.name}", None)
             self._on_gone(gone.uid)
         elif gone.kind == "Queue":
             self.queues.pop(gone.name, None)

@@ -52,9 +52,9 @@ def readiness_of(status: dra.ResourceClaimStatus) -> Readiness:
     failures: list[str] = []
     for result in allocation.devices.results:
         if result.binding_conditions:
-            said = _conditions_of(status, result)
-            pending.extend(_pending(result, said))
-            failures.extend(_failures(result, said))
+            conditions = _conditions_of(status, result)
+            pending.extend(_pending(result, conditions))
+            failures.extend(_failures(result, conditions))
     return Readiness(tuple(pending), failures[0] if failures else "", _seconds(allocation.allocation_timestamp))
 
 
@@ -67,15 +67,15 @@ def _conditions_of(status: dra.ResourceClaimStatus, result: dra.DeviceResult) ->
     return {}
 
 
-def _pending(result: dra.DeviceResult, said: dict[str, api.Condition]) -> Iterator[str]:
+def _pending(result: dra.DeviceResult, conditions: dict[str, api.Condition]) -> Iterator[str]:
     for name in result.binding_conditions:
-        if name not in said or said[name].status != "True":
+        if name not in conditions or conditions[name].status != "True":
             yield f"{name} of device {_name(result)}"
 
 
-def _failures(result: dra.DeviceResult, said: dict[str, api.Condition]) -> Iterator[str]:
+def _failures(result: dra.DeviceResult, conditions: dict[str, api.Condition]) -> Iterator[str]:
     for name in result.binding_failure_conditions:
-        found = said.get(name)
+        found = conditions.get(name)
         if found is not None and found.status == "True":
             why = ": ".join(part for part in (found.reason, found.message) if part)
             yield f"device {_name(result)} has failed ({name}{': ' if why else ''}{why})"

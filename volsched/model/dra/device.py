@@ -227,7 +227,7 @@ class Claim:
     version: str
     spec: ClaimSpec
     owner: Owner | None
-    """The pod that it was made for, if any."""
+    """The pod, or the PodGroup of scheduling.k8s.io, that it was made for, if any."""
     deleting: bool
     allocation: dra.Allocation | None
     reserved_for: tuple[dra.Consumer, ...]
@@ -250,3 +250,8 @@ class Claim:
     def name(self) -> str:
         """Its name, without the namespace."""
         return self.key.partition("/")[2]
+
+    @property
+    def is_of_group(self) -> bool:
+        """Whether it is reserved for a PodGroup, which keeps it whatever becomes of single pods."""
+        return any(consumer.resource == "podgroups" for consumer in self.reserved_for)

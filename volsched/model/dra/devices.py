@@ -6,6 +6,8 @@ claim, or from what a session has chosen for it and nobody has written yet (*in 
 
 Versions say what has to be asked again: a pool that belongs to one node concerns that node only, so a change of it
 touches that node; every other change raises `Devices.version`.
+
+``Devices`` is one class: slices, classes and claims refer to one another, and are indexed together.
 """
 
 from __future__ import annotations
@@ -245,7 +247,13 @@ class Devices:
         for key in list(self.unclean):
             claim = self.claims.get(key)
             users = self.users_of(claim) if claim is not None else []
-            if claim is None or claim.allocation is None or not users or any(uid in pods for uid in users):
+            if (
+                claim is None
+                or claim.allocation is None
+                or not users
+                or claim.is_of_group
+                or any(u in pods for u in users)
+            ):
                 del self.unclean[key]
             else:
                 found.append(claim)
@@ -307,7 +315,7 @@ class Devices:
         self.template_log.append(key)
 
     def _read_classes(self) -> None:
-        """Find out anew which class stands for which extended resource."""
+        """Find out again which class stands for which extended resource."""
         by_age = sorted(sorted(self.classes.values(), key=lambda c: c.name, reverse=True), key=lambda c: c.created)
         self._stand_for = {found.extended_resource: found.name for found in by_age if found.extended_resource}
         self.version += 1
@@ -348,7 +356,7 @@ class Devices:
             meta.uid,
             meta.resource_version,
             self._spec(found.spec),
-            owner if owner is not None and owner.is_pod else None,
+            owner if owner is not None and (owner.is_pod or owner.is_group) else None,
             meta.deletion_timestamp is not None,
             status.allocation,
             status.reserved_for,
@@ -393,7 +401,7 @@ class Devices:
             del self._pools[old.pool_id]
 
     def _taint(self, changed: Sequence[TaintRule]) -> None:
-        """Let slices say anew which taints their devices have, where rules that changed mean any of them."""
+        """Let slices say again which taints their devices have, where rules that changed mean any of them."""
         for pool in sorted({pool for rule in changed for pool in self._pools_of(rule)}):
             slices, rules = self._pools[pool], self._rules.about(pool)
             concerned = [name for name in slices if concerned_by(changed, slices[name])]

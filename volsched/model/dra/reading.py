@@ -142,8 +142,8 @@ def taint_rule_of(found: dra.DeviceTaintRule) -> TaintRule:
         spec = dra.parsed(found.spec, dra.DeviceTaintRuleSpec)
     except FieldError as error:
         raw = found.spec.get("deviceSelector") if isinstance(found.spec, Mapping) else None
-        said = raw if isinstance(raw, Mapping) else {}
-        parts = {key: said[key] for key in ("driver", "pool", "device") if isinstance(said.get(key), str)}
+        mapping = raw if isinstance(raw, Mapping) else {}
+        parts = {key: mapping[key] for key in ("driver", "pool", "device") if isinstance(mapping.get(key), str)}
         return TaintRule(name, **parts, fault=str(error))
     selector = spec.device_selector or dra.DeviceTaintSelector()
     return TaintRule(name, selector.driver, selector.pool, selector.device, spec.taint)
@@ -161,8 +161,8 @@ def slice_of(found: dra.ResourceSlice) -> Slice:
 def _unreadable(name: str, spec: object, fault: str) -> Slice:
     """Keep the place of a slice, so that its pool counts as one that cannot be used."""
     raw = spec if isinstance(spec, Mapping) else {}
-    said = raw.get("pool")
-    pool = said if isinstance(said, Mapping) else {}
+    mapping = raw.get("pool")
+    pool = mapping if isinstance(mapping, Mapping) else {}
     generation, size = pool.get("generation"), pool.get("resourceSliceCount")
     return Slice(
         name,
@@ -249,10 +249,10 @@ def _attribute(found: dra.DeviceAttribute, path: str) -> Value:
         found.strings,
         versions,
     )
-    said = [value for value in values if value is not None]
-    if len(said) != 1:
+    given = [value for value in values if value is not None]
+    if len(given) != 1:
         raise FieldError(path, "must have exactly one value of a kind that is understood")
-    return said[0]
+    return given[0]
 
 
 def _capacity(found: dra.DeviceCapacity, path: str) -> Capacity:

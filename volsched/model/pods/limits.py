@@ -2,7 +2,7 @@
 
 Whoever may make pods may write 10,000 terms of affinity into one, or 2,500 names of resources; each would be looked at
 for every node. A pod above a limit is not placed. One that runs, placed by somebody else, is counted with what it asks
-for, and its terms, of which it alone has the advantage, are not minded.
+for, and its terms, of which it alone has the advantage, are not counted.
 """
 
 from __future__ import annotations

@@ -25,6 +25,11 @@ class Owner(NamedTuple):
         """Whether it is a pod."""
         return (self.group, self.kind) == ("", "Pod")
 
+    @property
+    def is_group(self) -> bool:
+        """Whether it is a PodGroup of scheduling.k8s.io."""
+        return (self.group, self.kind) == ("scheduling.k8s.io", "PodGroup")
+
 
 def named_by(namespace: str, reference: api.OwnerReference) -> Owner:
     """Return the owner that an object of a namespace names."""

@@ -1,4 +1,7 @@
-"""One pod as the scheduler sees it: who it is, where it stands, and the template that says what it needs."""
+"""One pod as the scheduler sees it: who it is, where it stands, and the template that says what it needs.
+
+``TaskInfo`` has many attributes: it is the record of one pod.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +55,7 @@ class TaskInfo:
     that it no longer holds) and the API server has not shown it yet.
     ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
     that were made from templates: (entry of the pod, name or None for none).
+    ``scheduling_group`` is the PodGroup of scheduling.k8s.io that the pod is in; empty: in none.
     ``backing_off`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     ``started``: when its node began with it, in seconds since the epoch, 0 when nobody has said so yet; ``deadline`` is
@@ -93,6 +97,7 @@ class TaskInfo:
         "resource_version",
         "role",
         "scheduler",
+        "scheduling_group",
         "sequence",
         "started",
         "status",
@@ -126,6 +131,7 @@ class TaskInfo:
         self.containers: tuple[str, ...] = ()
         self.role = ""
         self.scheduler = ""
+        self.scheduling_group = ""
         self.priority = 1
         self.pod_priority = 0
         self.priority_class = ""
@@ -156,8 +162,11 @@ class TaskInfo:
 
     @property
     def best_effort(self) -> bool:
-        """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks."""
-        return self.template.best_effort
+        """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks.
+
+        Members of native groups are placed with their group whatever they ask for.
+        """
+        return self.template.best_effort and not self.scheduling_group
 
     @property
     def as_owner(self) -> Owner:
@@ -169,15 +178,29 @@ class TaskInfo:
         """With how much priority the task takes room from other jobs' pods, and keeps its own.
 
         That is its PodGroup's, and at most the highest of the pods of its job: anybody may write a PodGroup of any
-        class, while the API server and ResourceQuotas mind the classes of pods. What is above ``USER_PRIORITY_LIMIT``,
+        class, while the API server and ResourceQuotas limit the classes of pods. What is above ``USER_PRIORITY_LIMIT``,
         the classes of the system, counts for pods that have such a class themselves. (Ours; Volcano believes the
         PodGroup.)
         """
         job = self.job
         if job is None:
             return self.pod_priority
+        if job.native is not None:  # the API server has looked at its class, as it has at those of pods
+            return job.priority
         value = min(job.priority, job.highest_pod_priority)
         return value if value <= USER_PRIORITY_LIMIT else min(value, self.pod_priority)
+
+    @property
+    def victim_priority(self) -> int:
+        """With how much priority the task keeps its room.
+
+        A native group that goes as a whole keeps it with the group's, and so does each of its pods from Kubernetes 1.37
+        on. In 1.36 pods that go one by one have their own.
+        """
+        group = self.job.native if self.job is not None else None
+        if group is None or group.goes_whole or group.version.one_priority:
+            return self.eviction_priority
+        return self.pod_priority
 
     @property
     def queue(self) -> str:

@@ -25,7 +25,7 @@ ONLINE_OWNERS: Final = frozenset(
 
 def workload_of(labels: Mapping[str, str], owner: str) -> str:
     """Return which of the two a pod with these labels is, whose controller is of this kind (empty for none)."""
-    said = labels.get(LABEL)
-    if said in WORKLOADS:
-        return said
+    label = labels.get(LABEL)
+    if label in WORKLOADS:
+        return label
     return ONLINE if owner in ONLINE_OWNERS else OFFLINE

@@ -125,20 +125,23 @@ def _requirement(entry: str) -> api.LabelSelectorRequirement:
     return api.LabelSelectorRequirement(key.removesuffix("!").strip(), operator, (value.strip(),))
 
 
-def _of_selector(said: _Selector) -> AllowedNamespaces:
-    expressions = (api.LabelSelectorRequirement(e.key, e.operator, tuple(e.values)) for e in said.match_expressions)
-    return _selecting(api.LabelSelector(said.match_labels, tuple(expressions)))
+def _of_selector(selector: _Selector) -> AllowedNamespaces:
+    expressions = (api.LabelSelectorRequirement(e.key, e.operator, tuple(e.values)) for e in selector.match_expressions)
+    return _selecting(api.LabelSelector(selector.match_labels, tuple(expressions)))
 
 
-def _selecting(said: api.LabelSelector) -> AllowedNamespaces:
-    keys = [*said.match_labels, *(expression.key for expression in said.match_expressions)]
-    values = [*said.match_labels.values(), *(v for expression in said.match_expressions for v in expression.values)]
+def _selecting(selector: api.LabelSelector) -> AllowedNamespaces:
+    keys = [*selector.match_labels, *(expression.key for expression in selector.match_expressions)]
+    values = [
+        *selector.match_labels.values(),
+        *(v for expression in selector.match_expressions for v in expression.values),
+    ]
     if not keys:
         raise _wrong(f"is a selector without conditions; {_WAY_OUT}")
     _check(keys, _is_key, "no key of a label")
     _check(values, _is_value, "no value of a label")
     try:
-        return AllowedNamespaces(selector=LabelSelector.parse(said, "selector"))
+        return AllowedNamespaces(selector=LabelSelector.parse(selector, "selector"))
     except FieldError as error:
         raise _wrong(f"{error.path.removeprefix('selector.')}: {error.message}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from volsched.model.clocks import Clocks, ClusterEvent
 from volsched.model.job import INQUEUE, PENDING, JobInfo
@@ -12,6 +13,8 @@ from volsched.model.queues.permissions import Permissions
 from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import PODS, accumulate
+
+_HOLLOW: Final = "its pods belong to PodGroups of scheduling.k8s.io"
 
 
 class QueueLedger:
@@ -84,7 +87,7 @@ class QueueLedger:
     # -- queues -------------------------------------------------------------------------------------------------------
 
     def put_queue(self, queue: QueueInfo) -> None:
-        """Add or replace a queue; what its tasks hold is counted anew only when it is new."""
+        """Add or replace a queue; what its tasks hold is counted again only when it is new."""
         known = self.queues.get(queue.name)
         self.queues[queue.name] = queue
         self.dirty_queues[queue.name] = None
@@ -132,7 +135,7 @@ class QueueLedger:
 
     def remove_job(self, job: JobInfo) -> None:
         """Forget a job that has no tasks left."""
-        job.leave_lot()
+        job.leave_equivalents()
         self.permissions.forget(job)
         for known in (self.jobs, self.waiting, self.unadmitted, self.dirty_jobs):
             known.pop(job.key, None)
@@ -160,7 +163,7 @@ class QueueLedger:
             self._observers.tell_of_job(job)
 
     def members_changed(self, job: JobInfo) -> None:
-        """Note that a member came, went, or says something else of itself: its gates, role, or names of its claims."""
+        """Note that a member came, went, or changed: its gates, role, or names of its claims."""
         self.note(job)
         self._observers.tell_of_job(job)
 
@@ -181,7 +184,7 @@ class QueueLedger:
         for task in ungated:
             self.count_ungated(task, -1)
         self._charge_queue(job.queue, job.allocated, -1, -job.placed_count)
-        job.leave_lot()
+        job.leave_equivalents()
         job.queue = queue
         self._charge_queue(job.queue, job.allocated, 1, job.placed_count)
         self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
@@ -189,6 +192,12 @@ class QueueLedger:
         for task in ungated:
             self.count_ungated(task, 1)
         self._judge(job)
+
+    def set_hollow(self, job: JobInfo, *, hollow: bool) -> None:
+        """Let a job count for nothing as its pods are all in native groups, or no longer."""
+        if job.hollow != hollow:
+            job.hollow = hollow
+            self._judge(job)
 
     # -- who may use a queue ------------------------------------------------------------------------------------------
 
@@ -206,7 +215,7 @@ class QueueLedger:
 
     def _namespace_changed(self, name: str) -> None:
         self._clocks.namespaces += 1
-        for job in self.permissions.minded_in(name):
+        for job in self.permissions.watched_in(name):
             self._judge(job)
 
     def _judge_below(self, queue: str) -> None:
@@ -218,7 +227,7 @@ class QueueLedger:
 
     def _judge(self, job: JobInfo) -> None:
         """Ask whether a job may use its queue; one that may no longer gives back what it was promised."""
-        before, job.barred = job.barred, self.permissions.judge(job)
+        before, job.barred = job.barred, _HOLLOW if job.hollow else self.permissions.judge(job)
         if job.barred == before:
             return
         for task in list(job.waiting.values()):

@@ -24,8 +24,8 @@ def refusal_of(namespace: str, labels: Labels | None, queue: str, rules: Mapping
         if not rule.lets_in(namespace, labels):
             whose = "its annotation" if name == queue else f'of queue "{name}" above it the annotation'
             why, way_out = _why(rule)
-            said = f'namespace "{namespace}" may not use queue "{queue}": {whose} {ALLOWED_NAMESPACES} {why}'
-            return f"{said}; name another queue, or have whoever runs the cluster {way_out}"
+            message = f'namespace "{namespace}" may not use queue "{queue}": {whose} {ALLOWED_NAMESPACES} {why}'
+            return f"{message}; name another queue, or have whoever runs the cluster {way_out}"
     return ""
 
 
@@ -39,7 +39,7 @@ def _why(rule: AllowedNamespaces) -> tuple[str, str]:
 class Permissions:
     """Follows a cluster's queues and namespaces, which it reads.
 
-    ``minded`` says how many jobs are remembered, as their answer may change; ``judged`` how often one was looked at.
+    ``watched``: how many jobs are remembered, as their answer may change; ``judged``: how often one was looked at.
     """
 
     def __init__(self, queues: Mapping[str, QueueInfo], namespaces: Mapping[str, Labels]) -> None:
@@ -47,8 +47,8 @@ class Permissions:
         self._namespaces = namespaces
         self._rules: dict[str, AllowedNamespaces] = {}
         self._children: dict[str, dict[str, None]] = {}
-        self._minded: dict[str, dict[str, JobInfo]] = {}
-        self.minded = 0
+        self._watched: dict[str, dict[str, JobInfo]] = {}
+        self.watched = 0
         self.judged = 0
 
     # -- queues -------------------------------------------------------------------------------------------------------
@@ -92,28 +92,28 @@ class Permissions:
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def judge(self, job: JobInfo) -> str:
-        """Say why a job may not use its queue, empty when it may, and remember it if anybody minds who does."""
-        if not self._rules and not self.minded:
+        """Say why a job may not use its queue, empty when it may, and remember the job if its queue has a rule."""
+        if not self._rules and not self.watched:
             return ""
         self.judged += 1
         rules = dict(self._rules_for(job.queue))
         self.forget(job)
         if rules:
-            self._minded.setdefault(job.namespace, {})[job.key] = job
-            self.minded += 1
+            self._watched.setdefault(job.namespace, {})[job.key] = job
+            self.watched += 1
         return refusal_of(job.namespace, self._namespaces.get(job.namespace), job.queue, rules)
 
     def forget(self, job: JobInfo) -> None:
-        """Mind a job no longer."""
-        minded = self._minded.get(job.namespace, {})
-        if minded.pop(job.key, None) is not None:
-            self.minded -= 1
-            if not minded:
-                del self._minded[job.namespace]
+        """Forget a job."""
+        watched = self._watched.get(job.namespace, {})
+        if watched.pop(job.key, None) is not None:
+            self.watched -= 1
+            if not watched:
+                del self._watched[job.namespace]
 
-    def minded_in(self, namespace: str) -> list[JobInfo]:
+    def watched_in(self, namespace: str) -> list[JobInfo]:
         """Return the jobs of a namespace whose answer depends on it."""
-        return list(self._minded.get(namespace, {}).values())
+        return list(self._watched.get(namespace, {}).values())
 
     def _rules_for(self, queue: str) -> Iterator[tuple[str, AllowedNamespaces]]:
         """Yield whom a queue and each above it lets in, where they say so."""

@@ -1,4 +1,7 @@
-"""A queue: the name that quota and fairness are kept by."""
+"""A queue: the name that quota and fairness are kept by.
+
+``QueueInfo`` has many attributes: it is the record of one Queue.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ class QueueInfo:
         return self.state in ("", "Open")
 
     @property
-    def said(self) -> tuple[object, ...]:
+    def declared(self) -> tuple[object, ...]:
         """All that its object says, without what the cluster counts: two that say the same are alike to everybody."""
         limits = (self.capability, self.deserved, self.guarantee, self.dra)
         standing = (self.uid, self.created, self.parent, self.state, self.annotations)

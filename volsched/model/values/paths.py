@@ -36,20 +36,20 @@ def with_keys(path: str, message: str, value: Any) -> str:
     return next(_leading_to(got[1], steps, value, path[0]), path)
 
 
-def _leading_to(kind: str, steps: Sequence[Sequence[str]], value: Any, said: str) -> Iterator[str]:
+def _leading_to(kind: str, steps: Sequence[Sequence[str]], value: Any, path: str) -> Iterator[str]:
     """Yield each way along the steps that ends at a value of this kind."""
     if not steps:
         if _KINDS.get(type(value)) == kind:
-            yield said
+            yield path
         return
     (field, is_any, index), rest = steps[0], steps[1:]
     if is_any:
         for key, item in _items(value):
-            yield from _leading_to(kind, rest, item, f"{said}[{key}]")
+            yield from _leading_to(kind, rest, item, f"{path}[{key}]")
     elif index and isinstance(value, list) and int(index) < len(value):
-        yield from _leading_to(kind, rest, value[int(index)], f"{said}[{index}]")
+        yield from _leading_to(kind, rest, value[int(index)], f"{path}[{index}]")
     elif field and isinstance(value, Mapping):
-        yield from _leading_to(kind, rest, value.get(field), f"{said}.{field}")
+        yield from _leading_to(kind, rest, value.get(field), f"{path}.{field}")
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]]:

@@ -44,7 +44,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Neighbourhood:
-    """Queues, Namespaces and Nodes beside which objects are judged, put together anew only when a rule reads otherwise.
+    """Queues, Namespaces and Nodes beside which objects are judged, made again only when a rule reads others.
 
     What a kubelet or a controller writes of its own (conditions, numbers of queues) is no such thing.
     """

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CertificateTarget:
     """What there should be: a Secret with a certificate for a Service, and hooks of one configuration that trust it."""
 
     namespace: str
@@ -41,7 +41,7 @@ class Wanted:
         return (f"{service}.svc", service, self.service, f"{service}.svc.cluster.local", *self.hosts)
 
 
-async def ensure(wanted: Wanted) -> list[str]:
+async def ensure(wanted: CertificateTarget) -> list[str]:
     """Write what is missing or about to end; return what was done in words. Raises CredentialsError and ApiError."""
     api = await Api.connect(wanted.source)
     try:
@@ -50,7 +50,7 @@ async def ensure(wanted: Wanted) -> list[str]:
         await api.close()
 
 
-async def _ensure(api: Api, wanted: Wanted, now: datetime) -> list[str]:
+async def _ensure(api: Api, wanted: CertificateTarget, now: datetime) -> list[str]:
     configuration = await _configuration(api, wanted)
     secret = await _found(api, _secret_path(wanted), "secrets")
     pair = Pair.from_secret((secret or {}).get("data") or {})
@@ -80,15 +80,17 @@ def _trust(configuration: Json, pair: Pair, now: datetime) -> bool:
     return changed
 
 
-async def _configuration(api: Api, wanted: Wanted) -> Json:
+async def _configuration(api: Api, wanted: CertificateTarget) -> Json:
     found = await _found(api, _configuration_path(wanted), "validatingwebhookconfigurations")
     if found is None:
-        said = f"there is no ValidatingWebhookConfiguration {wanted.configuration}; apply manifests/components/webhooks"
-        raise ApiError(404, "NotFound", said)
+        message = (
+            f"there is no ValidatingWebhookConfiguration {wanted.configuration}; apply manifests/components/webhooks"
+        )
+        raise ApiError(404, "NotFound", message)
     return found
 
 
-async def _write_secret(api: Api, wanted: Wanted, secret: Json | None, pair: Pair) -> None:
+async def _write_secret(api: Api, wanted: CertificateTarget, secret: Json | None, pair: Pair) -> None:
     if secret is not None:
         data = {**(secret.get("data") or {}), **pair.as_data()}
         await _put(api, _secret_path(wanted), "secrets", {**secret, "data": data})
@@ -119,10 +121,10 @@ async def _put(api: Api, path: str, resource: str, body: Json) -> None:
     await api.request("PUT", path, resource, body=json.dumps(body).encode())
 
 
-def _secret_path(wanted: Wanted) -> str:
+def _secret_path(wanted: CertificateTarget) -> str:
     return f"/api/v1/namespaces/{path_segment(wanted.namespace)}/secrets/{path_segment(wanted.secret)}"
 
 
-def _configuration_path(wanted: Wanted) -> str:
+def _configuration_path(wanted: CertificateTarget) -> str:
     group = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     return f"{group}/{path_segment(wanted.configuration)}"

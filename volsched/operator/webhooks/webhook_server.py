@@ -1,6 +1,6 @@
 """Serves admission reviews over TLS to kopf, in the shape in which kopf wants a server.
 
-kopf's own server makes its listening socket anew when certificates change. Here the socket stays, and new connections
+kopf's own server makes its listening socket again when certificates change. Here the socket stays, and new connections
 get the new certificate; what cannot be used (half of a pair that is being replaced) is said once, and the one before
 stays.
 
@@ -96,7 +96,7 @@ class WebhookServer:
         self.reviewers = Reviewers(listening.reviews)
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._digest = ""
-        self._said = ""
+        self._reported = ""
         self.problem = "webhooks do not serve yet"
         self.reloads = 0
         self.ends: datetime | None = None
@@ -141,20 +141,20 @@ class WebhookServer:
             self._context.load_cert_chain(certificate, key)
             self.ends = ends_of(certificate.read_bytes())
         except (OSError, ValueError) as error:
-            said = (error.strerror if isinstance(error, OSError) else None) or error
-            self._complain(f"no certificate for webhooks in {certificate} and {key}: {said}")
+            message = (error.strerror if isinstance(error, OSError) else None) or error
+            self._complain(f"no certificate for webhooks in {certificate} and {key}: {message}")
             return bool(self._digest)
         if self._digest:
             self.reloads += 1
             _log.info("new certificate for webhooks in use", certificate=str(certificate))
-        self._digest, self._said = digest, ""
+        self._digest, self._reported = digest, ""
         return True
 
     def _complain(self, problem: str) -> None:
         if not self._digest:
             self.problem = problem
-        if problem != self._said:
-            self._said = problem
+        if problem != self._reported:
+            self._reported = problem
             _log.warning(f"{problem}; {'the one before stays in use' if self._digest else _WAITING}")
 
     # -- reviews --------------------------------------------------------------------------------------------------
@@ -174,9 +174,9 @@ class WebhookServer:
         except TimeoutError:
             return self._turn_away("slow", 408, f"the review did not come within {BODY_SECONDS:g} s")
 
-    def _turn_away(self, why: str, status: int, said: str, headers: dict[str, str] | None = None) -> web.Response:
+    def _turn_away(self, why: str, status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
         self._turned_away(why)
-        return web.Response(status=status, text=f"{said}\n", headers=headers)
+        return web.Response(status=status, text=f"{text}\n", headers=headers)
 
     async def _answer_in_place(self, review: Any, request: web.Request) -> web.Response:
         async with asyncio.timeout(BODY_SECONDS):

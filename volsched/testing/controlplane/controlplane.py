@@ -5,8 +5,10 @@ admission plugins are those that Kubernetes ships with, service accounts get rea
 missing; KWOK plays them, for every node object that somebody creates (see `stages`).
 
 Nothing of it leaves the machine: the API server listens on loopback on a random port, etcd on a socket in a folder that
-only this user may enter. Keys and tokens are made anew for each control plane. When the process that started it ends,
+only this user may enter. Keys and tokens are made again for each control plane. When the process that started it ends,
 by whatever means, so do all of its programs (see `guard`).
+
+``ControlPlane`` is one class: it is all that tests ask of a cluster.
 """
 
 from __future__ import annotations
@@ -286,7 +288,7 @@ class ControlPlane(Startable):
     def compact_store(self) -> int:
         """Have etcd forget every state but the newest, as its keeper does every five minutes; return its revision.
 
-        Who asks to go on from an earlier version is then told that it is expired, once the API server has begun anew.
+        Who asks to go on from an earlier version is then told that it is expired, once the API server has begun again.
         """
         newest = int(self._ask_etcd("range", {"key": "AA=="})["header"]["revision"])
         self._ask_etcd("compaction", {"revision": newest, "physical": True})

@@ -75,7 +75,7 @@ class RequestCounts:
         self._counts[RequestKind(_verb(method, is_watch, is_named), shape, status, forwarded)] += 1
 
     def clear(self) -> None:
-        """Start anew."""
+        """Start again."""
         self._counts = Counter()
 
     def all(self) -> dict[RequestKind, int]:

@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 from plugins.fragmentation.means import MOST_CARDS, Sums, size_of
 from plugins.fragmentation.offers import MILLI, Offer, Offers
-from volsched.framework.accounts.card_parts import WHOLE, CardParts, Wanted
+from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
 from volsched.framework.accounts.templates import keep
-from volsched.model.pods.template import PodTemplate, Toleration
+from volsched.model.pods.rules import Toleration
+from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import NodeSelector
 
 Group: TypeAlias = tuple[NodeSelector | None, tuple[Toleration, ...]]
@@ -17,7 +18,7 @@ Group: TypeAlias = tuple[NodeSelector | None, tuple[Toleration, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CardRequest:
     """What one pod takes: thousandths of ``cards``, of a core, and bytes; ``parts`` of cards that are told apart.
 
     ``amounts``: for each resource that is cards, how much is requested of it, zeros included.
@@ -26,7 +27,7 @@ class Wish:
     cards: int
     cpu: int
     memory: int
-    parts: tuple[Wanted, ...]
+    parts: tuple[PartRequest, ...]
     amounts: tuple[tuple[Offer, int], ...]
     group: Group
     blocks: dict[int, int] = field(default_factory=dict)
@@ -39,23 +40,23 @@ class Wish:
         return Sums(self.cards, cpu, memory, self.blocks, self.sizes)
 
 
-class Wishes:
+class CardRequests:
     """What templates take, read once each for the present offers."""
 
     def __init__(self, offers: Offers, parts: CardParts) -> None:
         self._offers = offers
         self._parts = parts
         self._seen: object = None
-        self._known: dict[int, tuple[PodTemplate, Wish]] = {}
+        self._known: dict[int, tuple[PodTemplate, CardRequest]] = {}
 
     @property
-    def tellers(self) -> int:
+    def sources(self) -> int:
         """How many plugins tell of parts of cards: with another one, templates take something else."""
-        return len(self._parts.tellers)
+        return len(self._parts.sources)
 
-    def of(self, template: PodTemplate) -> Wish:
+    def of(self, template: PodTemplate) -> CardRequest:
         """Return what a pod of a template takes."""
-        seen = (self._offers.version, self.tellers)
+        seen = (self._offers.version, self.sources)
         if seen != self._seen:
             self._seen = seen
             self._known.clear()
@@ -64,7 +65,7 @@ class Wishes:
             found = keep(self._known, template, (template, self._read(template)))
         return found[1]
 
-    def _read(self, template: PodTemplate) -> Wish:
+    def _read(self, template: PodTemplate) -> CardRequest:
         names, request = self._offers.names, template.request
         amounts = tuple((offer, request.get(names[offer.column], 0)) for offer in self._offers.all)
         parts = self._parts.wanted(template)
@@ -75,10 +76,10 @@ class Wishes:
         cards = sum(amount * offer.unit // MILLI for offer, amount in amounts)
         cpu, memory = request.get("cpu", 0), request.get("memory", 0)
         group = (template.required_nodes, template.tolerations)
-        return Wish(cards, cpu, memory, parts, amounts, group, blocks, sizes)
+        return CardRequest(cards, cpu, memory, parts, amounts, group, blocks, sizes)
 
 
-def _told_apart(parts: tuple[Wanted, ...]) -> tuple[dict[int, int], dict[int, int]]:
+def _told_apart(parts: tuple[PartRequest, ...]) -> tuple[dict[int, int], dict[int, int]]:
     """Return the whole cards by their number, and the parts by their size, in thousandths of cards."""
     blocks: dict[int, int] = {}
     sizes: dict[int, int] = {}

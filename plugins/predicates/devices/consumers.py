@@ -1,0 +1,61 @@
+"""For whom a pod's claims are reserved: for the pod, or for its PodGroup of scheduling.k8s.io where that has the claim.
+
+An entry of a pod is its group's when the group has one of the same name, for the same claim or template. Such a claim
+has one entry in ``status.reservedFor`` for all of the group's pods, so more of these may share it than a claim may
+have consumers. It stays when pods go. Only a group of which no pod is placed, and that could not be, gives it back.
+"""
+
+from __future__ import annotations
+
+from volsched.model.dra import api as dra
+from volsched.model.dra.device import Claim
+from volsched.model.native.api import GROUP
+from volsched.model.native.group import NativeGroup
+from volsched.model.pods.owners import Owner
+from volsched.model.pods.task import ResourceClaimUse, TaskInfo
+
+
+def group_with(task: TaskInfo, use: ResourceClaimUse) -> NativeGroup | None:
+    """Return a pod's group if an entry of the pod is the group's."""
+    group = task.job.native if task.job is not None else None
+    return group if group is not None and use in group.claims else None
+
+
+def owner_for(task: TaskInfo, use: ResourceClaimUse) -> Owner:
+    """Return for whom the claim of an entry has been made from a template."""
+    group = group_with(task, use)
+    return as_owner(group) if group is not None else task.as_owner
+
+
+def as_owner(group: NativeGroup) -> Owner:
+    """Return a group as the owner that it may be."""
+    return Owner(group.namespace, GROUP, "PodGroup", group.name, group.uid)
+
+
+def group_of(task: TaskInfo, claim: Claim) -> NativeGroup | None:
+    """Return a pod's group if a claim is the group's; None when it is the pod's own."""
+    group = task.job.native if task.job is not None else None
+    if group is None or not group.claims:
+        return None
+    names = dict(task.claim_names)
+    uses = (use for use in task.resource_claims if (use.claim or names.get(use.name)) == claim.name)
+    return next((found for use in uses if (found := group_with(task, use)) is not None), None)
+
+
+def consumer_of(task: TaskInfo, claim: Claim) -> dra.Consumer | None:
+    """Return the entry of a group in a claim's ``reservedFor``; None when it is the pod's."""
+    group = group_of(task, claim)
+    if group is None:
+        return None
+    return dra.Consumer(api_group=GROUP, resource="podgroups", name=group.name, uid=group.uid)
+
+
+def user_of(task: TaskInfo, claim: Claim) -> str:
+    """Return the uid that a claim of a pod is reserved for."""
+    group = group_of(task, claim)
+    return group.uid if group is not None else task.uid
+
+
+def is_idle(task: TaskInfo) -> bool:
+    """Whether no pod of the group of a pod is placed, or about to be."""
+    return task.job is not None and all(member.node is None for member in task.job.tasks.values())

@@ -1,0 +1,148 @@
+"""The rules of Kubernetes' own gangs, which hold in every configuration: nobody is placed with a rule left out.
+
+They are registered before those of the plugins, in sessions of clusters that have such groups, and say nothing about
+other jobs. Members that have succeeded count towards the minimum, so that a lost pod of a Job can come back when its
+fellows are done (kube-scheduler waits for ever). Members that are leaving do not: a gang that starts on them starts
+short. Gated ones are not tried before enough others are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from volsched.framework.callbacks import ABSTAIN, Ballot, Vote
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import JobPipelined, JobReady, JobValid
+from volsched.model.job import JobInfo
+from volsched.model.native.group import NativeGroup
+from volsched.model.pods.task import TaskInfo
+from volsched.model.status import IS_FINISHED
+from volsched.model.values.resources import Resources, accumulate
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
+
+NAME: Final = "native-gangs"
+NOT_ENOUGH_TASKS: Final = "NotEnoughTasks"
+SCHEDULER_ERROR: Final = "SchedulerError"
+WAITS_FOR_GROUP: Final = (
+    "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
+)
+"""What a member is told that has a place while its group cannot start, in kube-scheduler's words."""
+
+
+def register(registrar: Registrar) -> None:
+    """Register the rules, if the cluster has a native group at all."""
+    if registrar.cluster.native_jobs:
+        registrar.register(JobValid(invalidity), JobReady(_is_ready, lacking=_lacking), JobPipelined(_may_wait))
+
+
+def invalidity(job: JobInfo) -> Verdict | None:
+    """Why a native group is not tried: something of it is not understood, its pods disagree, or some are missing."""
+    group = job.native
+    if group is None:
+        return None
+    if job.fault:
+        return _error(job.fault)
+    if known_members(job) < job.min_available:
+        return _incomplete(job)
+    return next(_disagreements(job, group), None) or _scattered(job, group)
+
+
+def is_incomplete(verdict: Verdict | None) -> bool:
+    """Whether a native group waits for members: that is nothing which more nodes would help, and no news."""
+    return verdict is not None and verdict.plugin == NAME and verdict.reason == NOT_ENOUGH_TASKS
+
+
+def known_members(job: JobInfo) -> int:
+    """Members that run, have succeeded, or could be placed: ours that are neither gated nor leaving."""
+    waiting = sum(1 for task in job.waiting.values() if task.ours and not task.gated and not task.terminating)
+    return job.ready_count + job.pipelined_count + waiting
+
+
+def least_of(job: JobInfo, members: list[TaskInfo]) -> Resources:
+    """What the queue must have for a group to start: what its first members ask for, in the order of placement."""
+    asked: dict[str, int] = {}
+    for task in members[: max(0, job.min_available - job.ready_count)]:
+        accumulate(asked, task.template.request, 1)
+    accumulate(asked, job.allocated, 1)
+    return Resources(asked)
+
+
+def _is_ready(job: JobInfo) -> bool:
+    return job.native is None or job.is_ready
+
+
+def _lacking(job: JobInfo) -> int | None:
+    """Members that the job lacks; of other jobs others say that."""
+    if job.native is None:
+        return None
+    return job.min_available - job.ready_count - job.pending_best_effort
+
+
+def _may_wait(job: JobInfo) -> Ballot:
+    return ABSTAIN if job.native is None or job.is_pipelined else Ballot(Vote.REJECT)
+
+
+def _incomplete(job: JobInfo) -> Verdict:
+    message = f'PodGroup "{job.label}" has fewer pods than the {job.min_available} that it starts with'
+    shown_as = ConditionReason.GANG_INCOMPLETE
+    return Verdict(Step.GANG, NAME, Scope.JOB, NOT_ENOUGH_TASKS, message, resolvable=False, shown_as=shown_as)
+
+
+def _error(message: str) -> Verdict:
+    shown_as = ConditionReason.SCHEDULER_ERROR
+    return Verdict(Step.INVALID, NAME, Scope.JOB, SCHEDULER_ERROR, message, resolvable=False, shown_as=shown_as)
+
+
+def _disagreements(job: JobInfo, group: NativeGroup) -> Iterator[Verdict]:
+    """What kube-scheduler refuses a group for, in its words; from 1.37 on members that run are compared, too."""
+    compared = [task for task in job.waiting.values() if task.ours]
+    if group.version.one_priority:
+        compared = [task for task in job.tasks.values() if not IS_FINISHED[task.status]]
+    names = sorted({task.scheduler for task in compared})
+    if len(names) > 1:
+        said = f'got: "{names[0]}" and "{names[1]}"'
+        yield _error(f"all pods in a single pod group should have the same .spec.schedulerName set, {said}")
+    if not group.version.one_priority or group.priority is None:
+        return
+    other = next((task.pod_priority for task in compared if task.pod_priority != group.priority), None)
+    if other is not None:
+        said = f"got: {other} and {group.priority}"
+        yield _error(f"all pods in a single pod group should match the priority of the pod group, {said}")
+
+
+def _scattered(job: JobInfo, group: NativeGroup) -> Verdict | None:
+    """Members in two topology domains, or in none: nobody can join them."""
+    if not group.topology_key:
+        return None
+    placed = [task for task in job.tasks.values() if task.node is not None]
+    values = {task.node.spec.labels.get(group.topology_key, "") for task in placed if task.node is not None}
+    if len(values) < 2 and "" not in values:
+        return None
+    names = ", ".join(sorted(task.name for task in placed)[:3])
+    said = f"{group.topology_key} has the values {sorted(values)}"
+    return _error(f"cannot determine domain for already scheduled pods: {names}: {said}")
+
+
+def without_group(job: JobInfo, *, served: bool) -> Verdict:
+    """Say of pods that nobody has made the group that they name, or that nobody could."""
+    message = f'PodGroup "{job.label}" of scheduling.k8s.io, which the pod is in, does not exist'
+    if not served:
+        message += ": the API server has no such kind, or none in a version that is understood"
+    return Verdict(Step.NO_PODGROUP, NAME, Scope.JOB, "FailedScheduling", message, resolvable=False)
+
+
+def waits_for_members(job: JobInfo) -> Verdict | None:
+    """Say of a group with pods of ours that it lacks members."""
+    verdict = invalidity(job)
+    is_ours = any(task.ours for task in job.waiting.values())
+    return verdict if is_ours and is_incomplete(verdict) else None
+
+
+def may_preempt(job: JobInfo) -> bool:
+    """Whether a native group may take room from others: it says so, else all of its pods may; other jobs may."""
+    group = job.native
+    if group is None:
+        return True
+    return all(task.preempts for task in job.schedulable()) if group.preempts is None else group.preempts

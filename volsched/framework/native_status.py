@@ -1,0 +1,97 @@
+"""What the PodGroup of a native group says of itself: whether it was placed, and if not why.
+
+Types, reasons and messages are kube-scheduler's, since controllers and ``kubectl get`` look at them. The condition
+goes to True once and never back. A group that lacks members says nothing, so that nobody makes nodes for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from volsched.framework import native_gangs
+from volsched.model.job import Condition, JobInfo
+from volsched.model.native.group import NativeGroup
+from volsched.model.plan import WriteNativeStatus
+from volsched.model.pods.task import TaskInfo
+from volsched.model.status import IS_FINISHED
+from volsched.model.verdict import Scope, Step, Verdict
+
+SCHEDULED, UNSCHEDULABLE, SCHEDULER_ERROR = "Scheduled", "Unschedulable", native_gangs.SCHEDULER_ERROR
+_NOT_FEASIBLE: Final = "placements are available, first placement status: pod group is unschedulable"
+_NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
+_NEVER: Final = "not eligible due to preemptionPolicy=Never."
+_SEARCHED: Final = (" preemption: ", " reclaim: ")
+"""How the words begin that a search for victims adds to why a pod waits (see ``actions.victims.search``)."""
+
+_SAYS_NOTHING: Final = (Step.NO_PODGROUP, Step.GATED)
+
+
+def write_of(job: JobInfo) -> Iterator[WriteNativeStatus]:
+    """The write of a group's condition, when it has something new to say; it is taken as written from here on."""
+    group = job.native
+    if group is None or not any(task.ours for task in job.tasks.values()):
+        return
+    said, wanted = _said(job), _condition_of(job, group)
+    if wanted is None or wanted == said or (said is not None and said.status == "True"):
+        return
+    job.conditions = (wanted,)
+    yield WriteNativeStatus(group.uid, group.namespace, group.name, group.version.name, wanted)
+
+
+def _said(job: JobInfo) -> Condition | None:
+    return job.conditions[0] if job.conditions else None
+
+
+def _condition_of(job: JobInfo, group: NativeGroup) -> Condition | None:
+    """What a group's condition should say; None leaves it as it is."""
+    if job.is_ready and _has_placed(job):
+        return Condition(group.version.condition, "True", SCHEDULED, "")
+    verdict = job.refusal
+    if verdict is not None and (native_gangs.is_incomplete(verdict) or verdict.step in _SAYS_NOTHING):
+        return None
+    if verdict is None:
+        return _of_members(job, group)
+    if verdict.reason == SCHEDULER_ERROR:
+        return Condition(group.version.condition, "False", SCHEDULER_ERROR, verdict.short_message())
+    return Condition(group.version.condition, "False", UNSCHEDULABLE, verdict.short_message())
+
+
+def _has_placed(job: JobInfo) -> bool:
+    return any(task.node is not None or IS_FINISHED[task.status] for task in job.tasks.values())
+
+
+def _of_members(job: JobInfo, group: NativeGroup) -> Condition | None:
+    """What follows from why its pods wait: their queue's words if that keeps them, else that no placement was found."""
+    refused = [task for task in job.schedulable() if task.refusal is not None]
+    if not refused:
+        return None
+    of_queue = [task.refusal for task in refused if task.refusal is not None and task.refusal.scope is Scope.QUEUE]
+    message = _queues_words(of_queue) or _not_feasible(job, refused)
+    return Condition(group.version.condition, "False", UNSCHEDULABLE, message)
+
+
+def _queues_words(refusals: list[Verdict]) -> str:
+    return refusals[0].short_message() if refusals else ""
+
+
+def _not_feasible(job: JobInfo, refused: list[TaskInfo]) -> str:
+    said = f"0/{max(1, job.placements)} {_NOT_FEASIBLE}"
+    if any(task.nominated for task in job.tasks.values()):
+        return said  # victims are leaving
+    if not all(task.preempts for task in refused):
+        return f"{said}, {_NEVER}"
+    searched = any(words in task.refusal.message for task in refused if task.refusal for words in _SEARCHED)
+    return f"{said}, {_NO_VICTIMS}" if searched else said
+
+
+def victim_words(preemptor: TaskInfo | None, reason: str) -> tuple[str, str]:
+    """What the Event and the condition of a victim say: of a native group that needs the room, kube-scheduler's words.
+
+    ``reason`` is what is said of all others, and ends the Event.
+    """
+    group = preemptor.job.native if preemptor is not None and preemptor.job is not None else None
+    if preemptor is None or group is None:
+        return reason, reason
+    said = f"Preempted by podgroup {group.uid} on node cluster; {reason}"
+    return said, f"{preemptor.scheduler}: preempting to accommodate a higher priority podgroup"

@@ -1,0 +1,170 @@
+"""Follows a kind that the API server has in one of several versions, or not at all, and not for ever so.
+
+Kubernetes' own PodGroups are served behind gates, as alpha in one release and as beta in the next, and go and come with
+a restart of the API server. Which version there is says the list of resources of each; the group's preferred version
+says nothing of it. Where nobody serves the kind that costs a look a minute, and no word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from volsched.kube.client.client import Api
+from volsched.kube.errors import ApiError
+from volsched.kube.watch.decoding import Reader
+from volsched.kube.watch.informer import Informer, Sink
+from volsched.kube.watch.resources import AFTER_RESTART_SECONDS, Resource
+from volsched.model import api
+from volsched.model.changes import KindServed
+from volsched.model.native import api as native
+
+SHARED_SECONDS: Final = 5.0
+
+_log = structlog.get_logger(__name__)
+
+
+class ServedKind:
+    """A kind, and the struct of its objects in each group and version, the preferred one first.
+
+    ``needs`` are the resources that must be there for a version to be of use, beside the kind itself.
+    """
+
+    def __init__(
+        self, kind: str, plural: str, structs: Mapping[str, type[api.ApiObject]], needs: tuple[str, ...] = ()
+    ) -> None:
+        self.kind = kind
+        self.plural = plural
+        self.structs = structs
+        self.needs = frozenset({plural, *needs})
+
+    def resource(self, version: str) -> Resource:
+        """Return the kind in a version, as it is watched."""
+        wait = AFTER_RESTART_SECONDS
+        return Resource(self.kind, version, self.plural, self.structs[version], optional=True, look_again=wait)
+
+
+POD_GROUPS: Final = ServedKind(native.KIND, "podgroups", native.VERSIONS, ("podgroups/status",))
+WORKLOADS: Final = ServedKind(native.WORKLOAD, "workloads", dict.fromkeys(native.VERSIONS, native.Workload))
+
+
+class Discovery:
+    """What resources the server has of a group, by version: those who ask in the same moment share one look."""
+
+    def __init__(self, api_server: Api, group: str) -> None:
+        self._api = api_server
+        self._group = group
+        self._lock = asyncio.Lock()
+        self._found: dict[str, frozenset[str]] = {}
+        self._looked_at = -math.inf
+
+    async def resources(self) -> Mapping[str, frozenset[str]]:
+        """Return the names of the resources of each version; raises ApiError."""
+        async with self._lock:
+            if time.monotonic() - self._looked_at > SHARED_SECONDS:
+                listed = await self._get(f"/apis/{self._group}")
+                versions = [str(entry.get("groupVersion")) for entry in listed.get("versions") or ()]
+                self._found = {version: await self._names(version) for version in versions}
+                self._looked_at = time.monotonic()
+            return self._found
+
+    def forget(self) -> None:
+        """Have the next one look again."""
+        self._looked_at = -math.inf
+
+    async def _names(self, version: str) -> frozenset[str]:
+        listed = await self._get(f"/apis/{version}")
+        return frozenset(str(entry.get("name")) for entry in listed.get("resources") or ())
+
+    async def _get(self, path: str) -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = await self._api.get(path, "discovery")
+        except ApiError as error:
+            if error.status == 404:
+                return {}
+            raise
+        return found
+
+
+class ServedInformer(Informer):
+    """An informer that finds out which version to follow, and again whenever the server does not have it any more."""
+
+    def __init__(
+        self,
+        api_server: Api,
+        discovery: Discovery,
+        served: ServedKind,
+        sink: Sink,
+        *,
+        silence: float,
+        on_listed: Callable[[], None],
+        is_full: Callable[[], bool],
+    ) -> None:
+        first = served.resource(next(iter(served.structs)))
+        super().__init__(api_server, first, sink, silence=silence, on_listed=on_listed, is_full=is_full)
+        self._served = served
+        self._discovery = discovery
+        self._followed = ""
+
+    async def _once(self) -> None:
+        """Read one watch to its end, of the version that there is; raises ApiError (404) when there is none."""
+        if not self._version:
+            found = await self._find()
+            if found != self._followed:
+                self._follow(found)
+            if not found:
+                raise ApiError(404, "NotFound", f"the server has no version of {self.resource.plural}")
+        await super()._once()
+
+    async def _find(self) -> str:
+        """Return the first version that the server has with all that is needed; empty when it has none."""
+        there = await self._discovery.resources()
+        needs = self._served.needs
+        return next((version for version in self._served.structs if needs <= there.get(version, frozenset())), "")
+
+    def _follow(self, version: str) -> None:
+        """Follow another version, or none: what was known is gone."""
+        if self._known:
+            self._forget_all()
+        self._followed = version
+        if version:
+            self.resource = self._served.resource(version)
+            self._reader = Reader(self.resource)
+            _log.info("the server has this kind", resource=self.resource.plural, group_version=version)
+        self._sink((KindServed(self._served.kind, version),))
+
+    async def _wait_for_kind(self) -> None:
+        """Go on without a kind that the server does not have; one that it had a moment ago is looked for at once."""
+        had_it = bool(self._version)
+        self._forget_all()
+        if had_it:
+            self._discovery.forget()
+        else:
+            await super()._wait_for_kind()
+
+    def _forget_all(self) -> None:
+        self._begin_list()
+        self._end_list("")
+        self._caught_up()
+
+    async def _recover(self, error: ApiError, *, helped: bool) -> None:
+        """As for other kinds; who may not read this one goes on without it."""
+        if error.status != 403:
+            await super()._recover(error, helped=helped)
+            return
+        self._say_forbidden(error)
+        self._forget_all()
+        self._heard()
+        self._set_listed()
+        await asyncio.sleep(self.resource.look_again)
+
+    def _say_forbidden(self, error: ApiError) -> None:
+        if self._served.kind == native.WORKLOAD:
+            _log.debug("Workloads are not read: their annotations name no queue", error=str(error))
+        else:
+            _log.error("not allowed to watch; see manifests/rbac", resource=self.resource.plural, error=str(error))

@@ -1,0 +1,104 @@
+"""How the condition of a PodGroup of scheduling.k8s.io is written: that one condition, to ``/status``.
+
+A strategic merge patch merges conditions by type on the API server's side. Where a CustomResourceDefinition serves the
+kind there is none (415): then the list is merged here. True never goes back, whatever was decided: what the API
+server is known to have is looked at right before the write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from volsched.kube.client.client import MERGE_PATCH, STRATEGIC_PATCH, path_segment
+from volsched.kube.errors import ApiError
+from volsched.kube.write.views import Views
+from volsched.model import api
+from volsched.model.job import Condition
+from volsched.model.native import api as native
+from volsched.model.plan import WriteNativeStatus
+
+UNSUPPORTED: Final = 415
+MADE_ANEW: Final = 422
+
+Patch: TypeAlias = Callable[[str, str, bytes, str], Awaitable[bytes]]
+"""Sends a patch: path, resource, body, content type; returns the answer."""
+
+
+class NativeStatuses:
+    """Writes conditions of native groups; ``views`` has what the API server is known to have."""
+
+    def __init__(self, views: Views, patch: Patch) -> None:
+        self._views = views
+        self._patch = patch
+        self._merges_here = False
+
+    async def write(self, step: WriteNativeStatus) -> bool:
+        """Write a condition that says something new; tell whether it was written."""
+        known = self._views.native_groups.get(f"{step.namespace}/{step.name}")
+        if known is None or known.metadata.uid != step.uid:
+            return False
+        before = condition_of(known, step.condition.type)
+        if before is not None and (before.status == "True" or _says(before, step.condition)):
+            return False
+        answer = await self._send(step, known, merged(before, step.condition, known.metadata.generation))
+        if answer:
+            self._views.wrote(api.decode_text(type(known), answer))
+        return bool(answer)
+
+    async def _send(self, step: WriteNativeStatus, known: native.PodGroup, condition: api.Condition) -> bytes:
+        """Send the patch; empty when the group is gone, or was made anew."""
+        place = f"namespaces/{path_segment(step.namespace)}/podgroups/{path_segment(step.name)}/status"
+        path = f"/apis/{step.version}/{place}"
+        try:
+            if not self._merges_here:
+                return await self._patch(path, "podgroups/status", _body(step.uid, [condition]), STRATEGIC_PATCH)
+        except ApiError as error:
+            if error.status == MADE_ANEW:
+                return b""
+            if error.status != UNSUPPORTED:
+                raise
+            self._merges_here = True
+        others = [other for other in known.status.conditions if other.type != condition.type]
+        body = _body(step.uid, [*others, condition], known.metadata.resource_version)
+        return await self._patch(path, "podgroups/status", body, MERGE_PATCH)
+
+
+def condition_of(group: native.PodGroup, kind: str) -> api.Condition | None:
+    """Return a group's condition of a type, None when it has none."""
+    return next((condition for condition in group.status.conditions if condition.type == kind), None)
+
+
+def merged(before: api.Condition | None, wanted: Condition, generation: int) -> api.Condition:
+    """Return the condition to write: its time changes with its status alone."""
+    is_same = before is not None and before.status == wanted.status
+    return api.Condition(
+        type=wanted.type,
+        status=wanted.status,
+        reason=wanted.reason,
+        message=wanted.message,
+        last_transition_time=before.last_transition_time if before is not None and is_same else _now_text(),
+        observed_generation=generation,
+    )
+
+
+def _says(known: api.Condition, wanted: Condition) -> bool:
+    return (known.status, known.reason, known.message) == (wanted.status, wanted.reason, wanted.message)
+
+
+def _body(uid: str, conditions: list[api.Condition], version: str = "") -> bytes:
+    metadata = {"uid": uid} | ({"resourceVersion": version} if version else {})
+    body: dict[str, Any] = {"metadata": metadata, "status": {"conditions": [_written(one) for one in conditions]}}
+    return msgspec.json.encode(body)
+
+
+def _written(condition: api.Condition) -> dict[str, Any]:
+    """The message is required, be it empty."""
+    return {**msgspec.to_builtins(condition), "message": condition.message, "reason": condition.reason}
+
+
+def _now_text() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

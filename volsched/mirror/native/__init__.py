@@ -1,0 +1,1 @@
+"""Kubernetes' own gangs as the mirror takes them in."""

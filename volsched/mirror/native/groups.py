@@ -1,0 +1,177 @@
+"""Jobs of Kubernetes' own gangs: which pods are in them, what their PodGroups say, and in which queue they are.
+
+``schedulingGroup`` decides who belongs, whatever annotations say, and groups are told apart by namespace and name, not
+by uid, as kube-scheduler does. While nobody has made the PodGroup its pods wait.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from volsched.mirror.left_overs import LeftOvers
+from volsched.mirror.native.queues import NativeQueues
+from volsched.mirror.native.reading import group_of
+from volsched.mirror.reading import GROUP_NAME
+from volsched.mirror.settings import Arrival, MirrorSettings
+from volsched.model.changes import Gone, KindServed
+from volsched.model.clocks import ClusterEvent
+from volsched.model.cluster import Cluster
+from volsched.model.job import NATIVE, Condition, JobInfo
+from volsched.model.native.api import PodGroup
+from volsched.model.native.group import NativeGroup
+from volsched.model.pods.task import TaskInfo
+
+_TICKS: Final = 1_000_000
+
+
+class NativeGroups:
+    """The jobs that PodGroups of scheduling.k8s.io make, and pods that name one."""
+
+    def __init__(self, cluster: Cluster, settings: MirrorSettings, arrival: Arrival, left_overs: LeftOvers) -> None:
+        self._cluster = cluster
+        self._arrival = arrival
+        self._left_overs = left_overs
+        self._queues = NativeQueues(cluster, settings.default_queue)
+        self._named: dict[str, str] = {}
+        self.put_workload = self._queues.put_workload
+        self.drop_workload = self._queues.drop_workload
+        self.put_namespace = self._queues.put_namespace
+        self.drop_namespace = self._queues.drop_namespace
+
+    def __len__(self) -> int:
+        return len(self._named) + len(self._queues)
+
+    # -- members ------------------------------------------------------------------------------------------------------
+
+    def job_of(self, task: TaskInfo) -> JobInfo:
+        """Return the job of a task that names a group, made when it is the first to name it."""
+        job = self._job(task.namespace, task.scheduling_group)
+        if not job.tasks:
+            job.created = _age(job.native, task)
+        return job
+
+    def joined(self, task: TaskInfo) -> None:
+        """Take note of what a member says of itself: when it came, and whenever it says something else."""
+        job = task.job
+        if job is None:
+            return
+        self._name_volcanos(task.uid, _volcanos(task))
+        self._queues.note_member(task, job)
+        self._set_priority(job)
+
+    def leave(self, task: TaskInfo) -> None:
+        """Take note that a member goes."""
+        self._name_volcanos(task.uid, "")
+        if task.job is not None:
+            self._queues.forget_member(task, task.job)
+
+    def _name_volcanos(self, uid: str, key: str) -> None:
+        """Note which Volcano PodGroup a member names besides."""
+        before = self._named.pop(uid, "")
+        if key:
+            self._named[uid] = key
+        if key != before:
+            for changed, by in ((before, -1), (key, 1)):
+                if changed:
+                    self._left_overs.note(changed, by)
+
+    def drop_if_empty(self, job: JobInfo) -> None:
+        """Forget a job that has neither pods nor a PodGroup."""
+        if not job.tasks and not job.has_group and job.key in self._cluster.jobs:
+            self._cluster.native_jobs.pop(job.key, None)
+            self._cluster.queue_ledger.remove_job(job)
+
+    def _job(self, namespace: str, name: str) -> JobInfo:
+        known = self._cluster.jobs.get(f"{namespace}/{NATIVE}{name}")
+        if known is not None:
+            return known
+        job = JobInfo(namespace, f"{NATIVE}{name}")
+        job.created = self._arrival.as_time()
+        self._cluster.native_jobs[job.key] = job
+        self._queues.settle(job)
+        self._cluster.queue_ledger.put_job(job)
+        return job
+
+    # -- PodGroups ----------------------------------------------------------------------------------------------------
+
+    def put(self, found: PodGroup) -> None:
+        """Take a PodGroup in."""
+        group = group_of(found)
+        job = self._job(group.namespace, group.name)
+        before = job.native
+        if before is None or before.uid != group.uid:
+            self._begin(job, group)
+        self._describe(job, group)
+        self._set_priority(job)
+        self._queues.settle(job)
+        if before is None or _decisive(before) != _decisive(group):
+            job.refusal = None
+            self._cluster.queue_ledger.put_job(job)
+        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+
+    def _begin(self, job: JobInfo, group: NativeGroup) -> None:
+        """Forget what was said of another PodGroup of the name."""
+        first = min(job.tasks.values(), key=lambda task: task.sequence, default=None)
+        job.created = _age(group, first)
+        job.refusal = job.told = None
+        job.conditions = ()
+
+    def _describe(self, job: JobInfo, group: NativeGroup) -> None:
+        job.native, job.has_group, job.group_uid = group, True, group.uid
+        job.labels, job.annotations = group.labels, group.annotations
+        job.min_available = group.min_count
+        job.priority_class = group.priority_class
+        job.resource_version = group.resource_version
+        if group.shown is not None:
+            job.conditions = (_condition(group),)
+
+    def drop(self, gone: Gone) -> None:
+        """Forget a PodGroup; its pods stay, and wait for another one of its name."""
+        job = self._cluster.jobs.get(f"{gone.namespace}/{NATIVE}{gone.name}")
+        if job is None or not job.has_group:
+            return
+        job.native, job.has_group, job.group_uid = None, False, ""
+        job.conditions = ()
+        job.min_available, job.min_resources = 1, None
+        self._queues.settle(job)
+        self._cluster.queue_ledger.set_phase(job, "")
+        self._cluster.wake(ClusterEvent.JOB_CHANGED)
+        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+        self.drop_if_empty(job)
+
+    def served(self, change: KindServed) -> None:
+        """Take note of whether anybody serves PodGroups: pods that wait for one are told another thing."""
+        self._cluster.native_served = change.group_version
+        self._cluster.queue_ledger.dirty_jobs.update(self._cluster.native_jobs)
+
+    def _set_priority(self, job: JobInfo) -> None:
+        group = job.native
+        own = group.priority if group is not None else None
+        job.priority = job.highest_pod_priority if own is None else own
+
+
+def _age(group: NativeGroup | None, first: TaskInfo | None) -> float:
+    """When a group came: its PodGroup was made; of those made in the same second the one whose pod came first."""
+    made = group.created if group is not None else None
+    if made is None:
+        return first.created if first is not None else 0.0
+    return made + (first.sequence % _TICKS if first is not None else _TICKS) / _TICKS
+
+
+def _volcanos(task: TaskInfo) -> str:
+    """The Volcano PodGroup that a pod of a native group names by annotation; empty for none."""
+    name = task.annotations.get(GROUP_NAME, "")
+    return f"{task.namespace}/{name}" if name else ""
+
+
+def _condition(group: NativeGroup) -> Condition:
+    shown = group.shown
+    if shown is None:
+        return Condition(group.version.condition, "", "", "")
+    return Condition(group.version.condition, shown.status, shown.reason, shown.message)
+
+
+def _decisive(group: NativeGroup) -> tuple[object, ...]:
+    """What of a PodGroup decides anything beside its queue."""
+    policy = (group.uid, group.is_gang, group.min_count, group.topology_key, group.goes_whole, group.fault)
+    return (*policy, group.priority, group.preempts, group.claims, group.claim_names, group.annotations)

@@ -1,0 +1,195 @@
+"""From a PodGroup of scheduling.k8s.io, in any version, to the one record that the scheduler decides by.
+
+Nothing of a spec is passed over: a member that is not known here, or known and not served, is a fault of the group,
+which is then not placed. The shapes of v1alpha2 (Kubernetes 1.36) and of what comes after it (1.37) are two structs; a
+null counts as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from volsched.mirror.reading import seconds
+from volsched.model import api
+from volsched.model.errors import FieldError
+from volsched.model.native.api import GROUP, PodGroup
+from volsched.model.native.group import GroupCondition, NativeGroup, Version
+from volsched.model.pods.task import ResourceClaimUse
+
+Read: TypeAlias = dict[str, Any]
+
+
+class _Strict(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    """What must be understood to the last member."""
+
+
+class _Nothing(_Strict, frozen=True):
+    """A choice that says no more."""
+
+
+class _Gang(_Strict, frozen=True):
+    min_count: int
+
+
+class _Policy(_Strict, frozen=True):
+    basic: _Nothing | None = None
+    gang: _Gang | None = None
+
+
+class _Topology(_Strict, frozen=True):
+    key: str
+
+
+class _Constraints(_Strict, frozen=True):
+    topology: tuple[_Topology, ...] = ()
+
+
+class _Claim(_Strict, frozen=True):
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class _WorkloadOfAlpha2(_Strict, frozen=True):
+    workload_name: str = ""
+    pod_group_template_name: str = ""
+
+
+class _TemplateOfAlpha2(_Strict, frozen=True):
+    workload: _WorkloadOfAlpha2 | None = None
+
+
+class _WorkloadRef(_Strict, frozen=True):
+    workload_name: str = ""
+    template_name: str = ""
+
+
+class _Mode(_Strict, frozen=True):
+    single: _Nothing | None = None
+    all: _Nothing | None = None
+
+
+class _Spec(_Strict, frozen=True):
+    scheduling_policy: _Policy
+    scheduling_constraints: _Constraints = _Constraints()
+    resource_claims: tuple[_Claim, ...] = ()
+    priority_class_name: str = ""
+    priority: int | None = None
+
+
+class _SpecOfAlpha2(_Spec, frozen=True):
+    pod_group_template_ref: _TemplateOfAlpha2 = _TemplateOfAlpha2()
+    disruption_mode: str = "Pod"
+
+
+class _SpecOf137(_Spec, frozen=True):
+    workload_ref: _WorkloadRef = _WorkloadRef()
+    parent_composite_pod_group_name: str = ""
+    disruption_mode: _Mode = _Mode()
+    preemption_policy: str = ""
+
+
+def group_of(found: PodGroup) -> NativeGroup:
+    """Return the record of a PodGroup; what of it is not understood is its ``fault``."""
+    version = VERSIONS[found.group_version]
+    about = _about(found, version)
+    try:
+        return msgspec.structs.replace(about, **_READERS[version.name](api.as_json(found.spec)))
+    except FieldError as error:
+        field = error.path.replace("$", "spec", 1)
+        return msgspec.structs.replace(about, fault=f"{field}: {error.message}")
+
+
+def _about(found: PodGroup, version: Version) -> NativeGroup:
+    """What is read alike in all versions: who the group is, and its status."""
+    meta = found.metadata
+    return NativeGroup(
+        version,
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        meta.resource_version,
+        created=seconds(meta.creation_timestamp),
+        terminating=meta.deletion_timestamp is not None,
+        labels=meta.labels,
+        annotations=meta.annotations,
+        claim_names=tuple((one.name, one.resource_claim_name) for one in found.status.resource_claim_statuses),
+        shown=_condition_of(found, version.condition),
+    )
+
+
+def _condition_of(found: PodGroup, kind: str) -> GroupCondition | None:
+    known = next((condition for condition in found.status.conditions if condition.type == kind), None)
+    return GroupCondition(known.status, known.reason, known.message) if known is not None else None
+
+
+def _of_alpha2(raw: Mapping[str, Any]) -> Read:
+    spec = api.convert(raw, _SpecOfAlpha2)
+    if spec.disruption_mode not in ("Pod", "PodGroup"):
+        raise FieldError("$.disruptionMode", f'"{spec.disruption_mode}" is neither Pod nor PodGroup')
+    workload = spec.pod_group_template_ref.workload or _WorkloadOfAlpha2()
+    return {
+        **_common(spec),
+        "goes_whole": spec.disruption_mode == "PodGroup",
+        "workload": workload.workload_name,
+        "template": workload.pod_group_template_name,
+    }
+
+
+def _of_137(raw: Mapping[str, Any]) -> Read:
+    spec = api.convert(raw, _SpecOf137)
+    if spec.parent_composite_pod_group_name:
+        named = spec.parent_composite_pod_group_name
+        raise FieldError("$.parentCompositePodGroupName", f'groups of groups are not served (it is part of "{named}")')
+    mode = spec.disruption_mode
+    if mode.single is not None and mode.all is not None:
+        raise FieldError("$.disruptionMode", "says both single and all")
+    if spec.preemption_policy not in ("", "PreemptLowerPriority", "Never"):
+        raise FieldError("$.preemptionPolicy", f'"{spec.preemption_policy}" is neither PreemptLowerPriority nor Never')
+    return {
+        **_common(spec),
+        "goes_whole": mode.all is not None,
+        "workload": spec.workload_ref.workload_name,
+        "template": spec.workload_ref.template_name,
+        "preempts": spec.preemption_policy != "Never" if spec.preemption_policy else None,
+    }
+
+
+def _common(spec: _Spec) -> Read:
+    policy, topology = spec.scheduling_policy, spec.scheduling_constraints.topology
+    if (policy.basic is None) == (policy.gang is None):
+        raise FieldError("$.schedulingPolicy", "must say one of basic and gang")
+    if policy.gang is not None and policy.gang.min_count < 1:
+        raise FieldError("$.schedulingPolicy.gang.minCount", "must be at least 1")
+    if len(topology) > 1:
+        raise FieldError("$.schedulingConstraints.topology", "more than one key is not served")
+    return {
+        "is_gang": policy.gang is not None,
+        "min_count": policy.gang.min_count if policy.gang is not None else 1,
+        "topology_key": topology[0].key if topology else "",
+        "priority": spec.priority,
+        "priority_class": spec.priority_class_name,
+        "claims": tuple(_claim(one) for one in spec.resource_claims),
+    }
+
+
+def _claim(one: _Claim) -> ResourceClaimUse:
+    return ResourceClaimUse(one.name, one.resource_claim_name or "", one.resource_claim_template_name or "")
+
+
+_V1ALPHA2: Final = f"{GROUP}/v1alpha2"
+_OF_137: Final = tuple(f"{GROUP}/{name}" for name in ("v1alpha3", "v1beta1", "v1"))
+
+VERSIONS: Final[Mapping[str, Version]] = {
+    _V1ALPHA2: Version(_V1ALPHA2, "PodGroupScheduled", one_priority=False),
+    **{name: Version(name, "PodGroupInitiallyScheduled", one_priority=True) for name in _OF_137},
+}
+"""What is particular to each version, by its name."""
+
+_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Read]]] = {
+    _V1ALPHA2: _of_alpha2,
+    **dict.fromkeys(_OF_137, _of_137),
+}
