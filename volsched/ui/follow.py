@@ -14,11 +14,13 @@ from volsched.framework.config.loading import find_in_data
 from volsched.kube.client.client import Api
 from volsched.kube.watch.config_source import ConfigMapSource, Verdicts
 from volsched.kube.watch.config_state import ConfigState
-from volsched.kube.watch.informer import Informer
+from volsched.kube.watch.informer import SILENCE_SECONDS, Informer
 from volsched.kube.watch.resources import watched
+from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.model.changes import Change
 from volsched.model.errors import ConfigError
-from volsched.model.plan import Tell
+from volsched.model.native import api as native
+from volsched.model.plan import RecordEvent
 from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
 from volsched.ui.picture import Live, Picture
 from volsched.ui.waiting import Reason
@@ -65,16 +67,33 @@ class Follower:
     async def run(self) -> None:
         """Follow the cluster for ever."""
         gc.set_threshold(*GC_THRESHOLDS_LISTING)
-        self._informers = [
-            Informer(self._server, resource, self._take, on_listed=self._on_listed)
-            for resource in watched(need_groups=False)
-        ]
+        self._informers = self._all_informers()
         async with asyncio.TaskGroup() as group:
             for informer in self._informers:
                 group.create_task(informer.run())
             if self._source.startswith(CONFIG_MAP):
                 group.create_task(self._follow_configuration(self._source.removeprefix(CONFIG_MAP)))
             group.create_task(self._keep_up())
+
+    def _all_informers(self) -> list[Informer]:
+        """Return what follows each kind that the scheduler follows."""
+        followed: list[Informer] = [
+            Informer(self._server, resource, self._take, on_listed=self._on_listed)
+            for resource in watched(need_groups=False)
+        ]
+        discovery = Discovery(self._server, native.GROUP)
+        return followed + [
+            ServedInformer(
+                self._server,
+                discovery,
+                served,
+                self._take,
+                silence=SILENCE_SECONDS,
+                on_listed=self._on_listed,
+                is_full=lambda: False,
+            )
+            for served in (POD_GROUPS, WORKLOADS)
+        ]
 
     # -- what is looked at --------------------------------------------------------------------------------------------
 
@@ -151,7 +170,7 @@ class Follower:
     async def _follow_configuration(self, config_map: str) -> None:
         """Use what the ConfigMap says from now on, as the scheduler does; what does not hold is only noticed."""
         namespace, _, name = config_map.partition("/")
-        verdicts = Verdicts(_parsed, self._reconfigure, self._state, _untold)
+        verdicts = Verdicts(_parsed, self._reconfigure, self._state, _unrecorded)
         source = ConfigMapSource(self._server, namespace, name, find_in_data, verdicts)
         try:
             await source.first()
@@ -169,5 +188,5 @@ def _parsed(text: str) -> tuple[str, Sequence[str]]:
     return text, ()
 
 
-def _untold(event: Tell) -> None:
-    """Tell nothing: Events on the ConfigMap are the scheduler's."""
+def _unrecorded(event: RecordEvent) -> None:
+    """Record nothing: Events on the ConfigMap are the scheduler's."""

@@ -24,7 +24,8 @@ from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, EvictFailed, Gone, Put
 from volsched.model.job import PENDING, JobInfo
-from volsched.model.plan import Bind, Evict, LiftGate, Step, WritePodCondition
+from volsched.model.native import api as native
+from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, WritePodCondition
 from volsched.model.status import TaskStatus
 from volsched.run.loop import SystemClock
 from volsched.scheduler import Profile, Scheduler
@@ -41,12 +42,12 @@ class _Plan:
     """Takes the steps of sessions, and carries none out."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[PlanStep] = []
 
-    def execute(self, steps: Sequence[Step]) -> None:
+    def execute(self, steps: Sequence[PlanStep]) -> None:
         self.steps.extend(steps)
 
-    def take(self) -> list[Step]:
+    def take(self) -> list[PlanStep]:
         steps, self.steps = self.steps, []
         return steps
 
@@ -69,8 +70,9 @@ class _Witness:
 class Shadow:
     """Give it changes with ``take``; ``run`` holds a session, and ``take_back`` undoes it.
 
-    ``objects`` are all that it was told of. ``usage`` is what queues held before the session, where ``wants_usage``
-    asked for it; ``dirty`` are the jobs of which it may say something new. Only one thread may use it at a time.
+    ``objects`` are all that it was told of, but for Kubernetes' own PodGroups and Workloads: snapshots know none of
+    those. ``usage`` is what queues held before the session, where ``wants_usage`` asked for it; ``dirty`` are the jobs
+    of which it may say something new. Only one thread may use it at a time.
     """
 
     def __init__(self, profile: Profile, scheduler_names: tuple[str, ...], default_queue: str) -> None:
@@ -100,7 +102,7 @@ class Shadow:
     def take(self, changes: Sequence[Change]) -> None:
         """Take changes in, in order."""
         for change in changes:
-            if isinstance(change, Put):
+            if isinstance(change, Put) and not isinstance(change.object, native.PodGroup | native.Workload):
                 self.objects[identity_of(change.object)] = change.object
                 if isinstance(change.object, api.PodGroup):
                     self._believe(change.object)
@@ -145,7 +147,7 @@ class Shadow:
                 self._read_phase_again(job)
             self._reported = ()
 
-    def _undo(self, step: Step) -> None:
+    def _undo(self, step: PlanStep) -> None:
         match step:
             case Bind():
                 self._unbind(step)
