@@ -13,6 +13,8 @@ NAMES = {
     "packing": "how much of a real cluster's cards is given out: a public trace, pods that stay and pods that leave",
     "latency": "from a pod's creation to its binding, on a real control plane",
     "controllers": "from a pod's creation to its PodGroup, for a burst of pods on a real control plane",
+    "page": "what the page costs when something changes: CPU seconds, and bytes sent to browsers",
+    "page_live": "how soon a browser hears of a change: a page of 5,000 nodes and 20,000 pods on a real control plane",
     "explain": "how long volsched explain takes on a real control plane, with and without what would help",
     "dra": "pods with a ResourceClaim each, on a real control plane",
     "time": "how long the jobs of a trace wait under several policies, replayed at a load",

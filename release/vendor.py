@@ -13,6 +13,8 @@ FOLDER: Final = Path(__file__).resolve().parents[1] / "volsched/ui/static/vendor
 FILES: Final = (
     ("htmx.org", "2.0.11", "dist/htmx.min.js", "htmx.min.js"),
     ("htmx-ext-sse", "2.2.4", "dist/sse.min.js", "sse.js"),
+    ("uplot", "1.6.32", "dist/uPlot.iife.min.js", "uPlot.iife.min.js"),
+    ("uplot", "1.6.32", "dist/uPlot.min.css", "uPlot.min.css"),
 )
 """Package, version, the file in it, and what it is called here."""
 

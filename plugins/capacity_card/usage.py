@@ -31,9 +31,11 @@ from volsched.framework.accounts.quota_report import (
     CardUse,
     Dimension,
     JobUse,
+    JobUses,
     PodUse,
     QueueUse,
     Usage,
+    jobs_by_queue,
     node_name,
     pods_of,
 )
@@ -77,9 +79,7 @@ class _Reader:
         self._ledger = ledger
         self._demands = demands
         self._stakes = stakes
-        self._jobs: dict[str, list[JobInfo]] = {}
-        for job in sorted(cluster.jobs.values(), key=lambda job: job.key):
-            self._jobs.setdefault(job.queue, []).append(job)
+        self._jobs = jobs_by_queue(cluster)
 
     # -- queues -------------------------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class _Reader:
         quota, reclaimable = self._ledger.limits.card_quota(queue.name), self._stakes.reclaimable(queue.name)
         deserved = quota.deserved or {}
         single = {names[0]: amount for names, amount in sums.reserved.items() if len(names) == 1}
-        jobs = (self._job(job) for job in self._jobs.get(queue.name, ()))
+        jobs = self._jobs.get(queue.name, ())
         return QueueUse(
             queue,
             Dimension(own.cpu, held.cpu, sums.reserved_cpu, min(map(self._cpu_headroom, chain))),
@@ -107,7 +107,7 @@ class _Reader:
                 for card in sorted({*own.cards, *held.cards, *single, *deserved})
             },
             {names: amount for names, amount in sorted(sums.reserved.items()) if len(names) > 1},
-            tuple(job for job in jobs if not job.is_idle),
+            JobUses(lambda: map(self._job, sorted(jobs, key=lambda job: job.key))),
         )
 
     def _cpu_headroom(self, limit: Limit) -> int:

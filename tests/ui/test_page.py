@@ -78,7 +78,7 @@ def playground(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @contextmanager
 def serving(playground: Playground, kubeconfig: str, *flags: str) -> Iterator[str]:
     """`volsched ui` as a process; yields its host and port once it answers."""
-    address, log = f"127.0.0.1:{free_port()}", playground.folder / "ui.log"
+    address, log = f"127.0.0.1:{free_port()}", playground.folder / f"ui{len(flags)}.log"
     command = [sys.executable, "-m", "volsched", "ui", "--kubeconfig", kubeconfig, "--listen-address", address, *flags]
     scheme = "https" if "--auth" in flags else "http"
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
@@ -88,9 +88,11 @@ def serving(playground: Playground, kubeconfig: str, *flags: str) -> Iterator[st
                 urllib.request.urlopen(f"{scheme}://{address}/healthz", context=UNVERIFIED).close()
                 break
             time.sleep(0.2)
-        assert process.poll() is None, log.read_text()
-        yield address
-        process.terminate()
+        try:
+            assert process.poll() is None, log.read_text()
+            yield address
+        finally:
+            process.terminate()
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +125,8 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     assert said == []
 
 
-def status(address: str, token: str = "") -> int:
-    request = urllib.request.Request(f"https://{address}/queues")
+def status(address: str, token: str = "", path: str = "/queues") -> int:
+    request = urllib.request.Request(f"https://{address}{path}")
     if token:
         request.add_header("Authorization", f"Bearer {token}")
     try:
@@ -179,7 +181,7 @@ def test_hostile_names_are_text(playground: Playground, page: Page) -> None:
 def test_everybody_can_use_it(page: Page, path: str, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     page.goto(path)
-    if scheme == "light" and path != "/waiting":
+    if scheme == "light" and path == "/cards":
         page.screenshot(path=PICTURES / f"{path.strip('/')}.png")
 
     found = Axe().run(page).response["violations"]
@@ -208,11 +210,80 @@ def test_page_fits_a_phone(page: Page) -> None:
 
 def test_what_if_shows_differences(page: Page) -> None:
     page.goto("/what-if")
-    page.get_by_label("Like").select_option("t4-1")
-    page.get_by_label("Number").fill("4")
-    page.get_by_role("button", name="Try").click()
+    page.locator('input[name="nodes:t4-1"]').fill("4")
 
-    expect(page.locator("#result h2")).to_contain_text("4 more like t4-1")
+    expect(page.locator("#result h2")).to_contain_text("nodes like t4-1: +4")
+    expect(page.locator("label", has_text="t4-1").locator("output")).to_have_text("4")
+
+    page.locator('input[name="nodes:t4-1"]').fill("0")
+    page.get_by_label("Queue").select_option("vision")
+    slider = page.locator('input[name="quota:capability:nvidia.com/gpu"]')
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(page.locator("#result h2")).to_contain_text("nvidia.com/gpu of queue vision: 0")
+    page.screenshot(path=PICTURES / "what-if.png")
+
+
+def test_keyboard_is_enough(page: Page) -> None:
+    page.goto("/waiting")
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    for _ in range(12):
+        if page.evaluate("document.activeElement.closest('tbody') !== null"):
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/job/**")
+
+
+def test_use_over_time_has_a_chart_and_words(playground: Playground, page: Page) -> None:
+    page.goto("/queues")
+    quota(playground, 17)
+    row = page.locator("tbody tr", has_text="vision").first
+    expect(row.locator("canvas")).to_have_count(1)
+    expect(row.locator("figcaption")).to_contain_text("now")
+    page.screenshot(path=PICTURES / "queues.png")
+
+
+def test_only_what_differs_is_sent(playground: Playground, page: Page) -> None:
+    """The rows of queues that nothing happened to stay the very elements that they were."""
+    page.goto("/queues")
+    page.evaluate("document.querySelectorAll('#rows tr').forEach(row => { row.marked = true; })")
+    quota(playground, 18)
+    changed = page.locator("tbody tr", has_text="of 18")
+    expect(changed).to_have_count(1)
+    marked = page.evaluate("[...document.querySelectorAll('#rows tr')].map(row => row.marked === true)")
+    assert marked.count(False) == 1
+    assert len(marked) > 1
+
+
+def test_configuration_is_followed(playground: Playground, page: Page) -> None:
+    page.goto("/waiting")
+    before = playground._kubectl("get", "configmap", "-n", "volsched-system", "volsched-config", "-o", "json")
+    data = json.loads(before)["data"]
+    [key] = [name for name, text in data.items() if "tiers" in text]
+
+    def write(text: str) -> None:
+        patch = json.dumps({"data": {key: text}})
+        playground._kubectl("patch", "configmap", "-n", "volsched-system", "volsched-config", "-p", patch)
+
+    write(data[key].replace("proportion", "proportoin"))
+    wait_for_notice(page, "proportoin")
+    write(data[key])
+    wait_for_notice(page, "")
+
+
+def wait_for_notice(page: Page, text: str) -> None:
+    """Load the page until it says something of the configuration, or nothing."""
+    deadline = time.monotonic() + WITHIN / 1000
+    while time.monotonic() < deadline:
+        page.goto("/waiting")
+        notice = page.locator(".notice")
+        if text in notice.inner_text() if notice.count() and text else not (text or notice.count()):
+            return
+        time.sleep(0.3)
+    raise AssertionError(f"the page does not say {text!r}")
 
 
 def test_other_hosts_are_refused(address: str) -> None:
@@ -227,23 +298,47 @@ def test_other_hosts_are_refused(address: str) -> None:
     assert "unsafe" not in answer.headers["Content-Security-Policy"]
 
 
-def test_in_a_cluster_the_api_server_says_who_may_look(playground: Playground) -> None:
+def test_in_a_cluster_the_api_server_says_who_may_see_what(playground: Playground) -> None:
     """With the rights of the component, so these are enough to read what the page shows."""
     kubectl, system = playground._kubectl, "volsched-system"
     kubectl("apply", "-f", str(MANIFESTS / "rbac/ui/rights.yaml"), "-f", str(MANIFESTS / "base/ui/reader.yaml"))
-    kubectl("create", "serviceaccount", "-n", system, "reader")
-    kubectl("create", "serviceaccount", "-n", system, "stranger")
-    kubectl(
-        "create",
-        "clusterrolebinding",
-        "reader",
-        "--clusterrole=volsched-ui-reader",
-        f"--serviceaccount={system}:reader",
-    )
-    tokens = {name: kubectl("create", "token", "-n", system, name).strip() for name in ("reader", "stranger")}
+    people = ("reader", "stranger", "teammate")
+    for name in people:
+        kubectl("create", "serviceaccount", "-n", system, name)
+    for name in ("reader", "teammate"):
+        bind = ("create", "clusterrolebinding", name, "--clusterrole=volsched-ui-reader")
+        kubectl(*bind, f"--serviceaccount={system}:{name}")
+    kubectl("create", "clusterrolebinding", "sees", "--clusterrole=cluster-admin", f"--serviceaccount={system}:reader")
+    role = ("create", "rolebinding", "-n", "language", "teammate", "--clusterrole=view")
+    kubectl(*role, f"--serviceaccount={system}:teammate")
+    tokens = {name: kubectl("create", "token", "-n", system, name).strip() for name in people}
     kubeconfig = playground.folder / "ui.kubeconfig"
     kubeconfig.write_text(playground._kubeconfig_for("volsched-ui"))
 
     with serving(playground, str(kubeconfig), "--auth") as address:
         assert (status(address), status(address, tokens["stranger"])) == (401, 403)
-        assert status(address, tokens["reader"]) == 200
+        assert "vision/" in text_of(address, tokens["reader"], "/waiting")
+        for path in (*VIEWS_AND_MORE, "/events/waiting?namespace=vision", "/events/cards", "/events/queues"):
+            assert "vision/" not in text_of(address, tokens["teammate"], path), path
+        assert "language" in text_of(address, tokens["teammate"], "/waiting")
+        for path in FORBIDDEN:
+            assert status(address, tokens["teammate"], path) in (403, 404), path
+
+
+VIEWS_AND_MORE = ("/queues", "/cards", "/waiting", "/waiting?reason=vision", "/what-if", "/what-if/quotas")
+FORBIDDEN = (
+    "/job/vision/segmenter",
+    "/job/vision/segmenter/explanation",
+    "/what-if/quotas?queue=vision",
+    "/what-if/result?queue=vision&quota:capability:nvidia.com/gpu=1",
+    "/what-if/result?nodes:t4-1=1",
+)
+
+
+def text_of(address: str, token: str, path: str) -> str:
+    """Return what a path answers; of events, those of the beginning."""
+    request = urllib.request.Request(f"https://{address}{path}", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, context=UNVERIFIED) as answer:
+        if "event-stream" in answer.headers["Content-Type"]:
+            return str(answer.read1(1 << 20).decode())
+        return str(answer.read().decode())

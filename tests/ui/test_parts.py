@@ -7,25 +7,24 @@ from pathlib import Path
 import pytest
 
 from tests.manifests.rendering import MANIFESTS
+from tests.ui.worlds import picture_of, read
 from volsched.asking.cards import NodeCards
-from volsched.asking.known import Known
 from volsched.asking.records import QueueState
-from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.simulation.documents import read_documents
-from volsched.simulation.manifests import take_stock
 from volsched.ui.pages import VIEWS, Pages, tree
-from volsched.ui.picture import Picture, picture_of, what_if
-from volsched.ui.server import differences
-
-
-def known(*files: Path) -> Known:
-    inventory = take_stock(read_documents([str(file) for file in files]))
-    return Known(tuple(inventory.objects), inventory.chosen_configuration() or DEFAULT_CONFIGURATION)
+from volsched.ui.people import WHOLE
+from volsched.ui.picture import Picture
+from volsched.ui.scoped import seen_by
 
 
 @pytest.fixture(scope="module")
 def examples() -> Picture:
-    return picture_of(known(MANIFESTS / "examples"))
+    return picture_of(read(MANIFESTS / "examples"))
+
+
+def rows(picture: Picture, view: str, **filters: str) -> dict[str, str]:
+    shown = Pages().view(view, filters)
+    shown.show(seen_by(WHOLE, picture), picture.history)
+    return dict(shown.table.html)
 
 
 def of(cards: tuple[NodeCards, ...], node: str) -> NodeCards:
@@ -51,19 +50,19 @@ def test_pods_are_on_their_cards(tmp_path: Path) -> None:
         " [{name: c, resources: {limits: {nvidia.com/gpu: '2'}}}]}, status: {phase: Running}}"
     )
 
-    found = of(picture_of(known(MANIFESTS / "examples/10-nodes.yaml", pod)).cards, "t4-1")
+    found = of(picture_of(read(MANIFESTS / "examples/10-nodes.yaml", pod)).cards, "t4-1")
 
     assert [cell.holder for cell in found.cells] == ["n/p", "n/p", "", ""]
 
 
 def test_devices_are_cells() -> None:
-    [found] = picture_of(known(MANIFESTS / "examples/capacity-dra/devices.yaml")).cards
+    [found] = picture_of(read(MANIFESTS / "examples/capacity-dra/devices.yaml")).cards
 
     assert (found.sort, found.used, found.total, found.model) == ("device", 0, 4, "gpu.example.com")
 
 
 def test_shared_cards_say_core_and_memory() -> None:
-    world = known(MANIFESTS / "examples/mgpu/multi-card.yaml")
+    world = read(MANIFESTS / "examples/mgpu/multi-card.yaml")
 
     found = [each for each in picture_of(world).cards if each.sort == "shared"]
 
@@ -71,26 +70,22 @@ def test_shared_cards_say_core_and_memory() -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_nothing_changes_where_nothing_has_changed(view: str, examples: Picture) -> None:
-    rows = Pages().rows(view, examples, {})
+def test_nothing_is_sent_where_nothing_has_changed(view: str, examples: Picture) -> None:
+    shown = Pages().view(view, {})
+    seen = seen_by(WHOLE, examples)
 
-    assert rows
-    assert differences(rows, dict(rows)) == []
-
-
-def test_only_the_row_that_differs_is_sent() -> None:
-    rows = {"a": "1", "b": "2"}
-
-    assert differences(rows, {"a": "1", "b": "3"}) == [("b", "3")]
-    assert differences(rows, {"a": "1"}) == [("rows", "1")]
-    assert differences({}, rows) == [("rows", "1\n2")]
+    assert shown.show(seen, examples.history)
+    assert shown.show(seen, examples.history) == []
 
 
 def test_waiting_is_filtered(examples: Picture) -> None:
-    every = Pages().rows("waiting", examples, {})
-    vision = Pages().rows("waiting", examples, {"namespace": "VISION"})
+    every, vision = rows(examples, "waiting"), rows(examples, "waiting", namespace="VISION")
 
     assert 0 < len(vision) < len(every)
+
+
+def test_page_beyond_the_last_is_the_last(examples: Picture) -> None:
+    assert rows(examples, "waiting", page="999") == rows(examples, "waiting") == rows(examples, "waiting", page="x")
 
 
 def test_tree_has_every_queue_once_circles_included() -> None:
@@ -101,14 +96,3 @@ def test_tree_has_every_queue_once_circles_included() -> None:
 
     assert found[:5] == [("lost", 0), ("root", 0), ("a", 1), ("b", 2), ("z", 0)]
     assert sorted(name for name, _ in found) == sorted(parents)
-
-
-def test_more_nodes_let_more_pods_start() -> None:
-    found = what_if(known(MANIFESTS / "examples"), "", "", "", {"a100-1": 2})
-
-    assert found.summary["starts"] >= 3
-
-
-def test_what_if_of_a_queue_that_is_not_there_is_refused() -> None:
-    with pytest.raises(KeyError, match="nobody"):
-        what_if(known(MANIFESTS / "examples"), "nobody", "cpu", "1", {})

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from plugins.capacity_card.cards.stock import stock_of
+from plugins.capacity_card.cards.stock import cards_of_node as cards_of_node_labels
 from plugins.mgpu.devices import CORE, MEMORY
 from volsched.asking.records import Record
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.dra.api import ResourceClaim, ResourceSlice
 from volsched.model.node import NodeInfo
-from volsched.model.values.quantity import format_amount
+from volsched.model.values.quantity import amount_of, format_amount
 
 _MILLI: Final = 1000
+PRODUCTS: Final = {"nvidia.com/gpu": "nvidia.com/gpu.product", "amd.com/gpu": "amd.com/gpu.product-name"}
+"""Resources that are whole cards, and the label that says of which model."""
+
 _SHARED: Final = {CORE: "core", MEMORY: "memory"}
 
 
@@ -46,29 +49,79 @@ class NodeCards(Record, frozen=True):
     shares: tuple[Share, ...] = ()
 
 
+Device = tuple[str, str, str]
+"""Driver, pool and name of a device."""
+
+
 def cards_by_node(cluster: Cluster, objects: Iterable[api.ApiObject]) -> tuple[NodeCards, ...]:
     """Return all cards by model and node.
 
     Which of several equal cards a pod was given is known to the node alone, so holders are put in order of their names.
     """
     known = list(objects)
+    nodes = {each.metadata.name: each for each in known if isinstance(each, api.Node)}
+    slices: dict[str, list[ResourceSlice]] = {}
+    for each in known:
+        if isinstance(each, ResourceSlice):
+            slices.setdefault(node_of_slice(each), []).append(each)
+    holders = _holders_of_devices(each for each in known if isinstance(each, ResourceClaim))
     found = [
-        *_whole(cluster, [each for each in known if isinstance(each, api.Node)]),
-        *_shared(cluster),
-        *_devices(known),
+        cards
+        for name in {*nodes, *cluster.nodes, *slices} - {""}
+        for cards in cards_of_node(
+            name, nodes.get(name), cluster.nodes.get(name), slices.get(name, ()), lambda one: holders.get(one, "")
+        )
     ]
-    return tuple(sorted(found, key=lambda cards: (cards.model, cards.node)))
+    return tuple(sorted(found, key=by_model))
 
 
-def _whole(cluster: Cluster, nodes: Iterable[api.Node]) -> Iterator[NodeCards]:
-    for name, offered in stock_of(nodes).nodes.items():
-        node = cluster.nodes.get(name)
-        for card in offered.cards:
-            total = card.amount // _MILLI
-            holders = _holders(node, card.resource)
-            names = [*holders, *[""] * (total - len(holders))]
-            cells = tuple(Cell(str(place), holder) for place, holder in enumerate(names, 1))
-            yield NodeCards(name, card.name, "card", len(holders), total, cells)
+def by_model(cards: NodeCards) -> tuple[str, str, str]:
+    """Return where cards stand in lists."""
+    return cards.model, cards.node, cards.sort
+
+
+def cards_of_node(
+    name: str,
+    node: api.Node | None,
+    info: NodeInfo | None,
+    slices: Iterable[ResourceSlice],
+    holder_of: Callable[[Device], str],
+) -> Iterator[NodeCards]:
+    """Yield the cards of one node: as its object offers them, as the mirror counts it, and its devices."""
+    if node is not None:
+        yield from _whole(node, info)
+    if info is not None:
+        yield from _shared(info)
+    for found in slices:
+        yield from _devices(name, found, holder_of)
+
+
+def _whole(node: api.Node, info: NodeInfo | None) -> Iterator[NodeCards]:
+    name = node.metadata.name
+    for model, resource, total in _offered(node):
+        holders = _holders(info, resource)
+        names = [*holders, *[""] * (total - len(holders))]
+        cells = tuple(Cell(str(place), holder) for place, holder in enumerate(names, 1))
+        yield NodeCards(name, model, "card", len(holders), total, cells)
+
+
+def _offered(node: api.Node) -> Iterator[tuple[str, str, int]]:
+    """Yield model, resource and number of a node's cards; where labels do not say enough to count by, what they say."""
+    cards = cards_of_node_labels(node).cards
+    for card in cards:
+        yield card.name, card.resource, card.amount // _MILLI
+    for resource, product in PRODUCTS.items() if not cards else ():
+        amount = units_of(node, resource)
+        if amount:
+            yield node.metadata.labels.get(product) or resource, resource, amount
+
+
+def units_of(node: api.Node, resource: str) -> int:
+    """Return how many of a resource a node offers; none where that is no quantity."""
+    try:
+        return amount_of(resource, node.status.allocatable.get(resource, 0)) // _MILLI
+    except ValueError:
+        return 0
 
 
 def _holders(node: NodeInfo | None, resource: str) -> list[str]:
@@ -79,14 +132,13 @@ def _holders(node: NodeInfo | None, resource: str) -> list[str]:
     return [task.key for task in tasks for _ in range(task.template.request.get(resource, 0) // _MILLI)]
 
 
-def _shared(cluster: Cluster) -> Iterator[NodeCards]:
-    for name, node in cluster.nodes.items():
-        shares = tuple(_shares(node))
-        if shares:
-            tasks = sorted(node.tasks.values(), key=lambda task: task.key)
-            on_it = [task.key for task in tasks if task.template.request.get(CORE, 0)]
-            cells = tuple(Cell(str(place), key) for place, key in enumerate(on_it, 1))
-            yield NodeCards(name, "shared cards", "shared", len(on_it), len(on_it), cells, shares)
+def _shared(node: NodeInfo) -> Iterator[NodeCards]:
+    shares = tuple(_shares(node))
+    if shares:
+        tasks = sorted(node.tasks.values(), key=lambda task: task.key)
+        on_it = [task.key for task in tasks if task.template.request.get(CORE, 0)]
+        cells = tuple(Cell(str(place), key) for place, key in enumerate(on_it, 1))
+        yield NodeCards(node.name, "shared cards", "shared", len(on_it), len(on_it), cells, shares)
 
 
 def _shares(node: NodeInfo) -> Iterator[Share]:
@@ -102,24 +154,42 @@ def _shares(node: NodeInfo) -> Iterator[Share]:
             )
 
 
-def _devices(objects: list[api.ApiObject]) -> Iterator[NodeCards]:
-    """Yield the devices of each slice of a node; who reserved a claim that has one is on it."""
-    holders = _holders_of_devices(each for each in objects if isinstance(each, ResourceClaim))
-    for each in objects:
-        spec = each.spec if isinstance(each, ResourceSlice) and isinstance(each.spec, Mapping) else {}
-        if spec.get("nodeName"):
-            driver, pool = str(spec.get("driver", "")), str((spec.get("pool") or {}).get("name", ""))
-            names = [str(device.get("name", "")) for device in spec.get("devices") or ()]
-            cells = tuple(Cell(name, holders.get((driver, pool, name), "")) for name in names)
-            used = sum(1 for cell in cells if cell.holder)
-            yield NodeCards(str(spec["nodeName"]), driver, "device", used, len(cells), cells)
+def node_of_slice(found: ResourceSlice) -> str:
+    """Return the node whose devices a slice has; empty for those of several nodes."""
+    return str(found.spec.get("nodeName") or "") if isinstance(found.spec, Mapping) else ""
 
 
-def _holders_of_devices(claims: Iterable[ResourceClaim]) -> dict[tuple[str, str, str], str]:
-    found: dict[tuple[str, str, str], list[str]] = {}
+def pool_of_slice(found: ResourceSlice) -> tuple[str, str]:
+    """Return driver and pool of a slice."""
+    spec = found.spec if isinstance(found.spec, Mapping) else {}
+    return str(spec.get("driver", "")), str((spec.get("pool") or {}).get("name", ""))
+
+
+def _devices(node: str, found: ResourceSlice, holder_of: Callable[[Device], str]) -> Iterator[NodeCards]:
+    """Yield the devices of a slice; who reserved a claim that has one is on it."""
+    driver, pool = pool_of_slice(found)
+    devices = found.spec.get("devices") or () if isinstance(found.spec, Mapping) else ()
+    names = [str(device.get("name", "")) for device in devices]
+    cells = tuple(Cell(name, holder_of((driver, pool, name))) for name in names)
+    used = sum(1 for cell in cells if cell.holder)
+    yield NodeCards(node, driver, "device", used, len(cells), cells)
+
+
+def _holders_of_devices(claims: Iterable[ResourceClaim]) -> dict[Device, str]:
+    found: dict[Device, list[str]] = {}
     for claim in claims:
-        results = claim.status.allocation.devices.results if claim.status.allocation is not None else ()
-        pods = [f"{claim.metadata.namespace}/{user.name}" for user in claim.status.reserved_for]
-        for result in results:
-            found.setdefault((result.driver, result.pool, result.device), []).extend(pods or [claim.key])
+        pods = holders_of_claim(claim)
+        for device in devices_of_claim(claim):
+            found.setdefault(device, []).extend(pods)
     return {device: ", ".join(sorted(set(pods))) for device, pods in found.items()}
+
+
+def devices_of_claim(claim: ResourceClaim) -> list[Device]:
+    """Return the devices that a claim was given."""
+    results = claim.status.allocation.devices.results if claim.status.allocation is not None else ()
+    return [(result.driver, result.pool, result.device) for result in results]
+
+
+def holders_of_claim(claim: ResourceClaim) -> list[str]:
+    """Return the pods that reserved a claim, else the claim itself."""
+    return [f"{claim.metadata.namespace}/{user.name}" for user in claim.status.reserved_for] or [claim.key]

@@ -14,15 +14,14 @@ from volsched.framework.rules import ShownUsage
 from volsched.model.job import JobInfo
 from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Verdict
-from volsched.simulation.result import waiting_verdict
-from volsched.simulation.runner import Simulation
+from volsched.simulation.result import Looked, waiting_verdict
 
 _MILLI: Final = 1000
 _NUMBERED: Final = 1e8
 """Objects without a creation time are numbered by the mirror, far below any time that an object was made at."""
 
 
-def jobs_in_order(simulation: Simulation) -> dict[str, list[JobInfo]]:
+def jobs_in_order(simulation: Looked) -> dict[str, list[JobInfo]]:
     """Return the jobs that wait, by queue, in the order in which the actions try them."""
     found: dict[str, list[JobInfo]] = {}
     for job in simulation.mirror.cluster.jobs.values():
@@ -40,15 +39,16 @@ def is_waiting(job: JobInfo) -> bool:
     return waits or (job.has_group and not job.tasks and job.phase in ("", "Pending", "Inqueue"))
 
 
-def waiting_jobs(simulation: Simulation) -> tuple[WaitingJob, ...]:
+def waiting_jobs(simulation: Looked) -> tuple[WaitingJob, ...]:
     """Return every job that waits, by queue and position."""
     ordered = jobs_in_order(simulation)
     return tuple(
-        _waiting_job(simulation, job, place) for _, jobs in sorted(ordered.items()) for place, job in enumerate(jobs, 1)
+        waiting_job(simulation, job, place) for _, jobs in sorted(ordered.items()) for place, job in enumerate(jobs, 1)
     )
 
 
-def _waiting_job(simulation: Simulation, job: JobInfo, position: int) -> WaitingJob:
+def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
+    """Return what there is to say of a job that waits."""
     verdict = verdict_of_job(simulation, job)
     return WaitingJob(
         job.name,
@@ -64,7 +64,7 @@ def _waiting_job(simulation: Simulation, job: JobInfo, position: int) -> Waiting
     )
 
 
-def verdict_of_job(simulation: Simulation, job: JobInfo) -> Verdict:
+def verdict_of_job(simulation: Looked, job: JobInfo) -> Verdict:
     """Say why a job waits: the reason of most of its pods, that others of the gang wait being the last to count."""
     verdicts = [waiting_verdict(simulation, task) for task in job.waiting.values() if task.ours]
     if not verdicts:
@@ -87,7 +87,7 @@ def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
 # --- queues ---------------------------------------------------------------------------------------------------------
 
 
-def usage_of(simulation: Simulation) -> Usage:
+def usage_of(simulation: Looked) -> Usage:
     """Return what queues hold as the quota plugins in force count it, else by resource."""
     session = simulation.session
     shown: Sequence[QueueUsageFn] = session.rules.of[ShownUsage] if session is not None else ()
@@ -96,20 +96,20 @@ def usage_of(simulation: Simulation) -> Usage:
     return unlimited_usage(simulation.mirror.cluster)
 
 
-def queue_tree(simulation: Simulation) -> tuple[QueueState, ...]:
+def queue_tree(simulation: Looked) -> tuple[QueueState, ...]:
     """Return all queues by name, each with its parent."""
     waiting = jobs_in_order(simulation)
     return tuple(
-        QueueState(
-            name,
-            use.queue.parent,
-            use.queue.state or "Open",
-            figures_of(use),
-            len(waiting.get(name, ())),
-            sum(len(job.waiting) for job in waiting.get(name, ())),
-        )
+        queue_state(use, len(jobs), sum(len(job.waiting) for job in jobs))
         for name, use in usage_of(simulation).queues.items()
+        for jobs in [waiting.get(name, [])]
     )
+
+
+def queue_state(use: QueueUse, waiting_jobs: int, waiting_pods: int) -> QueueState:
+    """Return what there is to say of a queue in which so many jobs and pods wait."""
+    queue = use.queue
+    return QueueState(queue.name, queue.parent, queue.state or "Open", figures_of(use), waiting_jobs, waiting_pods)
 
 
 def figures_of(use: QueueUse) -> tuple[Figures, ...]:

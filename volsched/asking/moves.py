@@ -129,7 +129,7 @@ def _tried(known: Known, candidates: Sequence[_Candidate]) -> tuple[Move, ...] |
     """Return where the pods of these nodes go when sessions run; None when one finds no place, or another loses its."""
     going = {task.key: each.node.name for each in candidates for task in each.holders}
     closed = {each.node.name for each in candidates}
-    cluster = known.with_objects(_restarted(known, going, closed)).stage().run().mirror.cluster
+    cluster = known.with_objects(restarted(known, going, closed)).stage().run().mirror.cluster
     places = {task.key: task.node.name for task in cluster.tasks.values() if task.node is not None}
     stays = {key for key, pod in _placed(known).items() if pod.status.phase not in ("Succeeded", "Failed")}
     if not stays <= places.keys() or any(places[key] in closed for key in going):
@@ -137,7 +137,7 @@ def _tried(known: Known, candidates: Sequence[_Candidate]) -> tuple[Move, ...] |
     return tuple(Move(key, node, places[key]) for key, node in sorted(going.items()))
 
 
-def _restarted(known: Known, going: Mapping[str, str], closed: Iterable[str]) -> Iterator[api.ApiObject]:
+def restarted(known: Known, going: Mapping[str, str], closed: Iterable[str]) -> Iterator[api.ApiObject]:
     """Yield these pods as their controllers would make them again, and these nodes as cordoned."""
     for key, pod in _placed(known).items():
         if key in going:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from volsched.framework import reporter
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaTable
 from volsched.framework.callbacks import QueueAmounts
+from volsched.framework.session import Session
+from volsched.mirror.mirror import Mirror
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, JobInfo
@@ -19,6 +21,7 @@ from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.values.quantity import format_amount
 from volsched.model.values.resources import Resources
 from volsched.model.verdict import Scope, Step, Verdict, truncated
+from volsched.scheduler import Profile
 from volsched.simulation.runner import Simulation
 
 API_VERSION: Final = "volsched.io/v1alpha1"
@@ -28,6 +31,22 @@ Json: TypeAlias = dict[str, Any]
 
 _ROOT: Final = "root"
 _WAITING: Final = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+
+
+class Looked(Protocol):
+    """A cluster in memory with the sessions that were run on it: a simulation, or a live cluster that is followed."""
+
+    @property
+    def mirror(self) -> Mirror:
+        """The cluster as it is believed to be."""
+
+    @property
+    def profile(self) -> Profile:
+        """The configuration in force."""
+
+    @property
+    def session(self) -> Session | None:
+        """The last session, closed; None before the first."""
 
 
 def result_of(simulation: Simulation) -> Json:
@@ -221,7 +240,7 @@ def _pending(simulation: Simulation) -> list[Json]:
     return sorted(waiting, key=lambda entry: (entry["pod"] or entry["podGroup"], entry["pod"] is None))
 
 
-def waiting_verdict(simulation: Simulation, of: TaskInfo | JobInfo) -> Verdict:
+def waiting_verdict(simulation: Looked, of: TaskInfo | JobInfo) -> Verdict:
     """Say why a pod of ours without a node waits, or a PodGroup without pods."""
     if isinstance(of, TaskInfo):
         return reporter.refusal_of(of) or _unlooked(simulation, of)
@@ -253,7 +272,7 @@ def _why(verdict: Verdict) -> Json:
     }
 
 
-def _unadmitted(simulation: Simulation, job: JobInfo) -> Verdict | None:
+def _unadmitted(simulation: Looked, job: JobInfo) -> Verdict | None:
     if job.phase not in ("", PENDING) or not simulation.profile.configuration.has_enqueue:
         return None
     message = f'PodGroup "{job.key}" has not been admitted yet'
@@ -265,7 +284,7 @@ def _without_pods(job: JobInfo) -> Verdict:
     return Verdict(Step.GANG, "", Scope.JOB, "NotEnoughTasks", message)
 
 
-def _unlooked(simulation: Simulation, task: TaskInfo) -> Verdict:
+def _unlooked(simulation: Looked, task: TaskInfo) -> Verdict:
     """Say of a pod that nobody has refused that nobody has looked at it either."""
     unadmitted = _unadmitted(simulation, task.job) if task.job is not None else None
     if unadmitted is not None:

@@ -1,4 +1,4 @@
-"""The cluster, followed by watches; a picture of it is made when somebody looks and something has changed since."""
+"""The cluster, followed by watches: what came is taken in, and looked at when somebody wants to see it."""
 
 from __future__ import annotations
 
@@ -6,106 +6,187 @@ import asyncio
 import gc
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+from volsched import registry
 from volsched.asking.known import Known
+from volsched.framework.config.loading import find_in_data
 from volsched.kube.client.client import Api
-from volsched.kube.watch.informer import Informer
+from volsched.kube.watch.config_source import ConfigMapSource, Verdicts
+from volsched.kube.watch.config_state import ConfigState
+from volsched.kube.watch.informer import SILENCE_SECONDS, Informer
 from volsched.kube.watch.resources import watched
-from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
-from volsched.simulation.manifests import identity_of
-from volsched.ui.picture import Picture, picture_of
+from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
+from volsched.model.changes import Change
+from volsched.model.errors import ConfigError
+from volsched.model.native import api as native
+from volsched.model.plan import RecordEvent
+from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
+from volsched.ui.picture import Live, Picture
+from volsched.ui.waiting import Reason
 
 PAUSE_SECONDS: Final = 0.3
-"""How long changes wait for others before a picture is made of them."""
+"""How long changes wait for others before they are looked at."""
 
-MOST_REASONS: Final = 20
+REST: Final = 2.0
+"""After a look the page rests so many times as long as that took, so that looks take a third of a core at most."""
 
+KEEP_UP_SECONDS: Final = 1.0
+"""What came is taken in this often while nobody looks, and what is due at a time is found."""
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a job was seen to wait, since a moment in seconds since the epoch."""
-
-    since: float
-    step: str
-    message: str
+CONFIG_MAP: Final = "ConfigMap/"
 
 
 class Follower:
-    """Call ``run`` as a task; ``picture`` and ``after`` wait for what they return."""
+    """Call ``run`` as a task; ``picture`` and ``after`` wait for what they return.
+
+    ``notice`` says what is wrong with the scheduler's configuration as it is written; empty while it holds.
+    """
 
     def __init__(self, server: Api, configured: Known) -> None:
-        self.reasons: dict[tuple[str, str], list[Reason]] = {}
+        """Begin; raises ConfigError."""
         self._server = server
-        self._configured = configured
-        self._objects: dict[tuple[str, str, str], api.ApiObject] = {}
+        self._live = Live(configured)
+        self._source = configured.origin
+        self._state = ConfigState(configured.origin)
+        self._changes: list[Change] = []
         self._informers: list[Informer] = []
+        self._complete = asyncio.Event()
         self._listed = asyncio.Event()
         self._bell = asyncio.Event()
-        self._version = 0
-        self._made: tuple[int, Picture] | None = None
-        self._making = asyncio.Lock()
+        self._number = 1
+        self._made: tuple[int, Picture] = (0, Picture())
+        self._took = 0.0
+        self._turn = asyncio.Lock()
+
+    @property
+    def notice(self) -> str:
+        """What is wrong with the configuration as it is written; empty while it is in force."""
+        return self._state.problem
 
     async def run(self) -> None:
         """Follow the cluster for ever."""
-        loop = asyncio.get_running_loop()
-
-        def sink(changes: Sequence[Change]) -> None:
-            loop.call_soon_threadsafe(self._take, changes)
-
-        for resource in watched(need_groups=False):
-            informer = Informer(self._server, resource, sink, on_listed=self._on_listed)
-            self._informers.append(informer)
+        gc.set_threshold(*GC_THRESHOLDS_LISTING)
+        self._informers = self._all_informers()
         async with asyncio.TaskGroup() as group:
             for informer in self._informers:
                 group.create_task(informer.run())
+            if self._source.startswith(CONFIG_MAP):
+                group.create_task(self._follow_configuration(self._source.removeprefix(CONFIG_MAP)))
+            group.create_task(self._keep_up())
+
+    def _all_informers(self) -> list[Informer]:
+        """Return what follows each kind that the scheduler follows."""
+        followed: list[Informer] = [
+            Informer(self._server, resource, self._take, on_listed=self._on_listed)
+            for resource in watched(need_groups=False)
+        ]
+        discovery = Discovery(self._server, native.GROUP)
+        return followed + [
+            ServedInformer(
+                self._server,
+                discovery,
+                served,
+                self._take,
+                silence=SILENCE_SECONDS,
+                on_listed=self._on_listed,
+                is_full=lambda: False,
+            )
+            for served in (POD_GROUPS, WORKLOADS)
+        ]
+
+    # -- what is looked at --------------------------------------------------------------------------------------------
 
     async def picture(self) -> tuple[int, Picture]:
-        """Return the newest picture and its number; raises ConfigError."""
+        """Return the newest picture, and a number that is another one when more has come."""
         await self._listed.wait()
-        async with self._making:
-            version = self._version
-            if self._made is None or self._made[0] != version:
-                known = replace(self._configured, objects=tuple(self._objects.values()))
-                self._made = version, await asyncio.to_thread(picture_of, known)
-                self._remember(self._made[1])
+        async with self._turn:
+            number = self._number
+            if self._made[0] != number:
+                changes, self._changes = self._changes, []
+                self._made = number, await asyncio.to_thread(self._look, changes)
             return self._made
 
-    async def after(self, version: int) -> tuple[int, Picture]:
-        """Return the first picture that is newer than one of that number."""
-        while self._version == version:
+    async def after(self, number: int) -> tuple[int, Picture]:
+        """Return the first picture of another number."""
+        while self._number == number:
             await self._bell.wait()
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(max(PAUSE_SECONDS, REST * self._took))
         return await self.picture()
 
+    async def known(self) -> tuple[int, Known]:
+        """Return the cluster of the newest picture, and the number of that."""
+        number, _ = await self.picture()
+        async with self._turn:
+            return number, self._live.known
+
+    def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
+        """Return why a job has waited so far."""
+        return self._live.reasons(namespace, name)
+
+    def _look(self, changes: Sequence[Change]) -> Picture:
+        began = time.thread_time()
+        self._live.take(changes)
+        picture = self._live.look(time.time())
+        self._took = time.thread_time() - began
+        return picture
+
+    async def _keep_up(self) -> None:
+        await self._begin()
+        while True:
+            await self.picture()
+            await asyncio.sleep(max(KEEP_UP_SECONDS, REST * self._took))
+            due = self._live.due()
+            if due is not None and due <= time.time():
+                self._ring()
+
+    # -- what comes ---------------------------------------------------------------------------------------------------
+
     def _take(self, changes: Sequence[Change]) -> None:
-        for change in changes:
-            if isinstance(change, Put):
-                self._objects[identity_of(change.object)] = change.object
-            elif isinstance(change, Gone):
-                self._objects.pop((change.kind, change.namespace, change.name), None)
-        self._version += 1
+        self._changes.extend(changes)
+        self._ring()
+
+    def _ring(self) -> None:
+        self._number += 1
         self._bell.set()
         self._bell = asyncio.Event()
 
     def _on_listed(self) -> None:
-        if not self._listed.is_set() and all(informer.listed for informer in self._informers):
-            asyncio.get_running_loop().call_soon(self._begin)
+        if all(informer.listed for informer in self._informers):
+            self._complete.set()
 
-    def _begin(self) -> None:
+    async def _begin(self) -> None:
         """Let pictures be made; what was listed stays, so no collection of garbage needs to look at it."""
+        await self._complete.wait()
+        number, changes, self._changes = self._number, self._changes, []
+        self._made = number, await asyncio.to_thread(self._look, changes)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         self._listed.set()
 
-    def _remember(self, picture: Picture) -> None:
-        """Note why each job waits, where that is another reason than before; those that do not wait are forgotten."""
-        waiting = {(job.namespace, job.name): job for job in picture.waiting}
-        self.reasons = {key: reasons for key, reasons in self.reasons.items() if key in waiting}
-        for key, job in waiting.items():
-            reasons = self.reasons.setdefault(key, [])
-            if not reasons or (reasons[-1].step, reasons[-1].message) != (job.step, job.message):
-                reasons.append(Reason(time.time(), job.step, job.message))
-                del reasons[:-MOST_REASONS]
+    # -- the scheduler's configuration --------------------------------------------------------------------------------
+
+    async def _follow_configuration(self, config_map: str) -> None:
+        """Use what the ConfigMap says from now on, as the scheduler does; what does not hold is only noticed."""
+        namespace, _, name = config_map.partition("/")
+        verdicts = Verdicts(_parsed, self._reconfigure, self._state, _unrecorded)
+        source = ConfigMapSource(self._server, namespace, name, find_in_data, verdicts)
+        try:
+            await source.first()
+        except ConfigError:
+            self._ring()  # the notice is to be shown
+        await source.follow()
+
+    def _reconfigure(self, text: str) -> None:
+        self._live.use(text)
+        self._ring()
+
+
+def _parsed(text: str) -> tuple[str, Sequence[str]]:
+    registry.load_profile(text)
+    return text, ()
+
+
+def _unrecorded(event: RecordEvent) -> None:
+    """Record nothing: Events on the ConfigMap are the scheduler's."""

@@ -1,98 +1,202 @@
-"""From a picture to HTML: whole pages, and the rows of a view by name, of which those that differ are sent."""
+"""From what somebody sees to HTML: whole pages, and the views that are followed live, row by row."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from volsched.asking.records import Figures, QueueState
-from volsched.model.values.quantity import parse
-from volsched.ui.picture import Picture
+from volsched.asking.cards import NodeCards
+from volsched.asking.records import Figures, QueueState, WaitingJob
+from volsched.ui.history import Moment, number
+from volsched.ui.scoped import Seen
+from volsched.ui.table import Event, Table
 
 VIEWS: Final = ("queues", "cards", "waiting")
 """The views that are followed live."""
 
+PAGE: Final = 200
+"""Rows of a page: what a browser on a phone lays out at once."""
+
+MOST_LISTED: Final = 5
+"""Jobs that are named below a queue."""
+
 Filters = Mapping[str, str]
+Row = TypeVar("Row")
+HistoryOf = Callable[[str, str], Sequence[Moment]]
 
 
-def percent(figures: Figures) -> int | None:
-    """Return which part of its quota is used, 100 at most; None without a quota."""
-    if figures.quota is None:
-        return None
-    quota, used = parse(figures.quota), parse(figures.used)
-    return min(100, int(100 * used / quota)) if quota else 100
+class Bar(NamedTuple):
+    """How long the parts of a bar are, in percent of all of it; None for what there is not."""
+
+    used: int
+    reserved: int
+    deserved: int | None
+    quota: int | None
 
 
-def age(since: float | None) -> str:
-    """Return how long ago a moment was, in one unit."""
-    if since is None:
-        return ""
-    seconds = max(0, int(time.time() - since))
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"
+class QueueRow(NamedTuple):
+    """A queue in the list: how deep it stands, who waits longest in it, and what was used of its first resource."""
+
+    queue: QueueState
+    depth: int
+    jobs: tuple[WaitingJob, ...]
+    others: int
+    moments: tuple[Moment, ...]
 
 
-def row_id(*names: str) -> str:
-    """Return what a row is called in HTML, whatever its object is called."""
-    return "row-" + hashlib.sha256("\0".join(names).encode()).hexdigest()[:16]
+@dataclass(slots=True)
+class View:
+    """One view as one browser shows it: ``show`` what somebody sees now, and send the events that it returns."""
+
+    name: str
+    table: Table
+    filters: Filters
+    summary: Callable[..., str]
+    _said: str = ""
+
+    def show(self, seen: Seen, history: HistoryOf) -> list[Event]:
+        """Show something else; the events that do so where it was shown before."""
+        rows = _ROWS[self.name](seen, self.filters, history)
+        first = PAGE * (min(self.page, max(1, -(-len(rows) // PAGE))) - 1)
+        events = self.table.show([(row_id(*_NAMES[self.name](row)), row) for row in rows[first : first + PAGE]])
+        before, self._said = self._said, self._summary(seen, first, len(rows))
+        return [*events, self.said()] if self._said != before else events
+
+    def said(self) -> Event:
+        """Return the event that shows the words above the table."""
+        return "said", self._said
+
+    @property
+    def page(self) -> int:
+        """Which page is asked for, from 1."""
+        text = self.filters.get("page", "1")
+        return max(1, int(text)) if text.isdecimal() and len(text) < 7 else 1
+
+    def _summary(self, seen: Seen, first: int, rows: int) -> str:
+        others = sum(seen.others.values()) if self.name != "cards" else 0
+        last = min(first + PAGE, rows)
+        filters = {name: text for name, text in self.filters.items() if name in FILTERS[self.name] and text}
+        pages = {"before": first // PAGE if first else 0, "after": first // PAGE + 2 if last < rows else 0}
+        return self.summary(
+            view=self.name, first=first + 1, last=last, rows=rows, others=others, filters=filters, pages=pages,
+            hidden_queues=seen.hidden_queues if self.name == "queues" else 0,
+        ).strip()  # fmt: skip
+
+
+FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "queues": ("queue",),
+    "cards": ("model", "node", "holder"),
+    "waiting": ("namespace", "queue", "reason"),
+}
+"""By what each view can be filtered."""
 
 
 def environment() -> Environment:
     """Return the templates; everything that they print is escaped."""
-    made = Environment(loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined)
-    made.filters.update(percent=percent, age=age, moment=_moment)
+    made = Environment(
+        loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"]
+    )
+    made.filters.update(bar=bar, age=age, moment=moment, points=points, course=course, link=link)
+    made.globals.update(filters_of=FILTERS, words=SORT_WORDS)
     made.trim_blocks = made.lstrip_blocks = True
     return made
 
 
-def _moment(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+SORT_WORDS: Final[Mapping[str, str]] = {
+    "starts": "would start",
+    "waits": "would wait",
+    "moves": "would be on other nodes",
+    "evicted": "would be evicted",
+    "spared": "would not be evicted",
+    "reason": "would wait for another reason",
+}
+"""What becomes of so many pods, by the sorts of ``diff``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Renders views."""
+    """Renders pages and views."""
 
     templates: Environment = field(default_factory=environment)
 
     def page(self, template: str, /, **values: Any) -> str:
         """Return a whole page, or a part of one."""
-        return self.templates.get_template(f"{template}.html").render(view=template, **values)
+        return self.templates.get_template(f"{template}.html").render(page=template, **values)
 
-    def rows(self, view: str, picture: Picture, filters: Filters) -> dict[str, str]:
-        """Return the rows of a view in order, by their names."""
-        template = self.templates.get_template(f"{view}_row.html")
-        return {
-            name: template.render(id=name, picture=picture, **values).strip()
-            for name, values in _rows_of(view, picture, filters)
-        }
+    def view(self, name: str, filters: Filters) -> View:
+        """Return a view that shows nothing yet."""
+        row = self.templates.get_template(f"{name}_row.html")
+        table = Table(lambda id_, value: row.render(id=id_, row=value).strip())
+        return View(name, table, filters, self.templates.get_template("summary.html").render)
 
 
-def _rows_of(view: str, picture: Picture, filters: Filters) -> Iterator[tuple[str, dict[str, Any]]]:
-    if view == "queues":
-        for queue, depth in tree(picture.queues):
-            yield row_id("queue", queue.name), {"queue": queue, "depth": depth}
-    elif view == "cards":
-        for cards in picture.cards:
-            yield row_id("cards", cards.model, cards.node, cards.sort), {"cards": cards}
-    else:
-        for job in picture.waiting:
-            if _is_meant(job, filters):
-                yield row_id("job", job.namespace, job.name), {"job": job}
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _is_meant(job: Any, filters: Filters) -> bool:
-    return all(
-        filters.get(name, "").lower() in getattr(job, name if name != "reason" else "message").lower()
-        for name in ("namespace", "queue", "reason")
-    )
+def _matching(view: str, filters: Filters, rows: Sequence[Row], texts: Callable[[Row], Iterable[str]]) -> Sequence[Row]:
+    """Return the rows that have in each of their texts what the view's filters ask for."""
+    wanted = [filters.get(name, "").lower() for name in FILTERS[view]]
+    if not any(wanted):
+        return rows
+    return [
+        row for row in rows if all(part in text.lower() for part, text in zip(wanted, texts(row), strict=True) if part)
+    ]
+
+
+def _card_rows(seen: Seen, filters: Filters, _: HistoryOf) -> Sequence[NodeCards]:
+    def texts(cards: NodeCards) -> Iterable[str]:
+        return cards.model, cards.node, " ".join(cell.holder for cell in cards.cells)
+
+    return _matching("cards", filters, seen.cards, texts)
+
+
+def _job_rows(seen: Seen, filters: Filters, _: HistoryOf) -> Sequence[WaitingJob]:
+    return _matching("waiting", filters, seen.waiting, lambda job: (job.namespace, job.queue, job.message))
+
+
+def _queue_rows(seen: Seen, filters: Filters, history: HistoryOf) -> Sequence[QueueRow]:
+    rows = list(_all_queue_rows(seen, history))
+    return _matching("queues", filters, rows, lambda row: (row.queue.name,))
+
+
+def _all_queue_rows(seen: Seen, history: HistoryOf) -> Iterator[QueueRow]:
+    waiting: dict[str, list[WaitingJob]] = defaultdict(list)
+    for job in seen.waiting:
+        waiting[job.queue].append(job)
+    for queue, depth in tree(seen.queues):
+        jobs = tuple(sorted(waiting[queue.name], key=_longest_first)[:MOST_LISTED])
+        moments = tuple(history(queue.name, queue.figures[0].resource)) if queue.figures else ()
+        yield QueueRow(queue, depth, jobs, seen.others.get(queue.name, 0), moments)
+
+
+def _longest_first(job: WaitingJob) -> tuple[bool, float, int]:
+    return job.since is None, job.since or 0.0, job.position
+
+
+_ROWS: Final[Mapping[str, Callable[[Seen, Filters, HistoryOf], Sequence[Any]]]] = {
+    "queues": _queue_rows,
+    "cards": _card_rows,
+    "waiting": _job_rows,
+}
+_NAMES: Final[Mapping[str, Callable[[Any], tuple[str, ...]]]] = {
+    "queues": lambda row: (row.queue.name,),
+    "cards": lambda row: (row.model, row.node, row.sort),
+    "waiting": lambda row: (row.namespace, row.name),
+}
+"""What tells the rows of each view apart."""
+
+
+def row_id(*names: str) -> str:
+    """Return what a row is called in HTML, whatever its object is called."""
+    return "row-" + hashlib.sha256("\0".join(names).encode()).hexdigest()[:16]
 
 
 def tree(queues: Iterable[QueueState]) -> Iterator[tuple[QueueState, int]]:
@@ -111,3 +215,51 @@ def tree(queues: Iterable[QueueState]) -> Iterator[tuple[QueueState, int]]:
     yield from below("", 0)
     for name in sorted(by_parent):  # circles, which the scheduler refuses, too
         yield from below(name, 0)
+
+
+# --- words and figures ----------------------------------------------------------------------------------------------
+
+
+def bar(figures: Figures) -> Bar:
+    """Return how long the parts of the bar of a resource are: all of it is the most of used, deserved and quota."""
+    used, reserved = number(figures.used), number(figures.reserved or "0")
+    deserved, quota = (None if text is None else number(text) for text in (figures.deserved, figures.quota))
+    most = max(used + reserved, deserved or 0, quota or 0) or 1
+
+    def part(amount: float | None) -> int | None:
+        return None if amount is None else round(100 * amount / most)
+
+    return Bar(part(used) or 0, part(reserved) or 0, part(deserved), part(quota))
+
+
+def points(moments: Sequence[Moment]) -> str:
+    """Return moments as a chart takes them: lists of times, of what was used, and of quotas."""
+    return json.dumps([[int(m.at) for m in moments], [m.used for m in moments], [m.quota for m in moments]])
+
+
+def course(moments: Sequence[Moment]) -> str:
+    """Say in words what a chart shows."""
+    used = [m.used for m in moments]
+    return f"{used[0]:g} {age(moments[0].at)} ago, {used[-1]:g} now; from {min(used):g} to {max(used):g}"
+
+
+def link(job: Any) -> str:
+    """Return the address of a job's page."""
+    namespace, name = (job["namespace"], job["name"]) if isinstance(job, Mapping) else (job.namespace, job.name)
+    return f"/job/{quote(namespace, safe='')}/{quote(name, safe='')}"
+
+
+def age(since: float | None) -> str:
+    """Return how long ago a moment was, in one unit."""
+    if since is None:
+        return ""
+    seconds = max(0, int(time.time() - since))
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def moment(seconds: float) -> str:
+    """Return a time for people, in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))

@@ -1,80 +1,174 @@
-"""What the page shows of a cluster at one moment: as it is, and as a dry run of the sessions says of what waits."""
+"""What the page shows of a cluster at one moment, and the cluster that it is made of, kept as changes come."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-import msgspec
-
-from volsched.asking.cards import NodeCards, cards_by_node
-from volsched.asking.diff import diff
+from volsched.asking.cards import NodeCards
 from volsched.asking.known import Known
-from volsched.asking.lists import queue_tree, waiting_jobs
-from volsched.asking.records import Difference, QueueState, WaitingJob
-from volsched.model import api
-from volsched.scheduler import Profile
-from volsched.simulation.manifests import Inventory
-from volsched.simulation.runner import Settings, Simulation, Stage
+from volsched.asking.lists import queue_state
+from volsched.asking.records import QueueState, WaitingJob
+from volsched.model.changes import Change
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.observers import Observer
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.status import TaskStatus
+from volsched.ui.cards import LiveCards
+from volsched.ui.history import History, Moment
+from volsched.ui.shadow import Shadow
+from volsched.ui.waiting import Reason, WaitingList
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The lists of all views. ``known`` is what they were made from."""
+    """The lists of all views. Equal pictures in a row are the same object.
 
-    known: Known
-    queues: tuple[QueueState, ...]
-    cards: tuple[NodeCards, ...]
-    waiting: tuple[WaitingJob, ...]
+    ``history`` gives what a queue used of a resource while the page has been open.
+    """
+
+    queues: tuple[QueueState, ...] = ()
+    cards: tuple[NodeCards, ...] = ()
+    waiting: tuple[WaitingJob, ...] = ()
+    history: Callable[[str, str], Sequence[Moment]] = lambda _queue, _resource: ()
 
     def job(self, namespace: str, name: str) -> WaitingJob | None:
         """Return a job that waits; None when it does not, or is not there."""
         return next((job for job in self.waiting if (job.namespace, job.name) == (namespace, name)), None)
 
-    def waiting_in(self, queue: str) -> tuple[WaitingJob, ...]:
-        """Return who waits in a queue, longest first."""
-        jobs = [job for job in self.waiting if job.queue == queue]
-        return tuple(sorted(jobs, key=lambda job: (job.since is None, job.since, job.position)))
 
+class Live:
+    """A cluster that is followed: ``take`` what changed, ``look`` for a picture. Only one thread at a time.
 
-def picture_of(known: Known) -> Picture:
-    """Look at a cluster, and run its sessions dry; raises ConfigError."""
-    as_it_is = _looked_at(known)
-    cards = cards_by_node(as_it_is.mirror.cluster, known.objects)
-    return Picture(known, queue_tree(as_it_is), cards, waiting_jobs(known.stage().run()))
-
-
-def _looked_at(known: Known) -> Simulation:
-    """Open a session in which nobody acts."""
-    profile = known.profile()
-    settings = Settings(1, known.scheduler_names, known.default_queue)
-    idle = Profile(profile.configuration, (), profile.plugins)
-    return Stage(Inventory(objects=list(known.objects)), idle, settings).run()
-
-
-def what_if(known: Known, queue: str, resource: str, quota: str, nodes: Mapping[str, int]) -> Difference:
-    """Say what another quota of a queue, and so many more nodes like each of some, would change.
-
-    Raises KeyError for a queue or node that is not there, and ConfigError.
+    The cost of a look follows what changed: nodes, queues and jobs that nothing happened to are what they were.
     """
-    objects = [*_with_quota(known, queue, resource, quota), *_more_nodes(known, nodes)]
-    return diff(known.stage().run(), known.with_objects(objects).stage().run())
+
+    def __init__(self, configured: Known) -> None:
+        """Begin without any objects; raises ConfigError."""
+        self._configured = configured
+        self._shadow = Shadow(configured.profile(), configured.scheduler_names, configured.default_queue)
+        self._cards = LiveCards(self.cluster)
+        self._use = _Use()
+        self.cluster.observe(self._use)
+        self._waiting = WaitingList(self._shadow)
+        self._history = History()
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._configuration = configured.configuration
+        self._picture = Picture()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster as the mirror has it."""
+        return self._shadow.mirror.cluster
+
+    @property
+    def known(self) -> Known:
+        """The cluster as a value, for questions that are asked of it in sessions of their own."""
+        return replace(self._configured, objects=tuple(self._shadow.objects.values()))
+
+    def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
+        """Return why a job has waited so far."""
+        return tuple(self._waiting.reasons.get(f"{namespace}/{name}", ()))
+
+    def use(self, configuration: str) -> None:
+        """Use another configuration of the scheduler, which holds, from the next look on. May be called at any time."""
+        self._configuration = configuration
+
+    def take(self, changes: Sequence[Change]) -> None:
+        """Take changes in, in order."""
+        for change in changes:
+            self._cards.take(change)
+        self._shadow.take(changes)
+
+    def due(self) -> float | None:
+        """When a look would show something new although nothing changes, in seconds since the epoch."""
+        times = [self._waiting.due, *(time for time in [self._shadow.wake_at()] if time is not None)]
+        return min(times) if min(times) < float("inf") else None
+
+    def look(self, now: float) -> Picture:
+        """Hold a session and return the picture. ``now`` is in seconds since the epoch."""
+        self._configure()
+        cards = self._cards.all()
+        self._shadow.wants_usage |= self._use.changed
+        self._cards.is_hearing = self._use.is_hearing = False
+        try:
+            starts = self._shadow.run()
+            started = self._waiting.note(self._take_dirty(), starts)
+            self._shadow.take_back()
+        finally:
+            self._cards.is_hearing = self._use.is_hearing = True
+        self._waiting.note_started(started, now)
+        waiting = self._waiting.all(now)
+        if waiting is not self._picture.waiting:
+            self._counts = _counted(waiting)
+        self._picture = self._changed(self._queues(now), cards, waiting)
+        return self._picture
+
+    def _configure(self) -> None:
+        if self._configuration != self._configured.configuration:
+            self._configured = replace(self._configured, configuration=self._configuration)
+            self._shadow.reconfigure(self._configured.profile())
+
+    def _take_dirty(self) -> list[JobInfo]:
+        dirty, self._shadow.dirty = self._shadow.dirty, {}
+        return [job for key, job in dirty.items() if key in self.cluster.jobs]
+
+    def _queues(self, now: float) -> tuple[QueueState, ...]:
+        """Return the queues as they were before the session, with who waits after it."""
+        usage = self._shadow.usage
+        uses = usage.queues if usage is not None else {}
+        queues = tuple(queue_state(use, *self._counts.get(name, (0, 0))) for name, use in uses.items())
+        if self._use.changed or queues != self._picture.queues:
+            self._history.note(now, queues)
+        self._use.changed = False
+        return queues
+
+    def _changed(
+        self, queues: tuple[QueueState, ...], cards: tuple[NodeCards, ...], waiting: tuple[WaitingJob, ...]
+    ) -> Picture:
+        before = self._picture
+        if (queues, cards, waiting) == (before.queues, before.cards, before.waiting):
+            return before
+        return Picture(queues, cards, waiting, self._history.of)
 
 
-def _with_quota(known: Known, name: str, resource: str, quota: str) -> Iterator[api.ApiObject]:
-    if name and resource and quota:
-        found = {each.metadata.name: each for each in known.objects if isinstance(each, api.Queue)}[name]
-        capability = {**(found.spec.capability or {}), resource: quota}
-        yield msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, capability=capability))
+def _counted(waiting: Sequence[WaitingJob]) -> dict[str, tuple[int, int]]:
+    """Return by queue how many jobs wait, and how many pods."""
+    found: dict[str, tuple[int, int]] = {}
+    for job in waiting:
+        jobs, pods = found.get(job.queue, (0, 0))
+        found[job.queue] = jobs + 1, pods + job.pods
+    return found
 
 
-def _more_nodes(known: Known, wanted: Mapping[str, int]) -> Iterator[api.ApiObject]:
-    by_name = {each.metadata.name: each for each in known.objects if isinstance(each, api.Node)}
-    for name, count in wanted.items():
-        like = by_name[name]
-        for number in range(count):
-            called = f"{name}-more-{number + 1}"
-            labels = {**like.metadata.labels, "kubernetes.io/hostname": called}
-            yield msgspec.structs.replace(
-                like, metadata=msgspec.structs.replace(like.metadata, name=called, uid="", labels=labels)
-            )
+class _Use(Observer):
+    """Notes whether queues may hold or may have something else than before. ``is_hearing``: see ``LiveCards``."""
+
+    def __init__(self) -> None:
+        self.changed = True
+        self.is_hearing = True
+
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        self._note()
+
+    def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
+        self._note()
+
+    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+        self._note()
+
+    def node_removed(self, node: NodeInfo) -> None:
+        self._note()
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        self._note()
+
+    def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
+        self._note()
+
+    def _note(self) -> None:
+        if self.is_hearing:
+            self.changed = True

@@ -8,9 +8,9 @@ from volsched.asking.known import Known
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.serve.listeners import Listeners
-from volsched.kube.serve.reader_access import ReaderAccess
 from volsched.kube.serve.serving_tls import self_signed_context
 from volsched.ui.follow import Follower
+from volsched.ui.people import People
 from volsched.ui.server import Ui
 
 
@@ -18,8 +18,8 @@ async def serve(source: Source, configured: Known, address: str, *, with_access:
     """Serve for ever; raises CredentialsError, and KubeSetupError when the address cannot be had."""
     server = await Api.connect(source)
     follower = Follower(server, configured)
-    access = ReaderAccess(server) if with_access else None
-    runner = web.AppRunner(Ui(follower, access).application(), access_log=None, shutdown_timeout=1.0)
+    people = People(server) if with_access else None
+    runner = web.AppRunner(Ui(follower, people).application(), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         tls = self_signed_context() if with_access else None

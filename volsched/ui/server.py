@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from aiohttp import web
 
-from volsched.asking import snapshot
-from volsched.kube.serve.reader_access import ReaderAccess
-from volsched.model.errors import ConfigError
+from volsched.asking.discreet import discreet
+from volsched.kube.serve.reader_access import Refusal
+from volsched.kube.serve.reviews import Person
+from volsched.model import api
+from volsched.ui.changes import ChangeError, Limit, limits_of, models_of
 from volsched.ui.follow import Follower
 from volsched.ui.pages import VIEWS, Pages
-from volsched.ui.picture import Picture, what_if
+from volsched.ui.people import WHOLE, People, Scope
+from volsched.ui.picture import Picture
+from volsched.ui.questions import QuestionError, Questions
+from volsched.ui.scoped import Seen, difference_for, namespaces_in, seen_by, without_names
+from volsched.ui.table import Event
 
 STATIC: Final = Path(__file__).parent / "static"
-RIGHT: Final = "/ui"
-"""The nonResourceURL that who looks at the page has to have the verb `get` on."""
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -30,22 +32,25 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-HELP_SECONDS: Final = 5
-MOST_NODES: Final = 64
-_HEARTBEAT_SECONDS: Final = 15.0
+STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+"""Of events: a proxy in front hands on each as it comes."""
+
+MOST_SHOWN: Final = 500
+HEARTBEAT_SECONDS: Final = 15.0
 _LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
+_OPEN: Final = ("/healthz", "/static/")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Ui:
-    """The application. Where there is an ``access``, it is asked about each request; else only this machine may ask."""
+    """The application. With ``people`` each request has to be one of theirs; without, only this machine may ask."""
 
-    def __init__(self, follower: Follower, access: ReaderAccess | None = None) -> None:
+    def __init__(self, follower: Follower, people: People | None = None) -> None:
         self._follower = follower
-        self._access = access
+        self._people = people
         self._pages = Pages()
-        self._explaining = asyncio.Semaphore(2)
+        self._questions = Questions(follower)
 
     def application(self) -> web.Application:
         """Return what serves it."""
@@ -55,6 +60,7 @@ class Ui:
                 web.get("/", self._home),
                 web.get("/healthz", _healthy),
                 web.get("/what-if", self._what_if),
+                web.get("/what-if/quotas", self._quotas),
                 web.get("/what-if/result", self._what_if_result),
                 web.get("/job/{namespace}/{name}", self._job),
                 web.get("/job/{namespace}/{name}/explanation", self._explanation),
@@ -65,22 +71,55 @@ class Ui:
         )
         return app
 
+    # -- who looks ----------------------------------------------------------------------------------------------------
+
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        refusal = await self._refusal(request)
-        answer = refusal if refusal is not None else await handler(request)
+        try:
+            if not request.path.startswith(_OPEN):
+                await self._who(request)
+            answer = await handler(request)
+        except web.HTTPException as error:
+            error.headers.update(HEADERS)
+            raise
         if not answer.prepared:
             answer.headers.update(HEADERS)
         return answer
 
-    async def _refusal(self, request: web.Request) -> web.Response | None:
-        if request.path == "/healthz" or request.path.startswith("/static/"):
-            return None
-        if self._access is None:
+    async def _who(self, request: web.Request) -> Person | None:
+        """Return who asks, None on the own machine; raises an HTTP error for who may not."""
+        if self._people is None:
             host = request.host.rpartition(":")[0] if request.host.rpartition(":")[2].isdigit() else request.host
-            return None if host in _LOCAL else web.Response(status=403, text="this page is for this machine alone\n")
-        refused = await self._access.refusal(request.headers.get("Authorization", ""), RIGHT)
-        return None if refused is None else web.Response(status=refused.status, text=refused.message + "\n")
+            if host not in _LOCAL:
+                raise web.HTTPForbidden(text="this page is for this machine alone\n")
+            return None
+        found = await self._people.who(request.headers.get("Authorization", ""))
+        if isinstance(found, Refusal):
+            raise _refused(found)
+        return found
+
+    async def _scope(self, request: web.Request, picture: Picture) -> Scope:
+        """Say what who asks may see by name. It is asked each time; answers are kept for a minute."""
+        person = await self._who(request)
+        if person is None or self._people is None:
+            return WHOLE
+        return await self._people.scope(person, namespaces_in(picture), [queue.name for queue in picture.queues])
+
+    async def _scope_of_job(self, request: web.Request) -> tuple[Scope, str, str]:
+        """Return the scope and the job that is asked about; one that may not be seen is not there."""
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        person = await self._who(request)
+        if person is None or self._people is None:
+            return WHOLE, namespace, name
+        scope = await self._people.scope(person, [namespace], [])
+        if not scope.names(namespace):
+            raise web.HTTPNotFound(text="there is no such job, or it is not for you to see\n")
+        return scope, namespace, name
+
+    async def _seen(self, request: web.Request) -> tuple[Scope, Picture, Seen]:
+        _, picture = await self._follower.picture()
+        scope = await self._scope(request, picture)
+        return scope, picture, seen_by(scope, picture)
 
     # -- pages --------------------------------------------------------------------------------------------------------
 
@@ -88,103 +127,143 @@ class Ui:
         raise web.HTTPFound("/queues")
 
     async def _view(self, request: web.Request) -> web.Response:
-        view = request.path.strip("/")
-        _, picture = await self._picture()
-        rows = self._pages.rows(view, picture, request.query)
-        return _html(self._pages.page(view, rows=rows, filters=request.query, query=request.query_string))
+        name = request.path.strip("/")
+        _, picture, seen = await self._seen(request)
+        view = self._pages.view(name, request.query)
+        view.show(seen, picture.history)
+        live = urlencode({**request.query, "seen": view.table.digest})
+        return self._page(name, view=view, filters=request.query, live=live)
+
+    def _page(self, template: str, **values: Any) -> web.Response:
+        text = self._pages.page(template, notice=self._follower.notice, **values)
+        return web.Response(text=text, content_type="text/html")
 
     async def _job(self, request: web.Request) -> web.Response:
-        namespace, name = request.match_info["namespace"], request.match_info["name"]
-        _, picture = await self._picture()
-        reasons = self._follower.reasons.get((namespace, name), [])
-        return _html(
-            self._pages.page("job", namespace=namespace, name=name, job=picture.job(namespace, name), reasons=reasons)
-        )
+        scope, namespace, name = await self._scope_of_job(request)
+        _, picture = await self._follower.picture()
+        job = picture.job(namespace, name)
+        reasons = [
+            (reason.since, reason.step, without_names(scope, reason.message))
+            for reason in self._follower.reasons(namespace, name)
+        ]
+        message = "" if job is None else without_names(scope, job.message)
+        return self._page("job", namespace=namespace, name=name, job=job, message=message, reasons=reasons)
 
     async def _explanation(self, request: web.Request) -> web.Response:
-        """Ask `volsched explain`, in a process of its own: it tries changes in copies of itself."""
-        _, picture = await self._picture()
-        async with self._explaining:
-            answer = await _explained(picture, request.match_info["namespace"], request.match_info["name"])
-        return _html(self._pages.page("job_explanation", answer=answer))
+        scope, namespace, name = await self._scope_of_job(request)
+        try:
+            answer = await self._questions.explanation(namespace, name)
+        except QuestionError as error:
+            problem = str(error) if scope.is_whole else "It could not be worked out."
+            return self._page("job_explanation", answer=None, problem=problem)
+        if answer is None:
+            return self._page("job_explanation", answer=None, problem=f"There is no job {namespace}/{name} any more.")
+        return self._page("job_explanation", answer=answer if scope.is_whole else discreet(answer), problem="")
+
+    # -- what if ------------------------------------------------------------------------------------------------------
 
     async def _what_if(self, request: web.Request) -> web.Response:
-        _, picture = await self._picture()
-        nodes = sorted(found.metadata.name for found in picture.known.objects if type(found).__name__ == "Node")
-        resources = sorted({figures.resource for queue in picture.queues for figures in queue.figures})
-        return _html(self._pages.page("what-if", queues=picture.queues, nodes=nodes, resources=resources))
+        scope, _, seen = await self._seen(request)
+        _, known = await self._follower.known()
+        nodes = [each for each in known.objects if isinstance(each, api.Node)] if scope.nodes else []
+        return self._page("what-if", queues=seen.queues, models=models_of(nodes))
+
+    async def _quotas(self, request: web.Request) -> web.Response:
+        """Return the sliders of a queue."""
+        name = request.query.get("queue", "")
+        return self._page("what-if_quotas", queue=name, limits=await self._limits(request, name) if name else ())
+
+    async def _limits(self, request: web.Request, name: str) -> tuple[Limit, ...]:
+        _, _, seen = await self._seen(request)
+        _, known = await self._follower.known()
+        state = next((queue for queue in seen.queues if queue.name == name), None)
+        queues = (each for each in known.objects if isinstance(each, api.Queue) and each.metadata.name == name)
+        queue = next(queues, None)
+        if state is None or queue is None:
+            raise web.HTTPNotFound(text=f"there is no queue {name}, or it is not for you to see\n")
+        return limits_of(queue, state)
 
     async def _what_if_result(self, request: web.Request) -> web.Response:
-        _, picture = await self._picture()
-        asked = request.query
-        count = asked.get("count", "0")
-        nodes = {asked["node"]: min(int(count), MOST_NODES)} if asked.get("node") and count.isdecimal() else {}
-        quota = (asked.get("queue", ""), asked.get("resource", ""), asked.get("quota", ""))
+        scope, _, _ = await self._seen(request)
+        queue = request.query.get("queue", "")
+        limits = await self._limits(request, queue) if queue else ()
+        nodes = {name: count for name, count in _numbers(request.query, "nodes:").items() if count}
+        if nodes and not scope.nodes:
+            raise web.HTTPForbidden(text="nodes are not for you to see: that takes the verb list on nodes\n")
+        amounts = _that_differ(limits, _numbers(request.query, "quota:"))
+        if not (amounts or nodes):
+            return self._page("what-if_result", difference=None, problem="", others={}, asked=[])
+        asked = [*((f"{key.partition(':')[2]} of queue {queue}", str(n)) for key, n in amounts.items())]
+        asked += [(f"nodes like {name}", f"{count:+d}") for name, count in nodes.items()]
         try:
-            found = await asyncio.to_thread(what_if, picture.known, *quota, nodes)
-        except KeyError as error:
-            raise web.HTTPNotFound(text=f"there is no {error}\n") from None
-        return _html(self._pages.page("what-if_result", difference=found, asked=asked))
-
-    async def _picture(self) -> tuple[int, Picture]:
-        try:
-            return await self._follower.picture()
-        except ConfigError as error:
-            raise web.HTTPServiceUnavailable(text=f"the configuration in force does not hold: {error}\n") from error
+            found = await self._questions.difference(queue, amounts, nodes)
+        except (ChangeError, QuestionError) as error:
+            problem = str(error) if scope.is_whole or isinstance(error, ChangeError) else "It could not be worked out."
+            return self._page("what-if_result", difference=None, problem=problem, others={}, asked=asked)
+        shown, others = difference_for(scope, found)
+        return self._page("what-if_result", difference=shown, problem="", others=others, asked=asked, most=MOST_SHOWN)
 
     # -- what has changed ---------------------------------------------------------------------------------------------
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        view = request.match_info["view"]
-        if view not in VIEWS:
+        name = request.match_info["view"]
+        if name not in VIEWS:
             raise web.HTTPNotFound
-        answer = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+        view = self._pages.view(name, request.query)
+        number, picture = await self._follower.picture()
+        scope = await self._scope(request, picture)
+        answer = web.StreamResponse(headers={**HEADERS, **STREAM})
         await answer.prepare(request)
-        version, picture = await self._picture()
-        sent: dict[str, str] = {}
-        while True:
-            rows = self._pages.rows(view, picture, request.query)
-            for name, data in differences(sent, rows):
-                await answer.write(_event(name, data))
-            sent = rows
-            version, picture = await self._next(answer, version)
+        view.show(seen_by(scope, picture), picture.history)
+        if "Last-Event-ID" in request.headers or request.query.get("seen") != view.table.digest:
+            await answer.write(_event(view.table.everything(), number) + _event(view.said(), number))
+        try:
+            while True:
+                number, picture = await self._next(answer, request, number)
+                events = view.show(seen_by(await self._scope(request, picture), picture), picture.history)
+                if events:
+                    await answer.write(b"".join(_event(event, number) for event in events))
+        except (web.HTTPException, ConnectionResetError):
+            return answer  # who looked may look no more, and hears why when the browser asks again; or has gone
 
-    async def _next(self, answer: web.StreamResponse, version: int) -> tuple[int, Picture]:
-        """Wait for the next picture; a line now and then finds out who has gone."""
+    async def _next(self, answer: web.StreamResponse, request: web.Request, number: int) -> tuple[int, Picture]:
+        """Wait for the next picture; a line now and then finds out who has gone, and who may look no more."""
         while True:
             try:
-                return await asyncio.wait_for(self._follower.after(version), _HEARTBEAT_SECONDS)
+                return await asyncio.wait_for(self._follower.after(number), HEARTBEAT_SECONDS)
             except TimeoutError:
+                await self._who(request)
                 await answer.write(b": still here\n\n")
 
 
-def differences(sent: dict[str, str], rows: dict[str, str]) -> list[tuple[str, str]]:
-    """Return the events that make of one list of rows another: rows that differ, or all where others came or went."""
-    if list(sent) != list(rows):
-        return [("rows", "\n".join(rows.values()))]
-    return [(name, row) for name, row in rows.items() if row != sent[name]]
+def _refused(refusal: Refusal) -> web.HTTPException:
+    kinds = {401: web.HTTPUnauthorized, 403: web.HTTPForbidden, 429: web.HTTPTooManyRequests}
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(refusal.status)
+    return kinds.get(refusal.status, web.HTTPServiceUnavailable)(text=refusal.message + "\n", headers=headers)
 
 
-def _event(name: str, data: str) -> bytes:
+def _numbers(query: Mapping[str, str], prefix: str) -> dict[str, int]:
+    """Return the whole numbers that a form sends under names with a prefix, by the rest of the name."""
+    found = {}
+    for name, text in query.items():
+        if name.startswith(prefix):
+            try:
+                found[name.removeprefix(prefix)] = int(text)
+            except ValueError:
+                raise web.HTTPBadRequest(text=f"{name} must be a whole number\n") from None
+    return found
+
+
+def _that_differ(limits: tuple[Limit, ...], amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return the amounts that are other than now; a quota that is not there is added once its slider was moved."""
+    now = {limit.key: limit.most if limit.now is None else limit.now for limit in limits}
+    return {key: amount for key, amount in amounts.items() if now.get(key) != amount}
+
+
+def _event(event: Event, number: int) -> bytes:
+    name, data = event
     lines = "\n".join(f"data: {line}" for line in data.splitlines() or [""])
-    return f"event: {name}\n{lines}\n\n".encode()
-
-
-async def _explained(picture: Picture, namespace: str, name: str) -> dict[str, Any]:
-    with tempfile.NamedTemporaryFile(suffix=".snapshot") as file:
-        file.write(await asyncio.to_thread(snapshot.written, picture.known))
-        file.flush()
-        flags = ["-n", namespace, "-f", file.name, "--help-seconds", str(HELP_SECONDS), "-o", "json", "--nodes"]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "volsched", "explain", *flags, "--", "podgroup", name,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        said, problem = await process.communicate()
-    return json.loads(said) if said.strip() else {"sentence": problem.decode(errors="replace").strip()}
-
-
-def _html(text: str) -> web.Response:
-    return web.Response(text=text, content_type="text/html")
+    return f"event: {name}\nid: {number}\n{lines}\n\n".encode()
 
 
 async def _healthy(_: web.Request) -> web.Response:

@@ -10,9 +10,10 @@ Amounts are integers in each resource's unit, cards in milli-cards; None is an a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from functools import cached_property
+from typing import Final, TypeAlias, overload
 
 from volsched.framework.accounts.queue_demand import QueueDemand, QueueDemands, reserved_by
 from volsched.model.cluster import Cluster
@@ -124,6 +125,32 @@ class JobUse:
         return not (self.pods or self.waiting or self.held or self.reserved)
 
 
+class JobUses(Sequence[JobUse]):
+    """The jobs of a queue that hold or want something, worked out when somebody first asks: most ask for queues alone.
+
+    ``each`` yields all of its jobs, from the accounts as they are when it is called.
+    """
+
+    def __init__(self, each: Callable[[], Iterable[JobUse]]) -> None:
+        self._each = each
+
+    @cached_property
+    def _found(self) -> tuple[JobUse, ...]:
+        return tuple(use for use in self._each() if not use.is_idle)
+
+    @overload
+    def __getitem__(self, place: int) -> JobUse: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[JobUse]: ...
+
+    def __getitem__(self, place: int | slice) -> JobUse | Sequence[JobUse]:
+        return self._found[place]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 @dataclass(frozen=True, slots=True)
 class QueueUse:
     """One queue. ``lists``: milli-cards reserved for any card of a list; ``jobs``: those in the queue itself.
@@ -136,7 +163,7 @@ class QueueUse:
     memory: Dimension
     cards: Mapping[str, Dimension]
     lists: Mapping[Names, int]
-    jobs: tuple[JobUse, ...]
+    jobs: Sequence[JobUse]
     others: Mapping[str, Dimension] = field(default_factory=dict)
 
     @property
@@ -171,17 +198,21 @@ class Usage:
 
 def usage_by_resource(cluster: Cluster, dimensions: Callable[[QueueInfo], Mapping[str, Dimension]]) -> Usage:
     """Return the usage of all queues, each with the dimensions that a plugin gives it, and with its jobs."""
-    jobs: dict[str, list[JobUse]] = {}
-    for job in sorted(cluster.jobs.values(), key=lambda job: job.key):
-        use = _job(job)
-        if not use.is_idle:
-            jobs.setdefault(job.queue, []).append(use)
-    return Usage(
-        {
-            name: _queue(cluster.queues[name], dict(dimensions(cluster.queues[name])), tuple(jobs.get(name, ())))
-            for name in sorted(cluster.queues)
-        }
-    )
+    jobs = jobs_by_queue(cluster)
+
+    def of(name: str) -> QueueUse:
+        uses = JobUses(lambda: map(_job, sorted(jobs.get(name, ()), key=lambda job: job.key)))
+        return _queue(cluster.queues[name], dict(dimensions(cluster.queues[name])), uses)
+
+    return Usage({name: of(name) for name in sorted(cluster.queues)})
+
+
+def jobs_by_queue(cluster: Cluster) -> dict[str, list[JobInfo]]:
+    """Return all jobs by their queue."""
+    found: dict[str, list[JobInfo]] = {}
+    for job in cluster.jobs.values():
+        found.setdefault(job.queue, []).append(job)
+    return found
 
 
 def unlimited_usage(cluster: Cluster) -> Usage:
@@ -203,7 +234,7 @@ def left(quota: int, taken: int) -> int:
     return max(0, quota - taken)
 
 
-def _queue(queue: QueueInfo, dimensions: dict[str, Dimension], jobs: tuple[JobUse, ...]) -> QueueUse:
+def _queue(queue: QueueInfo, dimensions: dict[str, Dimension], jobs: Sequence[JobUse]) -> QueueUse:
     cpu, memory = dimensions.pop(CPU, Dimension()), dimensions.pop(MEMORY, Dimension())
     return QueueUse(queue, cpu, memory, {}, {}, jobs, dict(sorted(dimensions.items())))
 

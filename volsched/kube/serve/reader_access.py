@@ -7,26 +7,22 @@ of tokens, and each question is a request to the API server.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
+from volsched.kube.serve.reviews import may, whose
 from volsched.kube.write.bucket import TokenBucket
 from volsched.model.values.bounded import Bounded
-
-REVIEWS_OF_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
-REVIEWS_OF_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 KEPT_SECONDS: Final = 60.0
 MOST_KEPT: Final = 1024
 REVIEWS_PER_SECOND: Final = 5.0
 REVIEWS_AT_ONCE: Final = 20
-_WITHIN_SECONDS: Final = 10.0
 
 _log = structlog.get_logger(__name__)
 
@@ -101,29 +97,12 @@ class ReaderAccess:
         return found
 
     async def _asked(self, token: str, wanted: AccessRequest) -> Refusal | None:
-        review = await self._review(REVIEWS_OF_TOKENS, "TokenReview", "authentication.k8s.io/v1", {"token": token})
-        user = review.get("user") or {}
-        if not review.get("authenticated"):
+        person = await whose(self._api, token)
+        if person is None:
             return Refusal(401, "the API server does not know this token")
-        spec = {
-            "user": user.get("username", ""),
-            "uid": user.get("uid", ""),
-            "groups": user.get("groups") or [],
-            "extra": user.get("extra") or {},
-            wanted.field: wanted.attributes,
-        }
-        review = await self._review(REVIEWS_OF_ACCESS, "SubjectAccessReview", "authorization.k8s.io/v1", spec)
-        if review.get("allowed"):
+        if await may(self._api, person, wanted.field, wanted.attributes):
             return None
-        return Refusal(403, f'user "{spec["user"]}" may not get {wanted.text}: that takes {wanted.takes}')
-
-    async def _review(self, path: str, kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
-        """Have one review made, and return its status; raises ApiError."""
-        body = json.dumps({"apiVersion": version, "kind": kind, "spec": spec}).encode()
-        resource = path.rpartition("/")[2]
-        answer = await self._api.request("POST", path, resource, body=body, within=_WITHIN_SECONDS)
-        status = json.loads(answer).get("status")
-        return status if isinstance(status, dict) else {}
+        return Refusal(403, f'user "{person.name}" may not get {wanted.text}: that takes {wanted.takes}')
 
 
 _CANNOT_ASK: Final = (

@@ -1,0 +1,52 @@
+"""What the API server is asked about people: whose a token is (TokenReview), what they may do (SubjectAccessReview)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from volsched.kube.client.client import Api
+
+REVIEWS_OF_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+REVIEWS_OF_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_WITHIN_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Whose a token is. ``identity`` is all that the API server knows of them, as JSON."""
+
+    name: str
+    identity: str
+
+
+async def whose(api: Api, token: str) -> Person | None:
+    """Say whose a token is; None when the API server does not know it. Raises ApiError."""
+    review = await _review(api, REVIEWS_OF_TOKENS, "TokenReview", "authentication.k8s.io/v1", {"token": token})
+    if not review.get("authenticated"):
+        return None
+    user = review.get("user") or {}
+    known = {
+        "user": user.get("username", ""),
+        "uid": user.get("uid", ""),
+        "groups": user.get("groups") or [],
+        "extra": user.get("extra") or {},
+    }
+    return Person(known["user"], json.dumps(known, sort_keys=True))
+
+
+async def may(api: Api, person: Person, field: str, attributes: Mapping[str, str]) -> bool:
+    """Say whether somebody may do what the ``field`` of a SubjectAccessReview says. Raises ApiError."""
+    spec = {**json.loads(person.identity), field: dict(attributes)}
+    review = await _review(api, REVIEWS_OF_ACCESS, "SubjectAccessReview", "authorization.k8s.io/v1", spec)
+    return bool(review.get("allowed"))
+
+
+async def _review(api: Api, path: str, kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Have one review made, and return its status; raises ApiError."""
+    body = json.dumps({"apiVersion": version, "kind": kind, "spec": spec}).encode()
+    answer = await api.request("POST", path, path.rpartition("/")[2], body=body, within=_WITHIN_SECONDS)
+    status = json.loads(answer).get("status")
+    return status if isinstance(status, dict) else {}

@@ -1,0 +1,65 @@
+"""What queues used while the page has been open: a few moments of each resource, for charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from volsched.asking.records import Figures, QueueState
+from volsched.model.values.quantity import parse
+
+MOST_MOMENTS: Final = 60
+"""Of one resource of a queue; older ones are thinned out, so a busy hour takes no more than a quiet day."""
+
+SPACING_SECONDS: Final = 5.0
+"""Moments closer together than this become one, the later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was used at a time, in seconds since the epoch, and the quota then; amounts as plain numbers."""
+
+    at: float
+    used: float
+    quota: float | None
+
+
+class History:
+    """The moments of every resource of every queue that is there."""
+
+    def __init__(self) -> None:
+        self._moments: dict[tuple[str, str], list[Moment]] = {}
+
+    def of(self, queue: str, resource: str) -> tuple[Moment, ...]:
+        """Return the moments of a resource of a queue, oldest first."""
+        return tuple(self._moments.get((queue, resource), ()))
+
+    def note(self, now: float, queues: Iterable[QueueState]) -> None:
+        """Note what queues use now; those that are gone are forgotten."""
+        kept: dict[tuple[str, str], list[Moment]] = {}
+        for queue in queues:
+            for figures in queue.figures:
+                key = queue.name, figures.resource
+                kept[key] = self._moments.get(key, [])
+                _add(kept[key], _moment(now, figures))
+        self._moments = kept
+
+
+def _moment(now: float, figures: Figures) -> Moment:
+    return Moment(now, number(figures.used), None if figures.quota is None else number(figures.quota))
+
+
+def number(quantity: str) -> float:
+    """Return a quantity as a plain number."""
+    return float(parse(quantity))
+
+
+def _add(moments: list[Moment], new: Moment) -> None:
+    if moments and (moments[-1].used, moments[-1].quota) == (new.used, new.quota):
+        return
+    if len(moments) > 1 and new.at - moments[-1].at < SPACING_SECONDS:
+        moments.pop()
+    moments.append(new)
+    if len(moments) > MOST_MOMENTS:
+        del moments[1 : MOST_MOMENTS // 2 : 2]

@@ -1,0 +1,120 @@
+"""Questions that take sessions of their own: why, what would help, and what if.
+
+Each is answered by a process of its own, on a snapshot: what is followed live is not held up, and trials are made in
+copies of a process, which needs one without other threads. Two run at a time; equal questions are asked once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from volsched.asking import snapshot
+from volsched.asking.known import Known
+from volsched.asking.records import Difference, Explanation
+from volsched.model.job import NATIVE
+from volsched.model.values.bounded import Bounded
+from volsched.ui.changes import changed
+from volsched.ui.follow import Follower
+
+HELP_SECONDS: Final = 5
+MOST_SECONDS: Final = 120.0
+AT_ONCE: Final = 2
+MOST_KEPT: Final = 64
+LONE: Final = "pod/"
+"""How jobs of one pod are called that has no PodGroup."""
+
+_ANSWERED: Final = (0, 3)
+_NOT_FOUND: Final = 4
+
+
+class QuestionError(Exception):
+    """There is no answer; the text says why."""
+
+
+class Questions:
+    """Asks them about the cluster as a follower has it."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._answers: Bounded[tuple[object, ...], asyncio.Future[bytes]] = Bounded(MOST_KEPT)
+
+    async def explanation(self, namespace: str, name: str) -> Explanation | None:
+        """Explain a job, with what would help; None when it is not there. Raises QuestionError."""
+        if name.startswith(NATIVE):
+            raise QuestionError(
+                "Explanations know no PodGroups of scheduling.k8s.io yet; the reason above is the session's."
+            )
+        number, known = await self._follower.known()
+        flags = ["--help-seconds", str(HELP_SECONDS), "-o", "json", "--nodes", "-n", namespace]
+        kind = "pod" if name.startswith(LONE) else "podgroup"
+        command = ["volsched", "explain", *flags, "-f", "{0}", "--", kind, name.removeprefix(LONE)]
+        said = await self._once((number, namespace, name), command, [known])
+        return msgspec.json.decode(said, type=Explanation) if said else None
+
+    async def difference(self, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]) -> Difference:
+        """Say what other quotas and nodes would change (see ``changed``); raises ChangeError and QuestionError."""
+        number, known = await self._follower.known()
+        after = await asyncio.to_thread(changed, known, queue, amounts, nodes)
+        key = (number, queue, *sorted(amounts.items()), *sorted(nodes.items()))
+        said = await self._once(key, ["volsched.ui.compare", "{0}", "{1}"], [known, after])
+        return msgspec.json.decode(said, type=Difference)
+
+    async def _once(self, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[Known]) -> bytes:
+        """Return what a command says; whoever asks the same meanwhile, or again before anything changed, shares it."""
+        known = self._answers.recall(key)
+        if known is None or known.cancelled():
+            known = asyncio.ensure_future(self._asked(command, worlds))
+            self._answers[key] = known
+        return await asyncio.shield(known)
+
+    async def _asked(self, command: Sequence[str], worlds: Sequence[Known]) -> bytes:
+        async with self._turn:
+            with contextlib.ExitStack() as files:
+                written = [await asyncio.to_thread(snapshot.written, world) for world in worlds]
+                fds = [files.enter_context(_in_memory(data)) for data in written]
+                return await _said(command, fds)
+
+
+@contextlib.contextmanager
+def _in_memory(data: bytes) -> Iterator[int]:
+    """Give a file that is on no disk: it holds the pods of all namespaces."""
+    with open(os.memfd_create("page.snapshot"), "wb", buffering=0) as file:
+        file.write(data)
+        yield file.fileno()
+
+
+async def _said(command: Sequence[str], fds: Sequence[int]) -> bytes:
+    """Run a module with these files in place of ``{0}``, ``{1}``; what it prints, nothing where it found nothing."""
+    paths = [f"/proc/self/fd/{fd}" for fd in fds]
+    words = [word.format(*paths) if word in ("{0}", "{1}") else word for word in command]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", *words, stdout=pipe, stderr=pipe, pass_fds=list(fds), start_new_session=True
+    )
+    try:
+        said, problem = await asyncio.wait_for(process.communicate(), MOST_SECONDS)
+    except TimeoutError:
+        raise QuestionError(f"It could not be worked out in {MOST_SECONDS:.0f} s.") from None
+    finally:
+        await _end(process)
+    if process.returncode == _NOT_FOUND:
+        return b""
+    if process.returncode not in _ANSWERED:
+        raise QuestionError(problem.decode(errors="replace").strip()[-2000:] or "It could not be worked out.")
+    return said
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process that runs on, with its trials."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+        await process.wait()

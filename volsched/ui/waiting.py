@@ -1,0 +1,142 @@
+"""Who waits and why, kept as sessions say something new of a job; and the reasons so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from volsched.asking.lists import is_waiting, waiting_job
+from volsched.asking.records import WaitingJob
+from volsched.model.job import JobInfo
+from volsched.model.observers import Observer
+from volsched.ui.shadow import Shadow
+
+GRACE_SECONDS: Final = 5.0
+"""A job that the next session would start is listed when nobody has bound its pods for so long."""
+
+STARTS: Final = "starts"
+"""The step of such a job."""
+
+MOST_REASONS: Final = 20
+_FAR: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a job was seen to wait, since a moment in seconds since the epoch."""
+
+    since: float
+    step: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A job that waits. ``listed_from``: it is not shown before, in seconds since the epoch."""
+
+    job: JobInfo
+    record: WaitingJob
+    listed_from: float = 0.0
+
+
+class WaitingList(Observer):
+    """Call ``note`` after each session of the shadow, before and after it is taken back.
+
+    ``reasons`` are those so far of each job that waits, ``due`` is when a job is to be listed next, in seconds since
+    the epoch.
+    """
+
+    def __init__(self, shadow: Shadow) -> None:
+        self.reasons: dict[str, list[Reason]] = {}
+        self.due = _FAR
+        self._shadow = shadow
+        self._queues: dict[str, dict[str, _Entry]] = {}
+        self._queue_of: dict[str, str] = {}
+        self._touched: set[str] = set()
+        self._listed: dict[str, tuple[WaitingJob, ...]] = {}
+        self._all: tuple[WaitingJob, ...] = ()
+        shadow.mirror.cluster.observe(self)
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Forget a job that is no more."""
+        if gone:
+            self._drop(job.key)
+
+    def note(self, jobs: Iterable[JobInfo], starts: Mapping[str, str]) -> dict[str, str]:
+        """Take in what a session says of jobs, while it stands; return those that it starts as a whole, with a node."""
+        started: dict[str, str] = {}
+        for job in jobs:
+            if is_waiting(job):
+                self._put(job, _Entry(job, waiting_job(self._shadow, job, 0)))
+            elif job.key in starts:
+                started[job.key] = starts[job.key]
+            else:
+                self._drop(job.key)
+        return started
+
+    def note_started(self, started: Mapping[str, str], now: float) -> None:
+        """Take in which jobs the next session would start, each with a node, once that was taken back."""
+        for key, node in started.items():
+            job = self._shadow.mirror.cluster.jobs.get(key)
+            if job is not None and is_waiting(job):
+                record = waiting_job(self._shadow, job, 0)
+                said = f"The next session starts it, on {node}; no scheduler has bound it so far."
+                record = msgspec.structs.replace(record, step=STARTS, reason="", message=said)
+                since = record.since if record.since is not None else now
+                self._put(job, _Entry(job, record, min(now, since) + GRACE_SECONDS))
+
+    def _put(self, job: JobInfo, entry: _Entry) -> None:
+        if self._queue_of.get(job.key, job.queue) != job.queue:
+            self._drop(job.key)
+        self._queue_of[job.key] = job.queue
+        self._queues.setdefault(job.queue, {})[job.key] = entry
+        self._touched.add(job.queue)
+
+    def _drop(self, key: str) -> None:
+        queue = self._queue_of.pop(key, None)
+        if queue is not None:
+            del self._queues[queue][key]
+            self._touched.add(queue)
+            self.reasons.pop(key, None)
+
+    # -- lists --------------------------------------------------------------------------------------------------------
+
+    def all(self, now: float) -> tuple[WaitingJob, ...]:
+        """Return every job that is listed, by queue and position."""
+        if self.due <= now:
+            self._touched.update(self._queues)
+        if self._touched:
+            for queue in self._touched:
+                self._list_again(queue, now)
+            self._touched.clear()
+            self.due = min((entry.listed_from for entry in self._unlisted(now)), default=_FAR)
+            self._all = tuple(job for queue in sorted(self._listed) for job in self._listed[queue])
+        return self._all
+
+    def _unlisted(self, now: float) -> Iterable[_Entry]:
+        return (entry for found in self._queues.values() for entry in found.values() if entry.listed_from > now)
+
+    def _list_again(self, queue: str, now: float) -> None:
+        session, entries = self._shadow.session, self._queues.get(queue, {})
+        listed = [entry for entry in entries.values() if entry.listed_from <= now]
+        if session is not None:
+            listed.sort(key=lambda entry: session.rules.job_key(entry.job))
+        for position, entry in enumerate(listed, 1):
+            if entry.record.position != position:
+                entry.record = msgspec.structs.replace(entry.record, position=position)
+            self._remember(entry, now)
+        if entries:
+            self._listed[queue] = tuple(entry.record for entry in listed)
+        else:
+            self._queues.pop(queue, None)
+            self._listed.pop(queue, None)
+
+    def _remember(self, entry: _Entry, now: float) -> None:
+        """Note why a job waits, where that is another reason than before."""
+        reasons, record = self.reasons.setdefault(entry.job.key, []), entry.record
+        if not reasons or (reasons[-1].step, reasons[-1].message) != (record.step, record.message):
+            reasons.append(Reason(now, record.step, record.message))
+            del reasons[:-MOST_REASONS]
