@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.asking.advice import CARD_QUOTA
+from plugins.capacity_card.quotas.quota import CARD_QUOTA
 from volsched.asking.known import Known
 from volsched.asking.moves import restarted
 from volsched.asking.records import Figures, QueueState
