@@ -19,7 +19,6 @@ from volsched.asking import snapshot
 from volsched.asking.known import Known
 from volsched.asking.records import Difference, Explanation
 from volsched.kube.tasks import Tasks
-from volsched.kube.tasks import Tasks
 from volsched.model.job import NATIVE
 from volsched.model.values.bounded import Bounded
 from volsched.ui.changes import changed
