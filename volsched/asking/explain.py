@@ -24,7 +24,7 @@ from volsched.framework.config.arguments import nearest
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.rules import Holders
 from volsched.model import api
-from volsched.model.job import JobInfo
+from volsched.model.job import NATIVE, JobInfo
 from volsched.model.pods.owners import controller_of
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, IS_FINISHED
@@ -80,10 +80,17 @@ def find(simulation: Simulation, subject: Subject) -> Found:
         if task is not None and task.job is not None:
             return Found(task.job, task)
         raise NotFoundError(_absent(subject, (task.key for task in cluster.tasks.values())))
-    job = cluster.jobs.get(key) if subject.kind == "podgroup" else _job_of(simulation, subject)
+    job = _group_of(simulation, subject) if subject.kind == "podgroup" else _job_of(simulation, subject)
     if job is None:
         raise NotFoundError(_absent(subject, cluster.jobs))
     return Found(job)
+
+
+def _group_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
+    """Return the job of a PodGroup: Volcano's, else Kubernetes' own, which lists call ``group/NAME``."""
+    jobs = simulation.mirror.cluster.jobs
+    names = (subject.name, f"{NATIVE}{subject.name}")
+    return next((jobs[key] for name in names if (key := f"{subject.namespace}/{name}") in jobs), None)
 
 
 def _job_of(simulation: Simulation, subject: Subject) -> JobInfo | None:

@@ -18,7 +18,7 @@ from volsched.asking.records import API_VERSION
 from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.model.errors import VolschedError
-from volsched.simulation.manifests import kind_of
+from volsched.model.native import api as native
 
 KIND: Final = "Snapshot"
 MAGIC: Final = b"\x1f\x8b"
@@ -30,7 +30,7 @@ _WHOLE: Final = (api.Node, api.Queue)
 
 _STRUCTS: Final[dict[str, type[api.ApiObject]]] = {
     **{struct.__name__: struct for struct in api.KINDS.values()},
-    **{struct.__name__: struct for struct in dra.KINDS.values()},
+    **{struct.__name__: struct for struct in (*dra.KINDS.values(), *native.KINDS.values())},
 }
 
 
@@ -63,7 +63,7 @@ def written(known: Known) -> bytes:
     kept = set(known.profile().pod_annotations())
     rows = [
         _Row(kind, msgspec.Raw(msgspec.json.encode(list(found))))
-        for kind, found in groupby(_slim(known.objects, kept), key=kind_of)
+        for kind, found in groupby(_slim(known.objects, kept), key=lambda each: type(each).__name__)
     ]
     names = tuple(known.scheduler_names)
     file = _File(API_VERSION, KIND, known.configuration, known.origin, names, known.default_queue, rows)

@@ -50,7 +50,7 @@ CLUSTER_SCOPED: Final = frozenset(
 )
 """Kinds whose objects belong to no namespace."""
 
-_WRITTEN: Final = {"BatchJob": "Job", "VolcanoCronJob": "CronJob"}
+_WRITTEN: Final = {"BatchJob": "Job", "VolcanoCronJob": "CronJob", **native.NAMES}
 """What users call kinds of which there are two."""
 
 _UID_SPACE: Final = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
@@ -224,8 +224,8 @@ def derived_uid(kind: str, namespace: str, name: str) -> str:
 
 
 def kind_of(found: api.ApiObject) -> str:
-    """Return the kind; a Volcano Job and a batch Job are told apart by ``BatchJob``."""
-    return type(found).__name__
+    """Return the kind; of two of a name one is called otherwise: ``BatchJob``, ``NativePodGroup``."""
+    return native.kind_of(found)
 
 
 def identity_of(found: api.ApiObject) -> tuple[str, str, str]:
