@@ -42,7 +42,8 @@ def test_a_gang_is_explained_with_what_would_help(
     assert done.returncode == 3, done.stderr
     said = json.loads(done.stdout)
     assert (said["state"], said["queue"], said["gang"]["minimum"]) == ("waits", "default", 3)
-    assert {"of": "nodes", "resource": card, "requested": "3", "used": "0", "limit": "2"} in said["short"]
+    short = {"of": "nodes", "name": "", "resource": card, "requested": "3", "used": "0", "limit": "2"}
+    assert short in said["short"]
     assert said["reported"] in {pod["message"] for pod in said["pods"]}
     sorts = {found["sort"]: found["sentence"] for found in said["advice"]["helps"]}
     assert sorts["minMember"] == "Let the gang start with 2 in place of 3 (minMember)."

@@ -18,6 +18,7 @@ import msgspec
 from volsched.asking import snapshot
 from volsched.asking.known import Known
 from volsched.asking.records import Difference, Explanation
+from volsched.kube.tasks import Tasks
 from volsched.model.job import NATIVE
 from volsched.model.values.bounded import Bounded
 from volsched.ui.changes import changed
@@ -44,7 +45,8 @@ class Questions:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._turn = asyncio.Semaphore(AT_ONCE)
-        self._answers: Bounded[tuple[object, ...], asyncio.Future[bytes]] = Bounded(MOST_KEPT)
+        self._work = Tasks()
+        self._answers: Bounded[tuple[object, ...], asyncio.Task[bytes]] = Bounded(MOST_KEPT)
 
     async def explanation(self, namespace: str, name: str) -> Explanation | None:
         """Explain a job, with what would help; None when it is not there. Raises QuestionError."""
@@ -67,11 +69,15 @@ class Questions:
         said = await self._once(key, ["volsched.ui.compare", "{0}", "{1}"], [known, after])
         return msgspec.json.decode(said, type=Difference)
 
+    async def stop(self) -> None:
+        """End what is being worked out."""
+        await self._work.stop()
+
     async def _once(self, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[Known]) -> bytes:
         """Return what a command says; whoever asks the same meanwhile, or again before anything changed, shares it."""
         known = self._answers.recall(key)
         if known is None or known.cancelled():
-            known = asyncio.ensure_future(self._asked(command, worlds))
+            known = self._work.start(self._asked(command, worlds), "a question of the page")
             self._answers[key] = known
         return await asyncio.shield(known)
 

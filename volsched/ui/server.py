@@ -55,6 +55,7 @@ class Ui:
     def application(self) -> web.Application:
         """Return what serves it."""
         app = web.Application(middlewares=[self._guard])
+        app.on_cleanup.append(self._stop)
         app.add_routes(
             [
                 web.get("/", self._home),
@@ -70,6 +71,9 @@ class Ui:
             ]
         )
         return app
+
+    async def _stop(self, _: web.Application) -> None:
+        await self._questions.stop()
 
     # -- who looks ----------------------------------------------------------------------------------------------------
 
