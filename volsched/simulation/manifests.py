@@ -242,10 +242,15 @@ def subject_of(found: api.ApiObject) -> str:
 
 def subject_of_raw(raw: Mapping[str, Any]) -> str:
     """Return the same of an object of which nothing is known to be right."""
-    kind, metadata = str(raw.get("kind")), raw.get("metadata")
+    kind, metadata = _word(raw.get("kind")), raw.get("metadata")
     name, namespace = (metadata.get("name"), metadata.get("namespace")) if isinstance(metadata, Mapping) else ("", "")
-    scope = [] if kind in CLUSTER_SCOPED else [str(namespace or "default")]
-    return "/".join([kind, *scope, str(name)]) if name else kind
+    scope = [] if kind in CLUSTER_SCOPED else [_word(namespace or "default")]
+    return "/".join([kind, *scope, _word(name)]) if name else kind
+
+
+def _word(value: Any) -> str:
+    """Return a value as a word of a message; of lists and mappings, which may be nested deep, the type alone."""
+    return f"({type(value).__name__})" if isinstance(value, list | dict) else str(value)
 
 
 def field_of(error: ObjectError) -> str:
