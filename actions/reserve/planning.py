@@ -37,6 +37,15 @@ class Plan:
         """The names of the nodes, in order."""
         return tuple(sorted({node.name for _, node in self.placements}))
 
+    def needs(self, session: Session) -> dict[str, dict[int, int]]:
+        """Return what the members take on each node, by column."""
+        found: dict[str, dict[int, int]] = {}
+        for task, node in self.placements:
+            amounts = found.setdefault(node.name, {})
+            for column, amount in session.cluster.columns.request(task.template):
+                amounts[column] = amounts.get(column, 0) + amount
+        return found
+
 
 def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
     """Return the waiting members that a job needs to start, and never more than its minimum."""
