@@ -16,13 +16,14 @@ from actions.placement import Attempt, place
 from actions.reserve import words
 from actions.reserve.book import Book, Reservation, Settings
 from actions.reserve.due import SLA_WAITING_TIME, Due
-from actions.reserve.planning import Plan, Planner, in_use, needed, quota_free_at
+from actions.reserve.planning import Plan, Planner, in_use, needed
+from actions.reserve.quota import KeptQuota, quota_free_at
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.groups import with_condition
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
-from volsched.framework.rules import Metric, Predicate, Wake
+from volsched.framework.rules import Metric, Predicate, PrePredicate, Wake
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -103,9 +104,11 @@ class ReserveAction:
         session = registrar.session
         book, due = self._book(session), self._due(session)
         book.now = session.now
+        quota = KeptQuota(session, book)
         registrar.register(
             Predicate(book.refusal, key=book.closed_to, version=lambda _: book.version, within_headroom=True),
             Predicate(book.refusal_beside, key=book.closed_beside, version=book.moves),
+            PrePredicate(quota.refusal, applies_to=quota.applies_to),
             Wake(due.next),
             Wake(book.next_start),
             Metric(RESERVATIONS, lambda: _by_queue(book, lambda _: 1.0)),
@@ -226,7 +229,7 @@ class ReserveAction:
             same = planner.plan(held) if held and best.start is not None else None
             if same is not None and same.start is not None and same.start <= (best.start or 0.0):
                 best = same
-            free = quota_free_at(session, best, job.queue, book.end)
+            free = quota_free_at(session, best.placements, job.queue, book.end)
         finally:
             book.is_trying = False
         if free is None or (best.start is None and free > session.now):

@@ -43,10 +43,9 @@ class Reservation:
 
     ``at``: when the first promise was made, ``first``: the start that it named. ``start``: the one that is thought of
     now. ``said``: that in the condition. None: not known. ``uid`` is that of the PodGroup: another one of the same name
-    was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on each node,
-    by column. ``fullest`` is how much is in use on the
-    fullest of the nodes. ``tried_at`` is the requeue generation in which the job was last tried. ``priority``: with
-    which it holds its nodes.
+    was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on each
+    node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
+    generation in which the job was last tried. ``priority``: with which it holds its nodes.
     """
 
     job: JobInfo
@@ -143,7 +142,7 @@ class Book(Observer):
         return (task.template.id, closed) if closed else None
 
     def _closed(self, task: TaskInfo) -> tuple[str, ...] | None:
-        found = tuple(key for key, r in self.kept.items() if not self._may_enter(task, r))
+        found = tuple(key for key, r in self.kept.items() if not self.may_enter(task, r))
         return found or None
 
     def _shares(self, task: TaskInfo) -> bool:
@@ -184,7 +183,8 @@ class Book(Observer):
                         room[column] += amount
         return self._is_beside(self._cluster.columns.request(task.template), room, needs)
 
-    def _may_enter(self, task: TaskInfo, reservation: Reservation) -> bool:
+    def may_enter(self, task: TaskInfo, reservation: Reservation) -> bool:
+        """Whether a task may have whatever is held: it is the job's own, more important, or over by the start."""
         if task.job is reservation.job or task.eviction_priority > reservation.priority:
             return True
         if reservation.start is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -58,8 +58,8 @@ class Stream:
 
 
 @pytest.fixture
-def stream(installed: Installed, namespace: str) -> Iterator[Stream]:
-    yield Stream(installed, namespace, declared="40s")
+def stream(installed: Installed, namespace: str) -> Stream:
+    return Stream(installed, namespace, declared="40s")
 
 
 def promise_to(installed: Installed, namespace: str, name: str) -> Promise | None:
@@ -129,8 +129,6 @@ def _busy(installed: Installed, namespace: str) -> int:
 
 
 def _bound_at(installed: Installed, namespace: str, pod: str) -> float:
-    from datetime import datetime
-
     return datetime.fromisoformat(started(installed, namespace, pod)).timestamp()
 
 
