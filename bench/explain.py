@@ -2,11 +2,13 @@
 
 Nodes have eight cards, and pods are gangs of eight with a card each: those for which there is room are bound, the
 others wait. The last gang is asked about. The time is that of the whole command, its start and the reading of the
-cluster included; so is the CPU time, with that of the trials of what would help, and without the API server's.
+cluster included; so is the CPU time, with that of the trials of what would help, and without the API server's. The
+command has its modules compiled, as pip leaves them: it is run once before.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -34,10 +36,13 @@ def main() -> None:
     with live.control_plane() as cluster, tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "asked.conf")
         config.write_text(DEFAULT_CONFIGURATION)
+        environment = _compiled(Path(folder, "compiled"))
         _fill(cluster, given.nodes, given.pods)
+        last = (given.pods - 1) // GANG
+        _explain(cluster, config, last, 10, environment)  # compiles what the command imports
         for seconds in (0, 10):
             watch, cpu = Stopwatch(), _cpu_of_children()
-            status = _explain(cluster, config, (given.pods - 1) // GANG, seconds)
+            status = _explain(cluster, config, last, seconds, environment)
             figures = {"seconds": watch.wall(), "cpu": _cpu_of_children() - cpu, "status": status}
             report.add(nodes=given.nodes, pods=given.pods, help_seconds=seconds, **figures)
     report.finish()
@@ -62,11 +67,18 @@ def _cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _explain(cluster: ControlPlane, config: Path, gang: int, help_seconds: int) -> int:
+def _compiled(folder: Path) -> dict[str, str]:
+    """Return an environment in which modules are compiled once, into a folder."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(folder)}
+
+
+def _explain(cluster: ControlPlane, config: Path, gang: int, help_seconds: int, environment: dict[str, str]) -> int:
     """Ask about a gang, and return the exit status: 3 is that it waits."""
     command = [sys.executable, "-m", "volsched", "explain", "podgroup", f"gang-{gang:04}", "-n", NAMESPACE]
     given = ["--kubeconfig", str(cluster.kubeconfig), "--config", str(config), f"--help-seconds={help_seconds}"]
-    return subprocess.run([*command, *given], check=False, stdout=subprocess.DEVNULL).returncode
+    done = subprocess.run([*command, *given], check=False, stdout=subprocess.DEVNULL, env=environment)
+    return done.returncode
 
 
 if __name__ == "__main__":

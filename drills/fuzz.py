@@ -25,7 +25,6 @@ from typing import Any, Final
 
 import structlog
 
-from drills import report as reporting
 from drills.fuzz_inputs import Maker
 from drills.fuzz_parsers import PARSERS, Parser
 from drills.report import Report
@@ -33,6 +32,9 @@ from drills.report import Report
 GOAL: Final = 10_000_000
 HOPELESS_SECONDS: Final = 20.0
 """Of CPU: an input that takes longer is ended."""
+
+STATE: Final = Path(__file__).with_name("fuzz-state.json")
+"""Kept with the code, so that another machine goes on where this one stopped; inputs are counted over all commits."""
 
 _INPUTS_OF_A_SHARE: Final = 20
 """In a round. A round is what one process does at a time, some seconds."""
@@ -59,7 +61,7 @@ class Settings:
     @property
     def state_file(self) -> Path:
         """Where the state is kept."""
-        return self.state or reporting.RESULTS / "fuzz-state.json"
+        return self.state or STATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,6 @@ class State:
 
     next_round: int = 0
     seed: int = 17
-    seconds: float = 0.0
     inputs: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
@@ -105,7 +106,7 @@ class State:
         if raw["seed"] != seed:
             raise SystemExit(f"{path} is of seed {raw['seed']}; name another file with --state")
         findings = [Finding(**found) for found in raw["findings"]]
-        return cls(raw["next_round"], seed, raw["seconds"], Counter(raw["inputs"]), findings)
+        return cls(raw["next_round"], seed, Counter(raw["inputs"]), findings)
 
     def write(self, path: Path) -> None:
         """Keep it, all of it or nothing."""
@@ -114,7 +115,6 @@ class State:
         said = {
             "next_round": self.next_round,
             "seed": self.seed,
-            "seconds": self.seconds,
             "inputs": dict(self.inputs),
             "findings": [asdict(finding) for finding in self.findings],
         }
@@ -283,7 +283,6 @@ def run(report: Report, settings: Settings) -> None:
             state.write(settings.state_file)
             report.progress(f"{sum(state.inputs.values()):,} inputs so far, {len(state.findings)} findings")
     took = time.monotonic() - began
-    state.seconds += took
     state.write(settings.state_file)
     _judge(report, state, sum(state.inputs.values()) - before, took, settings.parsers)
     report.must("slowest input, as a part of the seconds of CPU that it may take", slowest, "<=", 1, (slowest_name,))
@@ -309,9 +308,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=17, help="of all inputs (17); a state belongs to one seed")
     parser.add_argument("--processes", type=int, default=1, help="at a time (1)")
-    parser.add_argument(
-        "--state", type=Path, help="where it is kept how far all runs came (drills/results/fuzz-state.json)"
-    )
+    parser.add_argument("--state", type=Path, help="where it is kept how far all runs came (drills/fuzz-state.json)")
     parser.add_argument("--parser", action="append", default=[], help="one parser only; may be repeated")
     parser.add_argument(
         "--replay", metavar="NAME", help="make one input again, as a finding names it, and have it read"

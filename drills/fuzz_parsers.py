@@ -6,6 +6,7 @@ read, so that what is measured is the reading, and what broke it can be kept.
 
 from __future__ import annotations
 
+import gzip
 import itertools
 from collections.abc import Callable, Iterable
 from functools import cache, partial
@@ -36,6 +37,8 @@ from plugins.mgpu import devices as shared_cards
 from plugins.mgpu import requests as shared_requests
 from plugins.mgpu import results as shared_results
 from volsched import registry
+from volsched.asking import snapshot
+from volsched.asking.records import API_VERSION
 from volsched.controllers import commands, grouping, job_plugins, policies
 from volsched.controllers.job_controller import Surroundings as JobSurroundings
 from volsched.controllers.job_controller import reconcile
@@ -52,6 +55,7 @@ from volsched.kube.watch.decoding import Reader, Unread
 from volsched.kube.watch.resources import VOLCANO, Resource, watched
 from volsched.mirror import reading
 from volsched.mirror.mirror import Mirror
+from volsched.mirror.native import reading as native_reading
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Put
@@ -61,6 +65,7 @@ from volsched.model.dra import binding as device_binding
 from volsched.model.dra import reading as device_reading
 from volsched.model.dra.device import Device, DeviceId
 from volsched.model.errors import ConfigError, FieldError, ObjectError, QuantityError, VolschedError
+from volsched.model.native import api as native
 from volsched.model.pods import limits as pod_limits
 from volsched.model.pods import owners, requests, template, workload
 from volsched.model.pods.rules import ContainerAmounts
@@ -69,9 +74,10 @@ from volsched.model.selectors import LabelSelector, NodeSelector
 from volsched.model.values import duration, json_text, quantity
 from volsched.operator.reading import job_view
 from volsched.operator.webhooks.webhook_server import read_review
+from volsched.replay import trace
 from volsched.simulation import at_max
 from volsched.simulation.documents import documents_in
-from volsched.simulation.manifests import completed, take_stock
+from volsched.simulation.manifests import Inventory, completed, take_stock
 from volsched.validation.admission import CREATE, DELETE, UPDATE, Request, World, judge
 
 Json = dict[str, Any]
@@ -320,6 +326,56 @@ def _struct(kind: Any) -> Callable[[Maker], Any]:
     return make
 
 
+# --- gangs of Kubernetes -------------------------------------------------------------------------------------------
+
+_POLICIES: Final[tuple[Any, ...]] = (
+    {"gang": {"minCount": 2}}, {"basic": {}}, {"gang": {"minCount": 0}}, {"gang": {"minCount": 2**31}}, {},
+    {"gang": {"minCount": 1}, "basic": {}}, {"gang": {}}, {"gang": None, "basic": {}},
+)  # fmt: skip
+_MODES: Final[tuple[Any, ...]] = (
+    "Pod",
+    "PodGroup",
+    "",
+    "Other",
+    {"single": {}},
+    {"all": {}},
+    {"all": {}, "single": {}},
+    {},
+    None,
+    5,
+)
+_REFERENCES: Final[tuple[Any, ...]] = (
+    {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}},
+    {"workloadName": "w"},
+    {},
+    None,
+)
+
+
+def _native_group(maker: Maker) -> Any:
+    """Return a PodGroup of scheduling.k8s.io, of any version, as it was decoded; None when it could not be."""
+    struct = maker.one_of(tuple(native.VERSIONS.values()))
+    tree = maker.object(struct)
+    if not isinstance(tree, dict):
+        return None
+    spec: Json = {"schedulingPolicy": copied(maker.one_of(_POLICIES))}
+    given = {
+        "disruptionMode": maker.one_of(_MODES),
+        "schedulingConstraints": {"topology": [{"key": maker.text("key")} for _ in range(maker.count(3))]},
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": maker.text("name")}] * maker.count(2),
+        "priorityClassName": maker.text("priorityClassName"),
+        "priority": maker.whole(),
+        "preemptionPolicy": maker.one_of(("Never", "PreemptLowerPriority", "", "x")),
+        maker.one_of(("podGroupTemplateRef", "workloadRef")): maker.one_of(_REFERENCES),
+    }
+    spec |= {name: copied(value) for name, value in given.items() if maker.chance(0.3)}
+    tree["spec"] = maker.spoilt(spec) if maker.chance(0.2) else spec
+    try:
+        return api.decode_as(struct, tree)
+    except ObjectError:
+        return None
+
+
 # --- devices --------------------------------------------------------------------------------------------------------
 
 
@@ -494,6 +550,40 @@ def _read_manifest(text: str) -> None:
     take_stock(documents_in("a file", text), at_max=True)
 
 
+def _snapshot(maker: Maker) -> bytes:
+    """Return a file like those of `volsched snapshot`, whole or spoilt before or after it was compressed."""
+    rows = [{"kind": kind, "items": [_raw(_KINDS[kind], maker)]} for kind in _COMMON if maker.chance(0.3)]
+    names = [maker.text("schedulerName") for _ in range(maker.count(2))]
+    tree: Json = {"apiVersion": API_VERSION, "kind": snapshot.KIND, "configuration": "", "origin": maker.text()}
+    tree |= {"schedulerNames": names, "defaultQueue": "default", "objects": rows}
+    body = maker.json(maker.spoilt(tree) if maker.chance(0.2) else tree)
+    packed = gzip.compress(body, 1, mtime=0)
+    if maker.chance(0.8):
+        return packed
+    at = maker.random.randrange(len(packed))
+    return packed[:at] + bytes([maker.random.randrange(256)]) + packed[at + maker.count(3) :]
+
+
+def _read_snapshot(data: bytes) -> None:
+    snapshot.read(data, "a file")
+
+
+def _trace(maker: Maker) -> str:
+    """Return jobs as CSV, nearly."""
+    header = [name for name in trace.COLUMNS if name in trace.REQUIRED or maker.chance(0.5)]
+    header += [maker.one_of(RESOURCES) for _ in range(maker.count(2))]
+    lines = [",".join(header)]
+    for number in range(1 + maker.count(4)):
+        values = [str(maker.quantity()) if maker.chance(0.5) else str(maker.count(9)) for _ in header]
+        lines.append(",".join([f"job-{number}", *values[1:]]))
+    text = "\n".join(lines)
+    return maker.changed(text) if maker.chance(0.5) else text
+
+
+def _read_trace(text: str) -> None:
+    trace.parse_trace(text, "a file", "volsched", Inventory())
+
+
 def _cron_job(maker: Maker) -> Any:
     return maker.object(maker.one_of((at_max.CronJob, at_max.VolcanoCronJob)))
 
@@ -630,6 +720,8 @@ def _several(maker: Maker) -> list[Any]:
     """Return objects as an informer hands them over."""
     kinds = [maker.one_of(_MIRRORED[:4] if maker.chance(0.6) else _MIRRORED) for _ in range(1 + maker.count(3))]
     found = [_decoded(kind, maker) for kind in kinds]
+    if maker.chance(0.2):
+        found += [_native_group(maker), _decoded(native.Workload, maker)]
     return [completed(one) for one in found if one is not None]
 
 
@@ -660,6 +752,7 @@ PARSERS: Final = (
     Parser("selectors of nodes", 3, _struct(api.NodeSelector), _if_there(_read_node_selector), (FieldError,)),
     Parser("selectors of devices", 2, _selector, _read_selector),
     Parser("what selectors read", 3, _selector, _read_selector_text),
+    Parser("PodGroups of Kubernetes", 4, _native_group, _if_there(native_reading.group_of)),
     Parser("claims", 4, _claim, device_reading.claim_spec),
     Parser("slices", 3, _read(dra.ResourceSlice), _if_there(device_reading.slice_of)),
     Parser("classes of devices", 2, _read(dra.DeviceClass), _if_there(device_reading.class_of)),
@@ -683,6 +776,8 @@ PARSERS: Final = (
     Parser("arguments", 5, _given_arguments, _read_arguments),
     Parser("plugins made of arguments", 1, _given_arguments, _build_plugin, (ConfigError,)),
     Parser("manifests", 2, _manifest, _read_manifest, (VolschedError,), _YAML_SECONDS),
+    Parser("snapshots", 2, _snapshot, _read_snapshot, (snapshot.SnapshotError,)),
+    Parser("jobs of replay", 2, _trace, _read_trace, (VolschedError,)),
     Parser("CronJobs", 1, _cron_job, _read_cron_job, (ObjectError,)),
     Parser("admission", 6, _request, _judge),
     Parser("admission reviews", 3, _review, _read_review, _NO_REVIEW),

@@ -31,6 +31,7 @@ from drills.tables import keeps_what_is_gone
 from drills.world import World, wait_until, world
 from tests.cluster.controlling import JOBS, VOLCANO
 from tests.cluster.scheduling import GROUPS, LEASE, Json
+from volsched.kube.write.views import GONE_LATELY_SECONDS
 from volsched.model.values import json_text
 from volsched.testing.controlplane.errors import ApiError
 
@@ -50,7 +51,11 @@ _SLOWEST: Final = 3
 
 _LARGEST: Final = 8
 """Tables of which it is told how much they grew."""
+
 _PAGE: Final = 200
+IDLE_SECONDS: Final = GONE_LATELY_SECONDS + 15
+"""Until then a writer remembers objects that are gone, since writes to them may be under way."""
+
 _SLACK: Final = 50
 """Entries by which a table may differ: the honest team is not at the same step."""
 
@@ -65,7 +70,7 @@ class Settings:
     nodes: int = 40
     replicas: int = 4_000
     patience: float = 180.0
-    idle: float = 45.0
+    idle: float = IDLE_SECONDS
     seed: int = 17
     flags: tuple[str, ...] = ()
 
@@ -545,8 +550,11 @@ def _drill(report: Report, settings: Settings, there: World, team: HonestTeam, t
 
 
 def _memory_at_rest(settings: Settings, there: World, team: HonestTeam) -> Memory:
+    """Look at memory when what is remembered of gone objects has ended, which it does with the next change."""
     team.rest()
     time.sleep(settings.idle)
+    there.api.patch("/api/v1/nodes/node-0", {"metadata": {"annotations": {"drill": f"{time.monotonic()}"}}})
+    time.sleep(1.0)
     return memory_of(there)
 
 
@@ -659,7 +667,9 @@ def _arguments() -> Settings:
     parser.add_argument(
         "--patience", type=float, default=180.0, help="seconds in which each object must be named (180)"
     )
-    parser.add_argument("--idle", type=float, default=45.0, help="seconds of rest before memory is looked at (45)")
+    parser.add_argument(
+        "--idle", type=float, default=IDLE_SECONDS, help="seconds of rest before memory is looked at (75)"
+    )
     parser.add_argument("--seed", type=int, default=17, help="of the hostile objects (17)")
     return Settings(**vars(parser.parse_args()))
 

@@ -265,7 +265,7 @@ def test_a_pod_goes_on_a_held_node_where_there_is_room_for_both_and_on_no_other(
     decision = cycle(made, *changes_of(small))
 
     assert sorted(decision.bindings.values()) == ["n1", "n2"]
-    assert "were reserved for default/gang" in next(iter(decision.waiting.values()))
+    assert "were reserved for default/gang" in decision.waiting["small2-0"]
 
 
 def a_parted_cluster() -> ClusterBuilder:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from volsched.asking.advice import advise
 from volsched.asking.diff import diff
 from volsched.asking.discreet import discreet
-from volsched.asking.explain import NotFoundError, explain
+from volsched.asking.explain import NotFoundError, explain, find
 from volsched.asking.known import Known
 from volsched.asking.lists import queue_tree, waiting_jobs
 from volsched.asking.records import Advice, Help, Subject
@@ -148,3 +149,25 @@ def test_a_larger_quota_starts_the_gang_and_nothing_else_differs() -> None:
     assert found.queues == {"team": {"starts": 2}}
     assert found.gangs == {"default/waits": {"starts": 2}}
     assert diff(before, before).pods == ()
+
+
+def gated(*gates: str) -> str:
+    """The cluster with a pod of its own that has gates."""
+    named = ", ".join(f"{{name: {gate}}}" for gate in gates)
+    spec = f"{{schedulerName: volsched, schedulingGates: [{named}], containers: [{{name: main}}]}}"
+    return f"{cluster()}\n---\napiVersion: v1\nkind: Pod\nmetadata: {{name: held, namespace: default}}\nspec: {spec}\n"
+
+
+@pytest.mark.process
+def test_of_a_gated_pod_nobody_holds_anything_and_lifting_its_gates_helps() -> None:
+    stage = known(gated("a.example/one", "a.example/two")).stage()
+    simulation = stage.run()
+    held = Subject("pod", "held", "default")
+
+    said = explain(simulation, held)
+    helps = {each.sort: each for each in advise(stage, find(simulation, held), lambda: 60.0).helps}
+
+    assert (said.step, said.holders) == ("gated", ())
+    assert "a.example/one, a.example/two" in helps["gate"].sentence
+    patch = '[{"op": "remove", "path": "/spec/schedulingGates/1"}, {"op": "remove", "path": "/spec/schedulingGates/0"}]'
+    assert helps["gate"].command == f"kubectl patch pod held -n default --type json -p '{patch}'"

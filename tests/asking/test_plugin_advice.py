@@ -171,10 +171,10 @@ def test_two_changes_are_tried_together_where_none_helps_alone() -> None:
 
 
 def test_what_nothing_helps_is_said_with_what_it_would_wait_for() -> None:
-    gated = pod("waits-0", "waits", schedulingGates=[{"name": "example.com/later"}])
+    too_large = pod("waits-0", "waits", cpu=5000)
 
-    advice = advice_on(configuration(), node("n1"), group("waits", phase="Inqueue"), gated)
+    advice = advice_on(configuration(), node("n1"), group("waits", phase="Inqueue"), too_large)
 
     assert advice.helps == ()
     assert advice.nothing.startswith("Nothing would, because with all of these changed at once (nodes) it waits")
-    assert 'at step "gated"' in advice.nothing
+    assert "Insufficient cpu" in advice.nothing

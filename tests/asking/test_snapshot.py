@@ -96,3 +96,18 @@ def check_anonymised(before: Known) -> None:
     names = {name for name in renames.names if len(name) > 5}
     written = gzip.decompress(snapshot.written(after)).decode().replace(CONFIGURATION, "")
     assert not [name for name in names if f'"{name}"' in written]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x1f\x8b",
+        gzip.compress(b'{"a":' * 5000),
+        gzip.compress(b'{"apiVersion": "\xed\xa0\x80"}'),
+        bytes([*gzip.compress(bytes(range(256)) * 9)[:20], *(b"\xff" * 30)]),
+    ],
+    ids=["cut off", "nested too deep", "no text", "not compressed like this"],
+)
+def test_a_file_that_is_spoilt_is_refused_in_words(data: bytes) -> None:
+    with pytest.raises(snapshot.SnapshotError, match="file is no snapshot"):
+        snapshot.read(data, "file")

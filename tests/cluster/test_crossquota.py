@@ -54,6 +54,16 @@ class Stage:
                 workload["spec"]["template"]["spec"]["schedulerName"] = self.installed.name
                 self.api.create(RESOURCES[kind].format(self.namespace), workload)
 
+    def clear(self) -> None:
+        """Delete the workloads and wait until their pods are gone."""
+        for resource in RESOURCES.values():
+            self.api.delete(resource.format(self.namespace))
+        eventually(self._has_no_pods, what="the stage is empty")
+
+    def _has_no_pods(self) -> bool:
+        self.api.delete(f"/api/v1/namespaces/{self.namespace}/pods", grace_seconds=0)
+        return not self.pods()
+
     def pods(self) -> list[tuple[str, Json]]:
         """Pods with the names of their workloads."""
         return [(name.partition("-")[0], pod) for name, pod in self.installed.pods(self.namespace).items()]
@@ -69,15 +79,21 @@ class Stage:
 
 
 @pytest.fixture
-def stage(installed: Installed, namespace: str, nodes: list[str]) -> Stage:
-    return Stage(installed, namespace, nodes)
+def stage(installed: Installed, namespace: str, nodes: list[str]) -> Iterator[Stage]:
+    """A stage that is empty afterwards: the next story has nodes of the same names."""
+    stage = Stage(installed, namespace, nodes)
+    yield stage
+    stage.clear()
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.file)
 def test_a_story_comes_out_as_told(stage: Stage, story: Story) -> None:
     stage.play(story.documents())
 
-    eventually(lambda: stage.placed() == story.placed, what=story.file)
+    try:
+        eventually(lambda: stage.placed() == story.placed, what=story.file)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {stage.placed()}") from None
     expected = {name: count for name, (count, _) in story.waiting.items()}
     eventually(lambda: Counter(name for name, _ in stage.waiting()) == expected, what="who waits")
     eventually(lambda: all(story.waiting[name][1] in said for name, said in stage.waiting()), what="why they wait")

@@ -21,6 +21,7 @@ from volsched.model.values import duration
 @pytest.fixture
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
     monkeypatch.setattr(reporting, "RESULTS", tmp_path)
+    monkeypatch.setattr(fuzz, "STATE", tmp_path / "fuzz-state.json")
     return Report("fuzz", "a short one")
 
 

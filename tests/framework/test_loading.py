@@ -225,6 +225,7 @@ WRONG = [
         "must be true or false, not 3",
     ),
     ("actions: allocate\ntiers: [", 2, "", "is not YAML"),
+    ("actions: allocate\ntiers: " + "[" * 2000, 2, "", "is not YAML: more than 64 open brackets"),
     ("actions: !!python/object:os.system x", 1, "actions", "is not a plain value"),
     ("", 0, "", "is empty"),
     ("- actions", 1, "", "must be a mapping, not a list"),

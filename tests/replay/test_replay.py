@@ -142,6 +142,8 @@ def test_the_summary_counts_waits_use_and_fairness() -> None:
         ("name,submit_s,duration_s,pods,min_pods\na,0,1,2,3\n", "line 2: min_pods: 3 must be from 1 to 2"),
         ("name,submit_s,duration_s,cpu\na,0,1,much\n", "line 2: cpu: "),
         ("name,submit_s,duration_s\na,0\n", "line 2: has 2 fields, the header has 3"),
+        ("name,submit_s,duration_s,cpu,priority\na,0,1,1,high\n", "line 2: priority: 'high' is no whole number"),
+        ("name,submit_s,duration_s\n" + "a" * 200_000 + ",0,1\n", "line 2: is no CSV: field larger than field limit"),
     ],
 )
 def test_a_fault_of_a_trace_is_said_with_its_line_and_column(text: str, said: str) -> None:

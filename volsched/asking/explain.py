@@ -24,7 +24,7 @@ from volsched.framework.config.arguments import nearest
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.rules import Holders
 from volsched.model import api
-from volsched.model.job import JobInfo
+from volsched.model.job import NATIVE, JobInfo
 from volsched.model.pods.owners import controller_of
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, IS_FINISHED
@@ -80,10 +80,17 @@ def find(simulation: Simulation, subject: Subject) -> Found:
         if task is not None and task.job is not None:
             return Found(task.job, task)
         raise NotFoundError(_absent(subject, (task.key for task in cluster.tasks.values())))
-    job = cluster.jobs.get(key) if subject.kind == "podgroup" else _job_of(simulation, subject)
+    job = _group_of(simulation, subject) if subject.kind == "podgroup" else _job_of(simulation, subject)
     if job is None:
         raise NotFoundError(_absent(subject, cluster.jobs))
     return Found(job)
+
+
+def _group_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
+    """Return the job of a PodGroup: Volcano's, else Kubernetes' own, which lists call ``group/NAME``."""
+    jobs = simulation.mirror.cluster.jobs
+    names = (subject.name, f"{NATIVE}{subject.name}")
+    return next((jobs[key] for name in names if (key := f"{subject.namespace}/{name}") in jobs), None)
 
 
 def _job_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
@@ -265,6 +272,8 @@ def _pods(simulation: Simulation, found: Found) -> Iterator[WaitingPod]:
 
 def _holders(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Holder, ...]:
     """Name the jobs that hold most of what is short: as the plugin counts it that refused, else on the nodes."""
+    if verdict.step is Step.GATED:
+        return ()
     rules = simulation.session.rules if simulation.session is not None else None
     asked = dict(rules.of[Holders]).get(verdict.plugin) if rules is not None else None
     held = list(asked(found.job, verdict)) if asked is not None else []
@@ -275,7 +284,7 @@ def _holders(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Ho
 
 def _held_on_nodes(simulation: Simulation, found: Found, verdict: Verdict) -> Iterator[Holding]:
     """Yield what jobs with pods on nodes hold of what is short there."""
-    scarce = [item.resource for item in _short(simulation, found, verdict)] or sorted(_extended(asked_of(found.job)))
+    scarce = [item.resource for item in _short(simulation, found, verdict)] or _lacked(simulation, found)
     held: dict[tuple[str, str, str], list[int]] = {}
     for task in simulation.mirror.cluster.tasks.values():
         if IS_CHOSEN[task.status] and task.job is not None:
@@ -286,8 +295,14 @@ def _held_on_nodes(simulation: Simulation, found: Found, verdict: Verdict) -> It
         yield Holding(job, queue, name, sum(amounts), str(format_amount(name, sum(amounts))), len(amounts))
 
 
-def _extended(amounts: dict[str, int]) -> list[str]:
-    return [name for name in amounts if "/" in name] or list(amounts)
+def _lacked(simulation: Simulation, found: Found) -> list[str]:
+    """Return what is lacking on nodes that refuse for nothing else."""
+    session = simulation.session
+    if session is None or not isinstance(session.engine, FastEngine):
+        return sorted(asked_of(found.job))
+    unlike = {id(task.template): task for task in found.waiting}
+    refusals = (each for task in unlike.values() for each in _refusals(session.engine, task))
+    return sorted({name for each in refusals for name in each.lacking})
 
 
 def _largest(held: Iterable[Holding]) -> tuple[Holder, ...]:
@@ -304,20 +319,36 @@ def node_lines(simulation: Simulation, found: Found) -> tuple[NodeLine, ...]:
     if session is None or not found.waiting or not isinstance(session.engine, FastEngine):
         return ()
     grouped: dict[str, list[str]] = {}
-    for name, refusal in _refusals(session.engine, found.waiting[0]):
-        grouped.setdefault(refusal, []).append(name)
+    for each in _refusals(session.engine, found.waiting[0]):
+        grouped.setdefault(each.text, []).append(each.node)
     lines = [NodeLine(len(names), tuple(names[:MOST_NAMES]), refusal) for refusal, names in grouped.items()]
     return tuple(sorted(lines, key=lambda line: (line.refusal == _SORTED_LAST, -line.count, line.refusal)))
 
 
-def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[tuple[str, str]]:
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Why a node does not take a pod: what a predicate says, else what is lacking; neither where it has room."""
+
+    node: str
+    said: str
+    lacking: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return self.said or ", ".join(f"Insufficient {name}" for name in self.lacking)
+
+
+def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[_Refusal]:
     engine.nodes.facts.refresh()
     engine.nodes.columns.refresh()
     predicates = [predicate for predicate in engine.callbacks.predicates if predicate.speaks(task)]
     lacking = _lacking(engine, task)
     for row, node in enumerate(engine.cluster.rows):
         verdict = next((said for p in predicates if (said := p.ask(task, node)) is not None), None)
-        yield node.name, verdict.message if verdict is not None else ", ".join(lacking.get(row, ()))
+        if verdict is not None:
+            yield _Refusal(node.name, verdict.message, ())
+        else:
+            yield _Refusal(node.name, "", tuple(lacking.get(row, ())))
 
 
 def _lacking(engine: FastEngine, task: TaskInfo) -> dict[int, list[str]]:
@@ -327,5 +358,5 @@ def _lacking(engine: FastEngine, task: TaskInfo) -> dict[int, list[str]]:
         short = engine.nodes.columns.future_idle(column, rows) < amount
         for row in np.flatnonzero(short & ~engine.nodes.columns.left_to_devices(column, rows)):
             names = engine.cluster.columns.names_of(task.template, column)
-            found.setdefault(int(row), []).extend(f"Insufficient {name}" for name in names)
+            found.setdefault(int(row), []).extend(names)
     return found

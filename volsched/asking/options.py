@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -109,13 +109,17 @@ def patch_commands(changed: list[tuple[api.ApiObject, api.ApiObject]]) -> str:
 
 
 def _of_several(found: list[api.ApiObject], merge: str) -> str:
-    names, kind = [shlex.quote(each.metadata.name) for each in found], kind_of(found[0]).lower()
-    if len(names) == 1:
-        return f"{_PATCH} {kind} {names[0]} {merge}"
-    return f'for name in {" ".join(names)}; do {_PATCH} {kind} "$name" {merge}; done'
+    names = [each.metadata.name for each in found]
+    return for_each(names, f"kubectl patch {kind_of(found[0]).lower()} {{}} {merge}")
 
 
-_PATCH: Final = "kubectl patch"
+def for_each(names: Sequence[str], command: str) -> str:
+    """Return a command for some names, the first ``{}`` of which is the name."""
+    start, _, end = command.partition("{}")
+    quoted = [shlex.quote(name) for name in names]
+    if len(quoted) == 1:
+        return f"{start}{quoted[0]}{end}"
+    return f'for name in {" ".join(quoted)}; do {start}"$name"{end}; done'
 
 
 def merge_flags(body: Mapping[str, Any]) -> str:

@@ -96,8 +96,8 @@ class NodeLine(Record, frozen=True):
 class Help(Record, frozen=True):
     """A smallest change that lets the job start, seen to do so by a session that was run with it.
 
-    ``sort``: quota, nodeQuota, card, minMember, toleration, selector, nodes, pods; of two together, as ``quota+nodes``.
-    ``command`` can be run as it is; ``patch`` is YAML.
+    ``sort``: quota, nodeQuota, card, minMember, gate, toleration, selector, nodes, pods; of two together, as
+    ``quota+nodes``. ``command`` can be run as it is; ``patch`` is YAML.
     """
 
     sort: str

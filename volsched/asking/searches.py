@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from volsched.framework.accounts.remedies import CARD, NODE_QUOTA, QUOTA
 from volsched.model import api
 from volsched.model.changes import Change as ObjectChange
 from volsched.model.changes import Put
+from volsched.model.pods.task import ADMISSION_GATE
 from volsched.model.status import IS_CHOSEN
 from volsched.simulation.manifests import completed
 from volsched.simulation.runner import Simulation
@@ -84,6 +86,35 @@ def _resize(simulation: Simulation, key: str, size: int) -> None:
 
 
 # --- the pods themselves --------------------------------------------------------------------------------------------
+
+
+def _gates(trials: Trials) -> Iterator[Option]:
+    """Yield the scheduling gates of others than schedulers, lifted."""
+    pods = [pod for pod in _pods(trials) if _gates_of(pod)]
+    names = sorted({name for pod in pods for name in _gates_of(pod).values()})
+    if names:
+        what = f"the scheduling gate{'s' * (len(names) > 1)} {', '.join(names)}"
+        sentence = f"Lift {what} of {len(pods)} pod{'s' * (len(pods) > 1)}, or have that done by whoever set it."
+        change = _rewritten(
+            pods, lambda s: {"scheduling_gates": [g for g in s.scheduling_gates if g.name not in names]}
+        )
+        yield options.whether("gate", change, Help("gate", sentence, _lift_commands(pods)))
+
+
+def _gates_of(pod: api.Pod) -> dict[int, str]:
+    """Return the gates that no scheduler lifts, by their place."""
+    gates = enumerate(pod.spec.scheduling_gates)
+    return {place: gate.name for place, gate in gates if gate.name != ADMISSION_GATE}
+
+
+def _lift_commands(pods: list[api.Pod]) -> str:
+    alike: dict[str, list[str]] = {}
+    for pod in pods:
+        patch = [{"op": "remove", "path": f"/spec/schedulingGates/{place}"} for place in sorted(_gates_of(pod))[::-1]]
+        alike.setdefault(shlex.quote(json.dumps(patch)), []).append(pod.metadata.name)
+    within = f"-n {shlex.quote(pods[0].metadata.namespace)} --type json"
+    lift = (options.for_each(found, f"kubectl patch pod {{}} {within} -p {patch}") for patch, found in alike.items())
+    return " && ".join(lift)
 
 
 def _tolerations(trials: Trials) -> Iterator[Option]:
@@ -242,6 +273,7 @@ SEARCHES: Final[dict[str, Search]] = {
     NODE_QUOTA: _node_quota,
     CARD: _cards,
     "minMember": _min_member,
+    "gate": _gates,
     "toleration": _tolerations,
     "selector": _selectors,
     "nodes": _nodes,

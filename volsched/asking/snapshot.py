@@ -7,6 +7,7 @@ but for the configuration, and annotations of pods, workloads and namespaces tha
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from typing import Any, Final
@@ -18,7 +19,8 @@ from volsched.asking.records import API_VERSION
 from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.model.errors import VolschedError
-from volsched.simulation.manifests import kind_of
+from volsched.model.native import api as native
+from volsched.model.values import json_text
 
 KIND: Final = "Snapshot"
 MAGIC: Final = b"\x1f\x8b"
@@ -30,7 +32,7 @@ _WHOLE: Final = (api.Node, api.Queue)
 
 _STRUCTS: Final[dict[str, type[api.ApiObject]]] = {
     **{struct.__name__: struct for struct in api.KINDS.values()},
-    **{struct.__name__: struct for struct in dra.KINDS.values()},
+    **{struct.__name__: struct for struct in (*dra.KINDS.values(), *native.KINDS.values())},
 }
 
 
@@ -63,7 +65,7 @@ def written(known: Known) -> bytes:
     kept = set(known.profile().pod_annotations())
     rows = [
         _Row(kind, msgspec.Raw(msgspec.json.encode(list(found))))
-        for kind, found in groupby(_slim(known.objects, kept), key=kind_of)
+        for kind, found in groupby(_slim(known.objects, kept), key=lambda each: type(each).__name__)
     ]
     names = tuple(known.scheduler_names)
     file = _File(API_VERSION, KIND, known.configuration, known.origin, names, known.default_queue, rows)
@@ -73,11 +75,11 @@ def written(known: Known) -> bytes:
 def read(data: bytes, source: str) -> Known:
     """Return the cluster of a snapshot; raises SnapshotError."""
     try:
-        file = msgspec.json.decode(gzip.decompress(data), type=_File)
+        file = json_text.decode(gzip.decompress(data), _File)
         if (file.api_version, file.kind) != (API_VERSION, KIND):
             raise SnapshotError(f"{source} is {file.api_version} {file.kind}, not {API_VERSION} {KIND}")
         objects = tuple(found for row in file.objects for found in _items(row, source))
-    except (OSError, EOFError, msgspec.MsgspecError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeError, msgspec.MsgspecError) as error:
         raise SnapshotError(f"{source} is no snapshot: {error}") from error
     names = file.scheduler_names
     return Known(objects, file.configuration, f"{source} ({file.origin})", names, file.default_queue)
@@ -89,7 +91,7 @@ def _items(row: _Row, source: str) -> list[Any]:
         raise SnapshotError(
             f"{source} holds {row.kind}, which this version does not know; use the version that wrote it"
         )
-    return msgspec.json.decode(row.items, type=list[struct])  # type: ignore[valid-type]
+    return json_text.decode(bytes(row.items), list[struct])  # type: ignore[valid-type]
 
 
 def _slim(objects: Iterable[api.ApiObject], kept: Collection[str]) -> Iterator[api.ApiObject]:

@@ -23,6 +23,7 @@ from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
 from volsched.model.changes import DroppedFields, Put
 from volsched.model.errors import ConfigError
+from volsched.model.native import api as native
 from volsched.ports import CycleReport
 from volsched.simulation.documents import InputError, read_text
 from volsched.simulation.runner import SCHEDULER_NAMES
@@ -123,7 +124,8 @@ def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> Known:
 def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:
     from volsched.kube.watch.resources import watched  # noqa: PLC0415 - half a second of imports, for a cluster alone
 
-    changes = read_cluster(flags, [resource.kind for resource in watched(need_groups=True)])
+    kinds = [resource.kind for resource in watched(need_groups=True)]
+    changes = read_cluster(flags, [*kinds, *native.NAMES])
     lost = [f for change in changes if isinstance(change, DroppedFields) for f in sorted(change.fields)]
     if lost:
         say(f"the CustomResourceDefinition of Queues does not keep {', '.join(lost)}", "warning")

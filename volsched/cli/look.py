@@ -24,13 +24,14 @@ from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, Put
+from volsched.model.native import api as native
 from volsched.model.plan import PlanStep
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
 from volsched.simulation.world import World
 
-KINDS: Final = ("Node", "Namespace", "Queue", "PodGroup", "Pod")
+KINDS: Final = ("Node", "Namespace", "Queue", "PodGroup", *native.NAMES, "Pod")
 """What every account is made from."""
 
 

@@ -89,8 +89,10 @@ def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]
     _keep_quiet()
     from volsched.kube.errors import ApiError  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
     from volsched.kube.watch.resources import watched  # noqa: PLC0415
+    from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS  # noqa: PLC0415
 
-    resources = {resource.kind: resource for resource in watched(need_groups=True)}
+    resources: dict[str, Any] = {kind.kind: kind for kind in (WORKLOADS, POD_GROUPS)}
+    resources |= {resource.kind: resource for resource in watched(need_groups=True)}
     try:
         found = ask(flags, [resources[kind] for kind in kinds])
     except ApiError as error:

@@ -52,9 +52,10 @@ def _condition_of(job: JobInfo, group: NativeGroup) -> Condition | None:
         return None
     if verdict is None:
         return _of_members(job, group)
-    is_error = verdict.condition_reason is ConditionReason.SCHEDULER_ERROR
-    reason = ConditionReason.SCHEDULER_ERROR if is_error else ConditionReason.UNSCHEDULABLE
-    return Condition(group.version.condition, "False", reason.value, verdict.short_message())
+    message = verdict.short_message()
+    if verdict.condition_reason is ConditionReason.SCHEDULER_ERROR:
+        return Condition(group.version.condition, "False", ConditionReason.SCHEDULER_ERROR.value, message)
+    return Condition(group.version.condition, "False", ConditionReason.UNSCHEDULABLE.value, message)
 
 
 def _has_placed(job: JobInfo) -> bool:

@@ -78,7 +78,7 @@ def stopped_by(change: Change, error: Exception) -> SetAside | None:
     """Say that taking an object in failed; None for changes that are about no object."""
     match change:
         case Put(found):
-            meta, kind = found.metadata, _kind_of(found)
+            meta, kind = found.metadata, native.kind_of(found)
             spec, status = getattr(found, "spec", None), getattr(found, "status", None)
             has_ended = getattr(status, "phase", "") in ("Succeeded", "Failed")
             node = "" if has_ended or kind != "Pod" else getattr(spec, "node_name", "")
@@ -88,13 +88,6 @@ def stopped_by(change: Change, error: Exception) -> SetAside | None:
         case _:
             return None
     return SetAside(kind, "", namespace, name, uid, MIRROR, said_of(error), node, error)
-
-
-def _kind_of(found: api.ApiObject) -> str:
-    """The name by which objects of a kind are told apart from others."""
-    if isinstance(found, native.PodGroup):
-        return native.KIND
-    return native.WORKLOAD if isinstance(found, native.Workload) else type(found).__name__
 
 
 def said_of(error: Exception) -> str:
@@ -170,7 +163,7 @@ def identity_of(change: Change) -> Identity | None:
     """Return whom a change is about, as it is kept here; None when it is about no object."""
     match change:
         case Put(found):
-            return _kind_of(found), found.metadata.namespace, found.metadata.name
+            return native.kind_of(found), found.metadata.namespace, found.metadata.name
         case Gone(kind, namespace, name, _):
             return kind, namespace, name
         case _:

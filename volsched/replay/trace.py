@@ -41,17 +41,27 @@ def parse_trace(
 
     ``path`` is where it is from, ``scheduler`` the schedulerName of the pods; their queues must be in the inventory.
     """
-    rows = csv.reader(io.StringIO(text))
-    header = next(rows, [])
+    rows = _rows_of(text, path)
+    _, header = next(rows, (1, []))
     problems = [InputProblem(path, "line 1", "", column, message) for column, message in _header_faults(header)]
     if problems:
         raise InputError(problems)
     queues = {"default", *(queue.metadata.name for queue in inventory.of(api.Queue))}
     reader = _Reader(path, header, scheduler, queues)
-    jobs = [job for row in rows if row and (job := reader.job(row, rows.line_num)) is not None]
+    jobs = [job for line, row in rows if row and (job := reader.job(row, line)) is not None]
     if reader.problems:
         raise InputError(reader.problems)
     return jobs, [priority_class(value) for value in sorted(reader.priorities)]
+
+
+def _rows_of(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
+    """Return each row with the number of its last line; InputError where the text is no CSV."""
+    rows = csv.reader(io.StringIO(text, newline=""))
+    try:
+        for row in rows:
+            yield rows.line_num, row
+    except csv.Error as error:
+        raise InputError([InputProblem(path, f"line {rows.line_num}", "", "", f"is no CSV: {error}")]) from error
 
 
 def priority_class(value: int) -> api.PriorityClass:
@@ -115,9 +125,9 @@ class _Reader:
             submit=_seconds(found, "submit_s"),
             duration=_seconds(found, "duration_s"),
             declared=_seconds(found, "declared_s") if found.get("declared_s") else None,
-            roles=(self._role(found, pods),),
             min_pods=_whole(found, "min_pods", default=pods, least=1, most=pods),
             priority_class=self._priority(found) if priority else "",
+            roles=(self._role(found, pods),),
         )
 
     def _name(self, found: Mapping[str, str], line: int) -> str:

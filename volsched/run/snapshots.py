@@ -19,6 +19,7 @@ from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.listing import listed
 from volsched.kube.watch.resources import watched
+from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS
 
 _log = structlog.get_logger(__name__)
 
@@ -38,7 +39,7 @@ class Snapshots:
     async def take(self) -> bytes:
         """Return the file; raises ApiError."""
         async with self._turn:
-            listing = await listed(self._api, watched(need_groups=False))
+            listing = await listed(self._api, (*watched(need_groups=False), WORKLOADS, POD_GROUPS))
             text, origin = self._configuration()
             known = Known(tuple(listing.objects), text, origin, self._names, self._default_queue)
             return await asyncio.to_thread(snapshot.written, known)

@@ -19,6 +19,7 @@ from volsched.framework.validation import UNKNOWN_KIND, Fault
 from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.model.errors import shortened
+from volsched.model.native import api as native
 from volsched.simulation import at_max
 from volsched.simulation.documents import Document
 from volsched.validation.fields import schemas
@@ -120,7 +121,7 @@ def _not_read(version: str, kind: str, raw: Mapping[str, Any]) -> Judgement:
 
 def _versions() -> dict[str, tuple[str, ...]]:
     versions: dict[str, tuple[str, ...]] = dict(dra.VERSIONS)
-    for version, kind in api.KINDS:
+    for version, kind in (*api.KINDS, *native.KINDS):
         versions[kind] = (*versions.get(kind, ()), version)
     return versions
 

@@ -50,7 +50,7 @@ CLUSTER_SCOPED: Final = frozenset(
 )
 """Kinds whose objects belong to no namespace."""
 
-_WRITTEN: Final = {"BatchJob": "Job", "VolcanoCronJob": "CronJob"}
+_WRITTEN: Final = {"BatchJob": "Job", "VolcanoCronJob": "CronJob", **native.NAMES}
 """What users call kinds of which there are two."""
 
 _UID_SPACE: Final = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
@@ -224,8 +224,8 @@ def derived_uid(kind: str, namespace: str, name: str) -> str:
 
 
 def kind_of(found: api.ApiObject) -> str:
-    """Return the kind; a Volcano Job and a batch Job are told apart by ``BatchJob``."""
-    return type(found).__name__
+    """Return the kind; of two of a name one is called otherwise: ``BatchJob``, ``NativePodGroup``."""
+    return native.kind_of(found)
 
 
 def identity_of(found: api.ApiObject) -> tuple[str, str, str]:
@@ -242,10 +242,15 @@ def subject_of(found: api.ApiObject) -> str:
 
 def subject_of_raw(raw: Mapping[str, Any]) -> str:
     """Return the same of an object of which nothing is known to be right."""
-    kind, metadata = str(raw.get("kind")), raw.get("metadata")
+    kind, metadata = _word(raw.get("kind")), raw.get("metadata")
     name, namespace = (metadata.get("name"), metadata.get("namespace")) if isinstance(metadata, Mapping) else ("", "")
-    scope = [] if kind in CLUSTER_SCOPED else [str(namespace or "default")]
-    return "/".join([kind, *scope, str(name)]) if name else kind
+    scope = [] if kind in CLUSTER_SCOPED else [_word(namespace or "default")]
+    return "/".join([kind, *scope, _word(name)]) if name else kind
+
+
+def _word(value: Any) -> str:
+    """Return a value as a word of a message; of lists and mappings, which may be nested deep, the type alone."""
+    return f"({type(value).__name__})" if isinstance(value, list | dict) else str(value)
 
 
 def field_of(error: ObjectError) -> str:

@@ -20,8 +20,9 @@ from volsched.controllers.owners import as_owner
 from volsched.controllers.queues import wanted_state
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Gone, KindServed, Put
 from volsched.model.dra import api as dra
+from volsched.model.native import api as native
 from volsched.model.plan import (
     Bind,
     ClaimWrite,
@@ -67,6 +68,8 @@ _TOLD_FIRST: Final = (
     dra.ResourceClaim,
     api.Node,
     api.Queue,
+    native.Workload,
+    native.PodGroup,
 )
 """Kinds that the mirror is told of before PodGroups and pods, after Namespaces, in this order."""
 
@@ -129,6 +132,7 @@ class World:
         for kind in _TOLD_FIRST:
             for found in self.inventory.of(kind):
                 self._changes.append(Put(_opened_or_closed(found) if isinstance(found, api.Queue) else found))
+        self._changes.append(KindServed(native.KIND, _native_version(self.inventory)))
         for pod in self._controllers.begin():
             self.put_pod(pod)
         return self._take()
@@ -359,6 +363,11 @@ class World:
     def _take(self) -> list[Change]:
         changes, self._changes = self._changes, []
         return changes
+
+
+def _native_version(inventory: Inventory) -> str:
+    """Return the version of PodGroups of scheduling.k8s.io that there is: that of the first, else the newest."""
+    return next((group.group_version for group in inventory.of(native.PodGroup)), next(iter(native.VERSIONS)))
 
 
 def _namespaces(inventory: Inventory) -> Iterator[api.Namespace]:

@@ -19,7 +19,6 @@ from volsched.asking import snapshot
 from volsched.asking.known import Known
 from volsched.asking.records import Difference, Explanation
 from volsched.kube.tasks import Tasks
-from volsched.model.job import NATIVE
 from volsched.model.values.bounded import Bounded
 from volsched.ui.changes import changed
 from volsched.ui.follow import Follower
@@ -50,10 +49,6 @@ class Questions:
 
     async def explanation(self, namespace: str, name: str) -> Explanation | None:
         """Explain a job, with what would help; None when it is not there. Raises QuestionError."""
-        if name.startswith(NATIVE):
-            raise QuestionError(
-                "Explanations know no PodGroups of scheduling.k8s.io yet; the reason above is the session's."
-            )
         number, known = await self._follower.known()
         flags = ["--help-seconds", str(HELP_SECONDS), "-o", "json", "--nodes", "-n", namespace]
         kind = "pod" if name.startswith(LONE) else "podgroup"

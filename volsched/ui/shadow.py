@@ -24,7 +24,6 @@ from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, EvictFailed, Gone, Put
 from volsched.model.job import PENDING, JobInfo
-from volsched.model.native import api as native
 from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, WritePodCondition
 from volsched.model.status import TaskStatus
 from volsched.run.loop import SystemClock
@@ -70,9 +69,8 @@ class _Witness:
 class Shadow:
     """Give it changes with ``take``; ``run`` holds a session, and ``take_back`` undoes it.
 
-    ``objects`` are all that it was told of, but for Kubernetes' own PodGroups and Workloads: snapshots know none of
-    those. ``usage`` is what queues held before the session, where ``wants_usage`` asked for it; ``dirty`` are the jobs
-    of which it may say something new. Only one thread may use it at a time.
+    ``objects`` are all that it was told of. ``usage`` is what queues held before the session, where ``wants_usage``
+    asked for it; ``dirty`` are the jobs of which it may say something new. Only one thread may use it at a time.
     """
 
     def __init__(self, profile: Profile, scheduler_names: tuple[str, ...], default_queue: str) -> None:
@@ -102,7 +100,7 @@ class Shadow:
     def take(self, changes: Sequence[Change]) -> None:
         """Take changes in, in order."""
         for change in changes:
-            if isinstance(change, Put) and not isinstance(change.object, native.PodGroup | native.Workload):
+            if isinstance(change, Put):
                 self.objects[identity_of(change.object)] = change.object
                 if isinstance(change.object, api.PodGroup):
                     self._believe(change.object)

@@ -35,6 +35,7 @@ import yaml
 from volsched.framework.config.arguments import CheckFn, Schema, Severity, check, describe, hint, nearest
 from volsched.framework.config.configuration import SWITCHES, Configuration, PluginOption
 from volsched.model.errors import ConfigError, shortened
+from volsched.model.values.json_text import MOST_LEVELS
 
 DEFAULT_CONFIGURATION: Final = """\
 actions: "enqueue, allocate, backfill"
@@ -238,12 +239,23 @@ class _Problems:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without dates: a value that looks like one stays the text that it is."""
+    """YAML without dates, a value that looks like one stays the text that it is, and without deep brackets.
+
+    The work of PyYAML's scanner grows with the square of the brackets that are open.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
         first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def fetch_flow_collection_start(self, TokenClass: type[yaml.Token]) -> None:  # noqa: N803 - as in the base class
+        """Open a bracket, or refuse it."""
+        if self.flow_level >= MOST_LEVELS:
+            raise yaml.scanner.ScannerError(
+                problem=f"more than {MOST_LEVELS} open brackets", problem_mark=self.get_mark()
+            )
+        super().fetch_flow_collection_start(TokenClass)
 
 
 def _root(text: str, problems: _Problems) -> yaml.Node:

@@ -15,8 +15,10 @@ from volsched.kube.errors import ApiError
 from volsched.kube.watch.informer import PAGE
 from volsched.kube.watch.resources import Resource
 from volsched.kube.watch.schemas import dropped_of_queues
+from volsched.kube.watch.served_kinds import ServedKind, as_served
 from volsched.model import api
 from volsched.model.errors import ObjectError
+from volsched.model.native import api as native
 
 AT_ONCE: Final = 4
 """Kinds that are listed at the same time."""
@@ -43,12 +45,12 @@ class Listing:
     unreadable: list[ObjectError] = field(default_factory=list, repr=False)
 
 
-def read_cluster(source: Source, resources: Sequence[Resource]) -> Listing:
+def read_cluster(source: Source, kinds: Sequence[Resource | ServedKind]) -> Listing:
     """Read everything of these kinds; raises CredentialsError and ApiError, whose text names the kind and the way out.
 
     An optional kind that the server does not have has no objects.
     """
-    return asyncio.run(_read(source, resources))
+    return asyncio.run(_read(source, kinds))
 
 
 def read_names(source: Source, resources: Sequence[Resource], seconds: float) -> list[tuple[str, str]]:
@@ -79,17 +81,17 @@ async def _names_of(server: Api, resource: Resource) -> list[tuple[str, str]]:
     return [(item.metadata.namespace, item.metadata.name) for item in found]
 
 
-async def _read(source: Source, resources: Sequence[Resource]) -> Listing:
+async def _read(source: Source, kinds: Sequence[Resource | ServedKind]) -> Listing:
     server = await Api.connect(source)
     try:
-        return await listed(server, resources)
+        return await listed(server, kinds)
     finally:
         await server.close()
 
 
-async def listed(server: Api, resources: Sequence[Resource]) -> Listing:
+async def listed(server: Api, kinds: Sequence[Resource | ServedKind]) -> Listing:
     """Read everything of these kinds from a server that is connected; raises ApiError as `read_cluster` does."""
-    listing = Listing(server.server)
+    listing, resources = Listing(server.server), await as_served(server, kinds)
     await _list_all(server, resources, listing)
     if any(resource.kind == "Queue" for resource in resources):
         listing.dropped = await dropped_of_queues(server)
@@ -123,10 +125,15 @@ async def _list(server: Api, resource: Resource, listing: Listing) -> None:
             if error.status in _AGAIN and left:
                 await asyncio.sleep(error.retry_after or 0)
                 continue
-            if error.status == 404 and resource.optional:
+            if _can_be_without(resource, error):
                 return
             raise _explained(resource, server.server, error) from error
     listing.objects.extend(sorted((item for item in found if resource.keep(item)), key=lambda item: item.key))
+
+
+def _can_be_without(resource: Resource, error: ApiError) -> bool:
+    """Whether a kind has no objects then. Workloads only name queues: who may not read them goes on without."""
+    return (error.status == 404 and resource.optional) or (error.status == 403 and resource.kind == native.WORKLOAD)
 
 
 def _explained(resource: Resource, server: str, error: ApiError) -> ApiError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -73,6 +73,11 @@ class Discovery:
                 self._looked_at = time.monotonic()
             return self._found
 
+    async def version(self, served: ServedKind) -> str:
+        """Return the first version that the server has with all that is needed; empty when it has none."""
+        there = await self.resources()
+        return next((version for version in served.structs if served.needs <= there.get(version, frozenset())), "")
+
     def forget(self) -> None:
         """Have the next one look again."""
         self._looked_at = -math.inf
@@ -89,6 +94,17 @@ class Discovery:
                 return {}
             raise
         return found
+
+
+async def as_served(api_server: Api, kinds: Iterable[Resource | ServedKind]) -> list[Resource]:
+    """Return kinds in the versions that the server has; those that it has in none are left out. Raises ApiError."""
+    discovery, found = Discovery(api_server, native.GROUP), []
+    for kind in kinds:
+        if isinstance(kind, Resource):
+            found.append(kind)
+        elif version := await discovery.version(kind):
+            found.append(kind.resource(version))
+    return found
 
 
 class ServedInformer(Informer):
@@ -114,18 +130,12 @@ class ServedInformer(Informer):
     async def _once(self) -> None:
         """Read one watch to its end, of the version that there is; raises ApiError (404) when there is none."""
         if not self._version:
-            found = await self._find()
+            found = await self._discovery.version(self._served)
             if found != self._followed:
                 self._follow(found)
             if not found:
                 raise ApiError(404, "NotFound", f"the server has no version of {self.resource.plural}")
         await super()._once()
-
-    async def _find(self) -> str:
-        """Return the first version that the server has with all that is needed; empty when it has none."""
-        there = await self._discovery.resources()
-        needs = self._served.needs
-        return next((version for version in self._served.structs if needs <= there.get(version, frozenset())), "")
 
     def _follow(self, version: str) -> None:
         """Follow another version, or none: what was known is gone."""

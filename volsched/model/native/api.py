@@ -72,6 +72,13 @@ class Workload(api.ApiObject, frozen=True):
     """A Workload of scheduling.k8s.io, of whatever version: its annotations may name a queue, no more is read."""
 
 
+def kind_of(found: api.ApiObject) -> str:
+    """The name by which objects of a kind are told apart from others."""
+    if isinstance(found, PodGroup):
+        return KIND
+    return WORKLOAD if isinstance(found, Workload) else type(found).__name__
+
+
 VERSIONS: Final[Mapping[str, type[PodGroup]]] = {
     struct.group_version: struct for struct in (PodGroupV1, PodGroupV1beta1, PodGroupV1alpha3, PodGroupV1alpha2)
 }
