@@ -7,6 +7,7 @@ nobody says when pods end, the emptiest nodes are held until they are free. A pr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
@@ -15,13 +16,14 @@ from actions.placement import Attempt, place
 from actions.reserve import words
 from actions.reserve.book import Book, Reservation, Settings
 from actions.reserve.due import SLA_WAITING_TIME, Due
-from actions.reserve.planning import Plan, Planner, in_use, needed, quota_free_at
+from actions.reserve.planning import Plan, Planner, in_use, needed
+from actions.reserve.quota import KeptQuota, quota_free_at
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.groups import with_condition
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
-from volsched.framework.rules import Metric, Predicate, Wake
+from volsched.framework.rules import Metric, Predicate, PrePredicate, Wake
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -36,6 +38,7 @@ JOBS: Final = "reserve.jobs"
 DRAINS: Final = "reserve.drains"
 MIN_NODES: Final = "reserve.minNodes"
 OVERESTIMATE: Final = "reserve.overestimate"
+OUTLIVED: Final = "reserve.outlived"
 
 WORTH_SAYING: Final = 0.1
 """Of the time that is left: a start that moves by less is no news."""
@@ -43,6 +46,9 @@ WORTH_SAYING: Final = 0.1
 RESERVATIONS: Final = Series("volsched_reservations", "Jobs for which nodes are held", ("queue_name",))
 IDLE: Final = Series(
     "volsched_reserved_idle", "What is free on nodes that are held for a job, in thousandths", ("resource",)
+)
+OUTLIVED_PODS: Final = Series(
+    "volsched_outlived_durations", "Pods that ran for longer than they declared, since the start", ("namespace",)
 )
 LATE: Final = Series(
     "volsched_reservation_late_seconds",
@@ -67,8 +73,21 @@ class ReserveAction:
         Argument(
             DRAINS, "int", 1, "Of those, whose start nobody knows as pods do not say how long they run.", minimum=0
         ),
-        Argument(MIN_NODES, "int", 1, "Only jobs that need more nodes than this; 0: single pods, too.", minimum=0),
+        Argument(
+            MIN_NODES,
+            "float",
+            1.0,
+            "Only jobs that need more nodes than this; 0.5: pods of over half a node, too.",
+            minimum=0,
+        ),
         Argument(OVERESTIMATE, "float", 1.0, "What durations are multiplied with that pods declare.", minimum=0.1),
+        Argument(
+            OUTLIVED,
+            "int",
+            10,
+            "After so many pods that outlived what they declared a namespace is not believed.",
+            minimum=0,
+        ),
         Argument(DEFAULT_DURATION, "str", "0s", "How long pods are thought to run that say nothing; 0s: not known."),
     )
 
@@ -76,20 +95,28 @@ class ReserveAction:
         self._after = seconds_of(arguments[AFTER]) or 0.0
         self._jobs, self._drains = arguments[JOBS], arguments[DRAINS]
         self._min_nodes = arguments[MIN_NODES]
-        self._settings = Settings(arguments[OVERESTIMATE], seconds_of(arguments[DEFAULT_DURATION]) or 0.0)
+        self._settings = Settings(
+            arguments[OVERESTIMATE], seconds_of(arguments[DEFAULT_DURATION]) or 0.0, arguments[OUTLIVED]
+        )
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Close held nodes to others, and have a session when a job is due or a start is reached."""
         session = registrar.session
         book, due = self._book(session), self._due(session)
         book.now = session.now
+        quota = KeptQuota(session, book)
         registrar.register(
             Predicate(book.refusal, key=book.closed_to, version=lambda _: book.version, within_headroom=True),
+            Predicate(book.refusal_beside, key=book.closed_beside, version=book.moves),
+            PrePredicate(quota.refusal, applies_to=quota.applies_to),
             Wake(due.next),
             Wake(book.next_start),
             Metric(RESERVATIONS, lambda: _by_queue(book, lambda _: 1.0)),
             Metric(LATE, lambda: _by_queue(book, _late)),
             Metric(IDLE, lambda: _idle(book)),
+            Metric(
+                OUTLIVED_PODS, lambda: {(namespace,): float(count) for namespace, count in book.trust.counts.items()}
+            ),
         )
 
     def execute(self, session: Session) -> None:
@@ -162,23 +189,47 @@ class ReserveAction:
             return
         if (plan.nodes, plan.start) != (reservation.nodes, reservation.start):
             reservation.nodes, reservation.start = plan.nodes, plan.start
+            reservation.needs = plan.needs(session)
             book.changed()
         reservation.stale = False
         reservation.fullest = _fullest(session, plan)
+        self._take_over(session, book, reservation)
+
+    def _take_over(self, session: Session, book: Book, reservation: Reservation) -> None:
+        """Have those look for other nodes that are less important than a job that has theirs now."""
+        taken = set(reservation.nodes)
+        for other in list(book.kept.values()):
+            if other is not reservation and taken.intersection(other.nodes):
+                with session.about(other.job):
+                    self._replan(session, book, other)
 
     def _planned(self, session: Session, book: Book, job: JobInfo, held: tuple[str, ...]) -> Plan | None:
-        """Plan a job; on the nodes that it holds unless others are better."""
+        """Plan a job: on nodes that are held for less important ones only if it starts earlier there."""
+        priority = _priority(job)
+        taken = book.taken_from(job)
+        best = self._plan_beside(session, book, job, held, taken)
+        needed_of_others = book.taken_from(job, above=priority)
+        if needed_of_others != taken and (best is None or best.start is None or best.start > session.now):
+            other = self._plan_beside(session, book, job, held, needed_of_others)
+            if other is not None and (best is None or _starts(other) < _starts(best)):
+                return other
+        return best
+
+    def _plan_beside(
+        self, session: Session, book: Book, job: JobInfo, held: tuple[str, ...], taken: set[str]
+    ) -> Plan | None:
+        """Plan a job beside others; on the nodes that it holds unless it starts earlier elsewhere."""
         members = needed(session, job)
         book.is_trying = True
         try:
-            planner = Planner(session, members, book.taken_from(job), held, book.end)
+            planner = Planner(session, members, taken, held, book.end)
             best = planner.plan()
             if best is None:
                 return None
             same = planner.plan(held) if held and best.start is not None else None
             if same is not None and same.start is not None and same.start <= (best.start or 0.0):
                 best = same
-            free = quota_free_at(session, best, job.queue, book.end)
+            free = quota_free_at(session, best.placements, job.queue, book.end)
         finally:
             book.is_trying = False
         if free is None or (best.start is None and free > session.now):
@@ -194,9 +245,10 @@ class ReserveAction:
         for job in found:
             self._let_in(session, job)
         for job in sorted(considered(session, found), key=lambda job: _importance(session, job)):
-            if len(book.kept) >= self._jobs:
+            weaker = _weakest(book, job)
+            if len(book.kept) >= self._jobs and weaker is None:
                 break
-            if not book.kept or job.queue not in {r.job.queue for r in book.kept.values()}:
+            if not book.kept or weaker is not None or job.queue not in {r.job.queue for r in book.kept.values()}:
                 with session.about(job):
                     self._promise_to(session, book, job)
 
@@ -205,16 +257,36 @@ class ReserveAction:
         if not members or job.is_ready:
             return
         plan = self._planned(session, book, job, ())
-        drains = sum(1 for r in book.kept.values() if r.start is None)
-        if plan is None or (plan.start is None and drains >= self._drains):
+        if plan is None or (plan.start is not None and plan.start <= session.now):
+            return  # it never has room, or has it now, and its turn comes in this session
+        in_its_way = self._in_the_way(book, job, plan)
+        if in_its_way is None:
             return
-        if plan.start is not None and plan.start <= session.now:
-            return  # it has room now, and its turn comes in this session
-        priority = members[0].eviction_priority
-        made = Reservation(job, job.group_uid, session.now, plan.nodes, plan.start, plan.start, priority=priority)
+        for other in in_its_way:
+            self._end(session, book, other, f"{job.key}, which is more important, is promised nodes in its place")
+        made = Reservation(job, job.group_uid, session.now, plan.nodes, plan.start, plan.start, priority=_priority(job))
         made.signature, made.fullest, made.stale = _signature(job), _fullest(session, plan), False
+        made.needs = plan.needs(session)
         book.put(made)
         self._say(session, book, made)
+        self._take_over(session, book, made)
+
+    def _in_the_way(self, book: Book, job: JobInfo, plan: Plan) -> list[Reservation] | None:
+        """Return less important promises that have to end so that there are not too many; None: that is not enough."""
+        ended: list[Reservation] = []
+        while not self._has_place(job, plan, kept := [r for r in book.kept.values() if r not in ended]):
+            weaker = [r for r in kept if r.priority < _priority(job)]
+            if not weaker:
+                return None
+            ended.append(min(weaker, key=lambda r: (r.priority, -r.at)))
+        return ended
+
+    def _has_place(self, job: JobInfo, plan: Plan, kept: list[Reservation]) -> bool:
+        """Whether a job may be promised nodes beside those that have a promise."""
+        drains = sum(1 for reservation in kept if reservation.start is None)
+        if len(kept) >= self._jobs or (plan.start is None and drains >= self._drains):
+            return False
+        return not kept or job.queue not in {reservation.job.queue for reservation in kept}
 
     def _is_large(self, session: Session, due: Due, job: JobInfo) -> bool:
         """Whether a job needs more nodes than jobs do that find a place by themselves; others are looked at no more."""
@@ -279,12 +351,27 @@ def _lost(session: Session, reservation: Reservation) -> str | None:
         return ""
     if reservation.signature is None:
         reservation.signature = _signature(job)
-        reservation.priority = min(task.eviction_priority for task in job.waiting.values())
+        reservation.priority = _priority(job)
     if _signature(job) != reservation.signature:
         return "the job asks for something else now"
     if not any(considered(session, [job])):
         return "its queue takes it no longer"
     return None
+
+
+def _priority(job: JobInfo) -> int:
+    """With how much priority a job holds its nodes."""
+    return min((task.eviction_priority for task in job.waiting.values()), default=job.priority)
+
+
+def _weakest(book: Book, job: JobInfo) -> Reservation | None:
+    """Return the least important of the promises to jobs that are less important than this one."""
+    weaker = (r for r in book.kept.values() if r.priority < _priority(job))
+    return min(weaker, key=lambda r: r.priority, default=None)
+
+
+def _starts(plan: Plan) -> float:
+    return math.inf if plan.start is None else plan.start
 
 
 def _signature(job: JobInfo) -> tuple[object, ...]:
@@ -299,15 +386,15 @@ def _importance(session: Session, job: JobInfo) -> tuple[Any, ...]:
     return -job.priority, session.rules.queue_key(queue), session.rules.job_key(job), job.created, job.uid
 
 
-def _nodes_needed(session: Session, job: JobInfo) -> int:
-    """Return how many nodes a job needs at least, from what its minimum asks for and the largest nodes offer."""
+def _nodes_needed(session: Session, job: JobInfo) -> float:
+    """Return how many of the largest nodes a job fills with what its minimum asks for, in parts of a node."""
     cluster, wanted = session.cluster, dict(job.min_resources or {})
     for task in needed(session, job) if job.waiting else ():
         wanted = _sum(wanted, task) if job.min_resources is None else wanted
-    most = 0
+    most = 0.0
     for name, amount in wanted.items():
         largest = max((node.allocatable_of(name) for node in cluster.rows), default=0)
-        most = max(most, -(-amount // largest) if largest else 0)
+        most = max(most, amount / largest if largest else 0.0)
     return most
 
 

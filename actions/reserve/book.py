@@ -7,11 +7,12 @@ PodGroups' conditions, from which a new book is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
-from actions.reserve.durations import declared, end_of
+from actions.reserve.durations import annotated, declared, end_of
+from actions.reserve.trust import Trust
 from actions.reserve.words import kept_from
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.clocks import ClusterEvent
@@ -21,8 +22,17 @@ from volsched.model.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.reservation import promise_of
-from volsched.model.status import ON_NODE, TaskStatus
+from volsched.model.status import IS_FINISHED, ON_NODE, TaskStatus
 from volsched.model.verdict import Verdict
+
+Amounts: TypeAlias = Mapping[int, int]
+"""How much of each resource, by column."""
+
+Request: TypeAlias = Sequence[tuple[int, int]]
+"""What a pod asks for: (column, amount)."""
+
+RUNS: Final = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
+"""Pods that hold a node and may be over some day."""
 
 _STALE: Final = -1
 
@@ -33,9 +43,9 @@ class Reservation:
 
     ``at``: when the first promise was made, ``first``: the start that it named. ``start``: the one that is thought of
     now. ``said``: that in the condition. None: not known. ``uid`` is that of the PodGroup: another one of the same name
-    was promised nothing. ``stale``: something changed that may move the start. ``fullest`` is how much is in use on the
-    fullest of the nodes. ``tried_at`` is the requeue generation in which the job was last tried. ``priority``: with
-    which it holds its nodes.
+    was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on each
+    node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
+    generation in which the job was last tried. ``priority``: with which it holds its nodes.
     """
 
     job: JobInfo
@@ -48,6 +58,7 @@ class Reservation:
     said_nodes: tuple[str, ...] = ()
     priority: int = 0
     stale: bool = True
+    needs: Mapping[str, Amounts] = field(default_factory=dict)
     fullest: int = 0
     tried_at: int = _STALE
     signature: Hashable = None
@@ -55,10 +66,14 @@ class Reservation:
 
 @dataclass(slots=True)
 class Settings:
-    """What durations count for: ``overestimate`` multiplies what is declared, ``default`` is for who says nothing."""
+    """What durations count for: ``overestimate`` multiplies what is declared, ``default`` is for who says nothing.
+
+    ``outlived``: after so many pods that ran longer than they declared, a namespace is not believed.
+    """
 
     overestimate: float
     default: float
+    outlived: int = 0
 
 
 class Book(Observer):
@@ -73,6 +88,10 @@ class Book(Observer):
         """Whether tasks are moved only to find something out."""
         self.kept: dict[str, Reservation] = {}
         self._placed: dict[str, float] = {}
+        self._moves = 0
+        self._shared: dict[int, bool] = {}
+        self._shared_at = _STALE
+        self.trust = Trust(settings.outlived)
         self._restore()
 
     def _restore(self) -> None:
@@ -102,31 +121,95 @@ class Book(Observer):
         self.version += 1
         self._cluster.wake(ClusterEvent.NODE_CHANGED)
 
-    def taken_from(self, job: JobInfo) -> set[str]:
-        """Return the nodes that are held for others."""
-        return {name for r in self.kept.values() if r.job is not job for name in r.nodes}
+    def taken_from(self, job: JobInfo, above: float = -math.inf) -> set[str]:
+        """Return the nodes that are held for others, for those of at least a priority."""
+        others = (r for r in self.kept.values() if r.job is not job and r.priority >= above)
+        return {name for r in others for name in r.nodes}
 
     # -- who may go where ---------------------------------------------------------------------------------------------
 
     def closed_to(self, task: TaskInfo) -> tuple[str, ...] | None:
         """Return whose nodes a task may not have; None when there are none."""
-        found = tuple(key for key, r in self.kept.items() if not self._may_enter(task, r))
+        if not self.kept or self._shares(task):
+            return None
+        return self._closed(task)
+
+    def closed_beside(self, task: TaskInfo) -> Hashable | None:
+        """Return the same for a task that may be small enough to go beside those for whom nodes are held."""
+        if not self.kept or not self._shares(task):
+            return None
+        closed = self._closed(task)
+        return (task.template.id, closed) if closed else None
+
+    def _closed(self, task: TaskInfo) -> tuple[str, ...] | None:
+        found = tuple(key for key, r in self.kept.items() if not self.may_enter(task, r))
         return found or None
 
-    def _may_enter(self, task: TaskInfo, reservation: Reservation) -> bool:
+    def _shares(self, task: TaskInfo) -> bool:
+        """Whether there is a held node that could hold both a task and those for whom it is held, were it empty."""
+        if self._shared_at != self.version:
+            self._shared.clear()
+            self._shared_at = self.version
+        known = self._shared.get(task.template.id)
+        if known is None:
+            request = self._cluster.columns.request(task.template)
+            known = any(self._is_beside(request, node.allocatable, needs) for node, needs in self._held())
+            self._shared[task.template.id] = known
+        return known
+
+    def _held(self) -> Iterator[tuple[NodeInfo, Amounts]]:
+        for reservation in self.kept.values():
+            for name, needs in reservation.needs.items():
+                if (node := self._cluster.nodes.get(name)) is not None:
+                    yield node, needs
+
+    @staticmethod
+    def _is_beside(request: Request, room: Sequence[int], needs: Amounts) -> bool:
+        return all(room[column] - needs.get(column, 0) >= amount for column, amount in request)
+
+    def _has_room_for_both(self, task: TaskInfo, name: str, reservation: Reservation) -> bool:
+        """Whether a node has room for a task and, at the start, for those for whom it is held.
+
+        Where the start is not known, it has to be there already.
+        """
+        needs, node = reservation.needs.get(name), self._cluster.nodes.get(name)
+        if needs is None or node is None:
+            return False
+        room = [a - u - p for a, u, p in zip(node.allocatable, node.used, node.pipelined, strict=True)]
+        if reservation.start is not None:
+            for other in node.tasks.values():
+                if other.status in RUNS and self.end(other) <= reservation.start:
+                    for column, amount in other.charge:
+                        room[column] += amount
+        return self._is_beside(self._cluster.columns.request(task.template), room, needs)
+
+    def may_enter(self, task: TaskInfo, reservation: Reservation) -> bool:
+        """Whether a task may have whatever is held: it is the job's own, more important, or over by the start."""
         if task.job is reservation.job or task.eviction_priority > reservation.priority:
             return True
         if reservation.start is None:
             return False
-        duration = declared(task, self._settings.default)
+        duration = self.duration(task)
         return duration is not None and self.now + duration * self._settings.overestimate <= reservation.start
 
     def refusal(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
         """Why a task may not go on a node that is held."""
-        for key in self.closed_to(task) or ():
+        for key in self._closed(task) or ():
             if node.name in self.kept[key].nodes:
                 return kept_from(self.kept[key], self.now)
         return None
+
+    def refusal_beside(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Why a task may not go on a node that is held, though it is small enough for some."""
+        for key in self._closed(task) or ():
+            reservation = self.kept[key]
+            if node.name in reservation.nodes and not self._has_room_for_both(task, node.name, reservation):
+                return kept_from(reservation, self.now)
+        return None
+
+    def moves(self, _: TaskInfo) -> Hashable:
+        """Return what changes when pods come to or leave nodes that are held."""
+        return self.version, self._moves
 
     # -- when pods end ------------------------------------------------------------------------------------------------
 
@@ -134,11 +217,31 @@ class Book(Observer):
         """Return when a pod on a node is thought to end, in seconds since the epoch; infinite: nobody said."""
         if task.status is TaskStatus.RELEASING:
             return self.now
-        duration = declared(task, self._settings.default)
+        duration = self.duration(task)
         if duration is None:
             return math.inf
-        start = max(task.started, self._placed.get(task.uid, 0.0)) or self.now
-        return end_of(start, duration * self._settings.overestimate, self.now)
+        start, length = self._began(task), duration * self._settings.overestimate
+        if start + length < self.now and annotated(task) is not None:
+            self.trust.outlived(task)
+        return end_of(start, length, self.now)
+
+    def duration(self, task: TaskInfo) -> float | None:
+        """Return the seconds that a pod is thought to run; None: nobody said, or nobody who is believed."""
+        if self.trust.is_lost(task.namespace):
+            return None
+        queue = self._cluster.queues.get(task.queue)
+        return declared(task, queue.annotations if queue is not None else {}, self._settings.default)
+
+    def _began(self, task: TaskInfo) -> float:
+        return max(task.started, self._placed.get(task.uid, 0.0)) or self.now
+
+    def _judge(self, task: TaskInfo) -> None:
+        """See whether a pod that is over kept to what it had declared."""
+        if (said := annotated(task)) is None:
+            return
+        if self._began(task) + said * self._settings.overestimate < self.now:
+            self.trust.outlived(task)
+        self.trust.over(task)
 
     def next_start(self) -> float | None:
         """Return when the first reservation is to start that has not, in seconds since the epoch."""
@@ -152,11 +255,18 @@ class Book(Observer):
             return
         if task.node is not None and ON_NODE[task.status]:
             self._placed.setdefault(task.uid, self.now)
-        elif task.node is None:
+        elif task.node is None or IS_FINISHED[task.status]:
+            if task.uid in self._placed and before in RUNS:
+                self._judge(task)
             self._placed.pop(task.uid, None)
         for reservation in self.kept.values():
             for node in (node_before, task.node):
-                if node is not None and (node.name in reservation.nodes or self._is_emptier(node, reservation)):
+                if node is None:
+                    continue
+                if node.name in reservation.nodes:
+                    self._moves += 1
+                    reservation.stale = True
+                elif self._is_emptier(node, reservation):
                     reservation.stale = True
 
     def node_changed(self, node: NodeInfo, before: object) -> None:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import EXPECTED_DURATION
+from volsched.model.reservation import DEFAULT_DURATION, EXPECTED_DURATION
 from volsched.model.values.duration import seconds_of
 
 LEAST_OVERRUN: Final = 300.0
 """Seconds that a pod is thought to go on at least that has outlived what it declared."""
 
 
-def declared(task: TaskInfo, default: float) -> float | None:
-    """Return the seconds that a pod runs: what it or its PodGroup declares, at most its deadline, else the default.
+def declared(task: TaskInfo, queue: Mapping[str, str], default: float) -> float | None:
+    """Return the seconds that a pod runs: what it or its PodGroup declares, at most its deadline.
 
-    None: nobody said. An annotation that cannot be read counts as absent.
+    Where neither says anything, the queue's default counts (``queue`` has its annotations), and then ``default``. None:
+    nobody said. An annotation that cannot be read counts as absent.
     """
-    bounds = [seconds for seconds in (_annotated(task), task.deadline) if seconds]
-    return min(bounds, default=default or None)
+    bounds = [seconds for seconds in (annotated(task), task.deadline) if seconds]
+    return min(bounds, default=seconds_of(queue.get(DEFAULT_DURATION, "")) or default or None)
 
 
-def _annotated(task: TaskInfo) -> float | None:
+def annotated(task: TaskInfo) -> float | None:
+    """Return the seconds that a pod or its PodGroup declares; None when neither does."""
     said = task.annotations.get(EXPECTED_DURATION)
     if said is None and task.job is not None:
         said = task.job.annotations.get(EXPECTED_DURATION)

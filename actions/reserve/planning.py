@@ -37,6 +37,15 @@ class Plan:
         """The names of the nodes, in order."""
         return tuple(sorted({node.name for _, node in self.placements}))
 
+    def needs(self, session: Session) -> dict[str, dict[int, int]]:
+        """Return what the members take on each node, by column."""
+        found: dict[str, dict[int, int]] = {}
+        for task, node in self.placements:
+            amounts = found.setdefault(node.name, {})
+            for column, amount in session.cluster.columns.request(task.template):
+                amounts[column] = amounts.get(column, 0) + amount
+        return found
+
 
 def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
     """Return the waiting members that a job needs to start, and never more than its minimum."""
@@ -138,34 +147,3 @@ def in_use(session: Session, task: TaskInfo, node: NodeInfo) -> int:
     request = [(column, amount) for column, amount in session.cluster.columns.request(task.template) if amount]
     scarce = max(request, key=lambda each: each[1] / max(1, node.allocatable[each[0]]), default=None)
     return node.used[scarce[0]] - node.releasing[scarce[0]] if scarce is not None else 0
-
-
-def quota_lets(session: Session, plan: Plan, queue: str, gone: Sequence[TaskInfo] = ()) -> bool:
-    """Say whether a queue may hold a job on these nodes, with some of its pods gone; tried and undone."""
-    trial, info = session.statement(), session.cluster.queues[queue]
-    for task in gone:
-        trial.evict(task, "")
-    try:
-        return all(
-            session.allocatable_refusal(info, task) is None and trial.pipeline(task, node) is None
-            for task, node in plan.placements
-        )
-    finally:
-        trial.discard()
-
-
-def quota_free_at(session: Session, plan: Plan, queue: str, end: EndFn) -> float | None:
-    """Return when the queue's own pods leave it room for a job; None: not as far as anybody knows."""
-    if quota_lets(session, plan, queue):
-        return session.now
-    jobs = [job for job in session.cluster.jobs.values() if job.queue == queue]
-    own = [task for job in jobs for task in job.tasks.values() if task.node is not None and task.ours]
-    running = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
-    ends = sorted((end(task), task.uid) for task in own if task.status in running and end(task) < math.inf)
-    tasks = session.cluster.tasks
-
-    def lets(count: int) -> bool:
-        return quota_lets(session, plan, queue, [tasks[uid] for _, uid in ends[:count]])
-
-    found = bisect_left(range(len(ends) + 1), True, key=lets)
-    return ends[found - 1][0] if 0 < found <= len(ends) else None

@@ -40,6 +40,14 @@ def kept_from(reservation: Reservation, now: float) -> Verdict:
     return Verdict(Step.PREDICATE, "reserve", Scope.NODE, RESERVED, message, resolvable=False)
 
 
+def kept_quota(reservation: Reservation, now: float) -> Verdict:
+    """Say to a pod that its queue's quota is kept for a promise, and how short it would have to be."""
+    message = f"what is left of the quota is kept for {reservation.job.key}"
+    if reservation.start is not None and (most := _rounded(reservation.start - now)):
+        message += f" (a pod with an expected duration below {_written(most)} would fit)"
+    return Verdict(Step.PREDICATE, "reserve", Scope.JOB, RESERVED, message, resolvable=False)
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
 

@@ -13,9 +13,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from actions.reserve.durations import end_of
+from actions.reserve.trust import Trust
 from tests.actions.rigs import conf, cycle, echo, events, rig
 from volsched.model import api
 from volsched.model.plan import WriteGroupStatus
+from volsched.model.pods.task import TaskInfo
 from volsched.model.reservation import RESERVED, condition_of, promise_in
 from volsched.registry import load_profile
 from volsched.replay.jobs import ReplayJob, Role
@@ -47,10 +49,10 @@ def a_job(name: str, submit: float, duration: float, cards: int, pods: int = 1, 
     )
 
 
-def played(configuration: str, jobs: Sequence[ReplayJob], nodes: int = 2) -> dict[str, Record]:
+def played(configuration: str, jobs: Sequence[ReplayJob], nodes: int = 2, **queue: Any) -> dict[str, Record]:
     inventory = Inventory()
     inventory.objects += [decode(a_node(f"n{number}", **{CARD: 8})) for number in range(nodes)]
-    inventory.objects.append(decode(a_queue("default")))
+    inventory.objects.append(decode(a_queue("default", **queue)))
     profile, _ = load_profile(configuration)
     return {record.job.name: record for record in Replay(inventory, profile, jobs, Settings(("volsched",))).run()}
 
@@ -248,3 +250,107 @@ def test_a_promise_is_read_as_it_was_written() -> None:
         promise = promise_in(condition_of(NOW, start, ["n1", "n2"]).message)
         assert promise == (NOW, start, ("n1", "n2"))
     assert promise_in("promised at noon") is None
+
+
+# -- beside a promise, and in its place -----------------------------------------------------------------------------
+
+
+def test_a_pod_goes_on_a_held_node_where_there_is_room_for_both_and_on_no_other() -> None:
+    made = rig(a_parted_cluster(), RESERVING)
+    cycle(made)
+    assert held(made) == ("n1", "n2")
+    small = a_cluster()
+    for number in range(3):
+        small.job(f"small{number}", 1, cpu=4)
+    decision = cycle(made, *changes_of(small))
+
+    assert sorted(decision.bindings.values()) == ["n1", "n2"]
+    assert "were reserved for default/gang" in decision.waiting["small2-0"]
+
+
+def a_parted_cluster() -> ClusterBuilder:
+    """A gang waits for cards; it leaves six CPUs on each of the two nodes that are held for it."""
+    made = a_cluster().node("n1", cpu=16, **{CARD: 8}).node("n2", cpu=16, **{CARD: 8}).queue("default")
+    made.group("old").pod("old-0", "old", on="n1", cpu=1, **{CARD: 1}).group("old2").pod(
+        "old2-0", "old2", on="n2", cpu=1, **{CARD: 1}
+    )
+    made.group("gang", minimum=2, created="2025-12-31T20:00:00Z")
+    for number in range(2):
+        made.pod(f"gang-{number}", "gang", cpu=10, **{CARD: 8})
+    return made
+
+
+def changes_of(further: ClusterBuilder) -> list[Any]:
+    return [put(each) for each in further.objects]
+
+
+def an_important_gang() -> ClusterBuilder:
+    made = a_cluster()
+    made.add({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9})
+    made.group("urgent", minimum=2, created="2025-12-31T20:00:00Z", priorityClassName="high")
+    for number in range(2):
+        made.pod(f"urgent-{number}", "urgent", spec={"priority": 9}, **{CARD: 8})
+    return made
+
+
+def test_a_promise_ends_where_a_more_important_job_needs_its_place_and_is_told() -> None:
+    made = rig(a_full_cluster(), RESERVING)
+    cycle(made)
+    decision = cycle(made, *changes_of(an_important_gang()))
+
+    assert held(made, "urgent") == ("n1", "n2")
+    assert held(made) == ()
+    lost = [text for about, reason, text in events(decision) if (about, reason) == ("PodGroup/gang", "ReservationLost")]
+    assert lost == [
+        "nodes are held for it no longer: default/urgent, which is more important, is promised nodes in its place"
+    ]
+
+
+def test_a_single_pod_of_a_whole_node_is_promised_one_and_a_small_one_is_not() -> None:
+    stream = [job for job in a_stream(declared=False) if job.name != "gang"]
+    found = played(with_arguments(minNodes=0.5), [*stream, a_job("whole", 2, 1, 8)])
+
+    assert wait_of(found["whole"]) <= 1 + 2.01
+    assert [name for name, record in found.items() if record.promised] == ["whole"]
+
+
+def test_pods_of_a_queue_are_thought_to_run_as_long_as_it_says() -> None:
+    cluster = a_full_cluster()
+    queue = a_queue("default")
+    queue["metadata"]["annotations"] = {"volsched.io/default-duration": "24h"}
+    made = rig(cluster, RESERVING)
+    cycle(made, put(queue))
+    said = next(c.message for c in made.cluster.jobs["default/gang"].conditions if c.type == RESERVED)
+    promise = promise_in(said)
+
+    assert promise is not None
+    assert promise.start is not None
+
+
+def test_a_namespace_whose_pods_outlive_what_they_declare_is_not_believed_until_most_keep_to_it() -> None:
+    trust = Trust(2)
+    template = rig(a_full_cluster(), RESERVING).cluster.jobs["default/gang"].waiting.popitem()[1].template
+    pods = [TaskInfo(f"u{n}", "team", f"p{n}", template) for n in range(6)]
+    trust.outlived(pods[0])
+    trust.outlived(pods[0])
+    assert not trust.is_lost("team")
+    trust.outlived(pods[1])
+    assert trust.is_lost("team")
+    assert not trust.is_lost("other")
+    for pod in pods[2:]:
+        trust.over(pod)
+    assert not trust.is_lost("team")
+    assert trust.counts == {"team": 2}
+
+
+def test_the_own_queue_goes_on_with_what_is_over_by_the_start_and_no_more_than_its_quota_allows() -> None:
+    """The queue may hold 16 of 24 cards; its gang needs them all, and can have them once the other job is over."""
+    busy = [a_job("busy", 0, 2, 8, declared=2 * HOUR)]
+    gang = a_job("gang", 0.1, 1, 8, pods=2, declared=HOUR)
+    short, long = a_job("short", 1.2, 0.5, 4, declared=HOUR / 2), a_job("long", 1.2, 9, 4, declared=9 * HOUR)
+    configuration = conf("reserve, allocate", "priority gang", "predicates proportion")
+    found = played(configuration, [*busy, gang, short, long], nodes=3, capability={CARD: 16})
+
+    assert found["gang"].start == 2 * HOUR
+    assert wait_of(found["short"]) == 0
+    assert found["long"].start == 3 * HOUR

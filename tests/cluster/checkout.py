@@ -26,12 +26,13 @@ def command_of_checkout(words: Sequence[str], log: Path) -> list[str]:
     Where there can be no containers (pytest says so at its start) it has the variables of the image, and no more.
     """
     stage = _final()
+    variables = {**stage.environment, "PYTHONPATH": str(ROOT)}  # also where another checkout is installed
     if why_not():
-        return ["env", "-i", *(f"{name}={value}" for name, value in stage.environment.items()), *words]
+        return ["env", "-i", *(f"{name}={value}" for name, value in variables.items()), *words]
     log.parent.chmod(0o777)
-    trees = [Path(tempfile.gettempdir()), ROOT, Path(sys.prefix)]
+    trees = [Path(tempfile.gettempdir()), ROOT, Path(sys.prefix).resolve()]
     mounts = [*map(Mount, trees), Mount(log.parent, writable=True)]
-    container = Container(words, stage.environment, stage.user, mounts, keeping=("dac_read_search",))
+    container = Container(words, variables, stage.user, mounts, keeping=("dac_read_search",))
     return container.command(Path(tempfile.mkdtemp(prefix="root-", dir=log.parent)))
 
 

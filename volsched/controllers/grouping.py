@@ -18,12 +18,16 @@ from volsched.mirror.reading import PREEMPTABLE
 from volsched.model import api
 from volsched.model.errors import FieldError
 from volsched.model.pods import requests
+from volsched.model.reservation import EXPECTED_DURATION, RESERVE_AFTER
 from volsched.model.values.quantity import QuantityText, format_amount
 from volsched.model.values.resources import Resources
 
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 VOLCANO_PREFIX: Final = "volcano.sh/"
+INHERITED: Final = (EXPECTED_DURATION, RESERVE_AFTER)
+"""Annotations of ours that a workload gives to its PodGroup."""
+
 DEFAULT_QUEUE: Final = "default"
 
 _FROM_POD: Final[tuple[str, ...]] = (
@@ -82,7 +86,7 @@ def group_owner(pod: api.Pod) -> api.OwnerReference:
 
 def inherited(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return those of a workload's annotations that its PodGroup has too."""
-    return {key: value for key, value in annotations.items() if key.startswith(VOLCANO_PREFIX)}
+    return {key: value for key, value in annotations.items() if key.startswith(VOLCANO_PREFIX) or key in INHERITED}
 
 
 def min_member_of(annotations: Mapping[str, str]) -> int:

@@ -344,7 +344,7 @@ class Store:
         kept = {
             key: value
             for key, value in meta.annotations.items()
-            if key.startswith(VOLCANO_PREFIX) or key == GROUP_MIN_MEMBER
+            if key.startswith(VOLCANO_PREFIX) or key in (GROUP_MIN_MEMBER, *grouping.INHERITED)
         }
         view, owner = OwnerView(kept or _NO_ANNOTATIONS, found.spec.replicas == 0), as_owner(found)
         if self.owners.get(owner) != view:

@@ -17,6 +17,9 @@ from volsched.model.job import Condition, JobInfo
 EXPECTED_DURATION: Final = "volsched.io/expected-duration"
 """Annotation of a PodGroup or pod: how long it runs, as Go writes durations."""
 
+DEFAULT_DURATION: Final = "volsched.io/default-duration"
+"""Annotation of a Queue: how long those of its pods are thought to run that say nothing."""
+
 RESERVE_AFTER: Final = "volsched.io/reserve-after"
 """Annotation of a PodGroup: how long it waits before nodes are held for it."""
 
