@@ -106,6 +106,7 @@ def address(playground: Playground) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     program, environment = chromium.find()
+    expect.set_options(timeout=WITHIN)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, env=environment, args=["--no-sandbox"])
         yield browser
