@@ -9,9 +9,9 @@ from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.limits import Limits
 from plugins.capacity_dra.quota import as_named, total
 from plugins.capacity_dra.remedies import raised
+from volsched.framework.accounts.device_holdings import device_holdings
 from volsched.framework.accounts.holdings import Holding, queues_below
 from volsched.framework.accounts.remedies import Remedy
-from volsched.framework.dra.holdings import device_holdings
 from volsched.framework.rules import Holders, Remedies, Rule
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo

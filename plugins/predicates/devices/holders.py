@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from volsched.framework.accounts.device_holdings import device_holdings
 from volsched.framework.accounts.holdings import Holding
 from volsched.framework.dra.accounts import DeviceAccounts
 from volsched.framework.dra.amounts import Amount
 from volsched.framework.dra.charges import of_spec
 from volsched.framework.dra.extended import from_devices
-from volsched.framework.dra.holdings import device_holdings
 from volsched.framework.dra.search import NO_DEVICES
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
