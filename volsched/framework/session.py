@@ -112,7 +112,7 @@ class Session:
 
     def _refused_by_queue(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         for headroom, refusal, refused in self.rules.quotas:
-            verdict = headroom(queue, task).refusal if headroom is not None else refusal(queue, task)
+            verdict = headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)
             if verdict is not None:
                 if refused is not None:
                     refused(task, verdict)
@@ -134,7 +134,7 @@ class Session:
         """What each plugin lets the queue take on of such tasks; None when one refuses plainly."""
         self._set_aside(())
         found = self.rules.headrooms
-        return tuple(fn(queue, task) for fn in found) if len(found) == len(self.rules.quotas) else None
+        return tuple(fn(queue, task.template) for fn in found) if len(found) == len(self.rules.quotas) else None
 
     def batch_size(self, queue: QueueInfo, task: TaskInfo) -> int:
         """How many tasks of the same job and template as this one may be placed in one go; below 2: one by one."""
@@ -146,7 +146,7 @@ class Session:
             return size
         self._set_aside(())
         for fn in rules.headrooms:
-            size = min(size, fn(queue, task).batch)
+            size = min(size, fn(queue, task.template).batch)
             if size < 2:
                 break
         return size
