@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.actions.rigs import leaving
+from tests.amounts import future_idle
 from tests.framework.stage import Stage, no, standing
 from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.rules import Predicate
@@ -43,7 +44,7 @@ def test_those_who_leave_are_off_the_node_while_it_is_asked_about() -> None:
 
     with all_left(cluster, node):
         assert {task.name for task in node.tasks.values()} == {"stays"}
-        assert (node.idle_of("cpu"), node.future_idle_of("cpu")) == (7000, 7000)
+        assert (node.idle_of("cpu"), future_idle(cluster, node, "cpu")) == (7000, 7000)
         assert faults(cluster) == []
 
     assert standing(cluster) == before

@@ -70,10 +70,6 @@ class NodeAmounts:
         """What is free now; below zero when the node shrank under its pods."""
         return self._at(self.allocatable, resource) - self._at(self.used, resource)
 
-    def future_idle_of(self, resource: str) -> int:
-        """What will be free: idle + releasing - pipelined."""
-        return self.idle_of(resource) + self._at(self.releasing, resource) - self._at(self.pipelined, resource)
-
     def _at(self, amounts: list[int], resource: str) -> int:
         column = self._columns.find(resource)
         return 0 if column is None else amounts[column]
@@ -181,10 +177,6 @@ class NodeInfo:
     def idle_of(self, resource: str) -> int:
         """What is free now; below zero when the node shrank under its pods."""
         return self._at(self.allocatable, resource) - self._at(self.used, resource)
-
-    def future_idle_of(self, resource: str) -> int:
-        """What will be free: idle + releasing - pipelined."""
-        return self.idle_of(resource) + self._at(self.releasing, resource) - self._at(self.pipelined, resource)
 
     def _at(self, amounts: list[int], resource: str) -> int:
         column = self._columns.find(resource)
