@@ -152,15 +152,6 @@ def _devices(node: str, found: ResourceSlice, holder_of: Callable[[Device], str]
     yield NodeCards(node, driver, "device", used, len(cells), cells)
 
 
-def _holders_of_devices(claims: Iterable[ResourceClaim]) -> dict[Device, str]:
-    found: dict[Device, list[str]] = {}
-    for claim in claims:
-        pods = holders_of_claim(claim)
-        for device in devices_of_claim(claim):
-            found.setdefault(device, []).extend(pods)
-    return {device: ", ".join(sorted(set(pods))) for device, pods in found.items()}
-
-
 def devices_of_claim(claim: ResourceClaim) -> list[Device]:
     """Return the devices that a claim was given."""
     results = claim.status.allocation.devices.results if claim.status.allocation is not None else ()

@@ -125,5 +125,8 @@ class _Progress:
             click.echo(message, err=True)
 
     def cycle(self, number: int, report: CycleReport) -> None:
+        if number == 1:
+            for hint in dict.fromkeys(report.hints):
+                click.echo(f"hint: {hint}", err=True)
         waiting = sum(report.waiting.pods.values())
         self.say(f"cycle {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")
