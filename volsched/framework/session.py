@@ -16,12 +16,12 @@ from typing import TypeVar
 from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverError, culprit, failed, too_expensive
 from volsched.framework.callbacks import Headroom
 from volsched.framework.config.configuration import Configuration
+from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.engine import Engine
 from volsched.framework.nominations import Nominations
 from volsched.framework.refusals import Refusals
 from volsched.framework.registration import Accounts
 from volsched.framework.rules import Metric, Preemptive, SessionClose
-from volsched.framework.ruleset import Ruleset
 from volsched.framework.statement import Statement, bind_step
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
