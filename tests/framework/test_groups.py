@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volsched.framework.groups import status_of, with_condition, writes
+from volsched.framework.outcome.groups import status_of, with_condition, writes
 from volsched.model.columns import ResourceColumns
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
 from volsched.model.node import NodeInfo, NodeSpec

@@ -19,7 +19,7 @@ from volsched.framework.config.configuration import Configuration
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.engine import Engine
 from volsched.framework.nominations import Nominations
-from volsched.framework.refusals import Refusals
+from volsched.framework.outcome.refusals import Refusals
 from volsched.framework.registration import Accounts
 from volsched.framework.rules import Metric, Preemptive, SessionClose
 from volsched.framework.statement import Statement, bind_step

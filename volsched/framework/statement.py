@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from volsched.framework import native_status, reporter
-from volsched.framework.permission import not_allowed
+from volsched.framework.outcome.permission import not_allowed
 from volsched.model.job import JobInfo
 from volsched.model.node import NodeInfo
 from volsched.model.plan import Bind, Evict, PlanStep
