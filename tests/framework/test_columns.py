@@ -16,7 +16,7 @@ from volsched.framework.columns.views import NodeFacts
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model.api import Taint
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeSpec
+from volsched.model.nodes.node import NodeSpec
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import MAX_AMOUNT
 from volsched.testing.builders import a_cluster, a_rig

@@ -13,7 +13,7 @@ from tests.framework.stage import Stage, no, standing
 from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.rules import Predicate
 from volsched.framework.session import Session
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster

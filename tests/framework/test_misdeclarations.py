@@ -22,7 +22,7 @@ from volsched.framework.rules import (
     PrePredicate,
 )
 from volsched.framework.signature import SignatureError
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo

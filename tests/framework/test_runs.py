@@ -25,7 +25,7 @@ from volsched.framework.rules import (
     Rule,
 )
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.plan import Bind
 from volsched.model.pods.task import TaskInfo

@@ -15,7 +15,7 @@ from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, JobReady, SessionClose
 from volsched.framework.statement import Statement
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.plan import Bind, Evict
 from volsched.model.pods.task import TaskInfo

@@ -10,7 +10,7 @@ from plugins.mgpu.devices import CORE, MEMORY
 from volsched.asking.records import Record
 from volsched.model import api
 from volsched.model.dra.api import ResourceClaim, ResourceSlice
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.values.quantity import amount_of, format_amount
 
 _MILLI: Final = 1000

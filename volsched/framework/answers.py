@@ -11,7 +11,7 @@ from volsched.framework.columns.arrays import Floats, Mask
 from volsched.framework.rules import NodeOrder, NodeRule, Predicate
 from volsched.framework.signature import name_of
 from volsched.model.errors import VolschedError
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 

@@ -21,7 +21,7 @@ from volsched.framework.accounts.remedies import Remedy
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo

@@ -11,7 +11,7 @@ from typing import Final
 
 from volsched.framework import native_gangs
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import RecordEvent, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo

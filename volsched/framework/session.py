@@ -26,7 +26,7 @@ from volsched.framework.statement import Statement, bind_step
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import LiftGate, PlanStep, RecordEvent
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
 from volsched.model.queues.queue import QueueInfo

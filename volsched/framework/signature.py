@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.errors import VolschedError
-from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo

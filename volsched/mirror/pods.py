@@ -18,7 +18,7 @@ from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.task import TaskInfo

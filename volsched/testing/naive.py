@@ -21,7 +21,7 @@ from volsched.framework.engine.plain import (
 )
 from volsched.framework.rules import NodeCallbacks
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import NodeRefusals
 

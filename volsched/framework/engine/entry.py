@@ -23,7 +23,7 @@ from volsched.framework.engine.questions import Questions
 from volsched.framework.engine.scores import NEVER, UNKNOWN, NodeScores
 from volsched.framework.engine.shared import SharedAnswers
 from volsched.framework.rules import Predicate
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import NodeRefusals

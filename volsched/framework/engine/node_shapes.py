@@ -14,7 +14,7 @@ import numpy as np
 
 from volsched.framework.columns.arrays import Floats, Rows
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 
 _PER_NODE: Final = 2
 _FEWEST: Final = 1 << 12

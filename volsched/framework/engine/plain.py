@@ -12,7 +12,7 @@ from volsched.framework.answers import verdict_of
 from volsched.framework.callbacks import KeyFn
 from volsched.framework.rules import NodeCallbacks, Predicate
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import NodeRefusals, Verdict
 

@@ -11,7 +11,7 @@ from volsched.mirror.problems import Problems
 from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeSpec
+from volsched.model.nodes.node import NodeSpec
 from volsched.model.status import TaskStatus
 
 NodeReading = tuple[NodeSpec, Mapping[str, int]]

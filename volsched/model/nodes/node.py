@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from volsched.model.api import Taint
 
 if TYPE_CHECKING:
-    from volsched.model.columns import ResourceColumns
+    from volsched.model.nodes.columns import ResourceColumns
     from volsched.model.pods.task import TaskInfo
 
 
