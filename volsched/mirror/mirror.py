@@ -25,9 +25,9 @@ from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import Problem, Problems
 from volsched.mirror.quarantine import Quarantine, identity_of, stopped_by, unreadable
 from volsched.mirror.queues import Queues
+from volsched.mirror.results import Results
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
-from volsched.mirror.writes.results import Results
 from volsched.mirror.writes.retries import Retries
 from volsched.model import api
 from volsched.model.changes import Change, DroppedFields, Gone, KindServed, Put, Unreadable

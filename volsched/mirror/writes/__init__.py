@@ -1,1 +1,1 @@
-"""What came of writes: bindings and evictions that were made or refused, and when they are tried again."""
+"""What was refused after it was decided: bindings that are tried again, and pods that a kubelet turned away."""
