@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from actions.promises import choose, take
-from volsched.framework.native_topology import Topology
+from volsched.framework.native.topology import Topology
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo

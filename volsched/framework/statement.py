@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from volsched.framework import native_status, reporter
+from volsched.framework import reporter
+from volsched.framework.native import status as native_status
 from volsched.framework.outcome.permission import not_allowed
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo

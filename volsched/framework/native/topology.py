@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from volsched.framework.columns.views import NodeFacts
-from volsched.framework.native_gangs import NAME
+from volsched.framework.native.gangs import NAME
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate
 from volsched.framework.session import Session
