@@ -17,7 +17,7 @@ from volsched.asking.restarting import DAEMONS, placed, restarted
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
 WHOLE: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
