@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.conftest import running_control_plane
-from tests.cluster.native_stage import API_FLAGS, GATES, NativeStage, make_classes
+from tests.cluster.native_stage import API, API_FLAGS, GATES, NativeStage, make_classes
 from tests.cluster.scheduling import ACCOUNT, QUICK_LEASE, SYSTEM, SchedulerProcess, eventually
 from tests.cluster.scheduling_fixtures import apply_manifests
+from tests.docs.pages import DOCS, blocks
 from tests.manifests.examples import NATIVE_GANGS, documents, observed, simulated
 from volsched.framework.config.loading import IN_KUBE_SCHEDULERS_PLACE
-from volsched.testing.controlplane import ControlPlane
+from volsched.testing.controlplane import ControlPlane, KubectlError
 
 KUBE, OURS = "kube-scheduler", "volsched"
 NOT_FEASIBLE = "0/1 placements are available, first placement status: pod group is unschedulable"
@@ -403,3 +404,45 @@ def test_the_example_becomes_what_simulate_says(cluster: ControlPlane, tmp_path:
         process.close()
         cluster.kubectl("delete", "--ignore-not-found", "namespace", namespace)
         cluster.delete_nodes(nodes)
+
+
+def test_a_class_of_a_group_is_for_those_who_have_the_verb_use_on_it(cluster: ControlPlane) -> None:
+    """The policy of the page."""
+    [policy] = [
+        block.text for block in blocks(DOCS / "native-gangs.md") if block.word("file") == "podgroup-priorities.yaml"
+    ]
+    namespace = cluster.create_namespace("priorities")
+    rights = ("clusterrole/use-low", "clusterrolebinding/use-low")
+    flags = ("--user=alice", "--user=bob", "-n", namespace)
+    cluster.kubectl(
+        "create", "role", "grouper", "--verb=create", "--resource=podgroups.scheduling.k8s.io", "-n", namespace
+    )
+    cluster.kubectl("create", "rolebinding", "grouper", "--role=grouper", *flags)
+    resource = "--resource=priorityclasses.scheduling.k8s.io"
+    cluster.kubectl("create", "clusterrole", "use-low", "--verb=use", resource, "--resource-name=low")
+    cluster.kubectl("create", "clusterrolebinding", "use-low", "--clusterrole=use-low", "--user=alice")
+    try:
+        cluster.kubectl("apply", "-f", "-", stdin=policy)
+        eventually(lambda: _refusal_of_class(cluster, namespace, "bob", "low"))
+        assert _refusal_of_class(cluster, namespace, "alice", "low") == ""
+        assert 'user "alice" may not name PriorityClass "highest"' in _refusal_of_class(
+            cluster, namespace, "alice", "highest"
+        )
+        assert _refusal_of_class(cluster, namespace, "bob", "") == ""
+    finally:
+        cluster.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=policy)
+        cluster.kubectl("delete", *rights)
+        cluster.kubectl("delete", "namespace", namespace)
+
+
+def _refusal_of_class(cluster: ControlPlane, namespace: str, user: str, name: str) -> str:
+    """Return why a user may not make a group of a class; empty when that is allowed."""
+    spec = {"schedulingPolicy": {"basic": {}}, **({"priorityClassName": name} if name else {})}
+    group = {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
+    try:
+        cluster.kubectl(
+            "create", "--dry-run=server", "-n", namespace, f"--as={user}", "-f", "-", stdin=json.dumps(group)
+        )
+    except KubectlError as refused:
+        return str(refused)
+    return ""
