@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ACCOUNT: Final = "native.topology"
 _ANY: Final = ""
-"""In the place of a label's value: a node needs to have the label, whatever it says."""
+"""In the place of a label's value: a node needs to have the label, whatever it states."""
 
 
 class Topology:

@@ -119,7 +119,7 @@ _NULLS_MEAN_AMOUNTS: Final[Mapping[type[ApiObject], Nulls]] = {
 def as_json(value: Any, nulls: Nulls | None = None, levels: int = MOST_LEVELS) -> Any:
     """Return what the API server would make of a value from YAML.
 
-    Mapping entries that are null count as absent, but where `nulls` says that they do not; keys are texts, and times
+    Mapping entries that are null count as absent, but where `nulls` states that they do not; keys are texts, and times
     stay texts, whatever a YAML reader thinks. Raises FieldError for what is nested deeper than `levels`.
     """
     if levels < 0:
