@@ -346,6 +346,9 @@ class Register:
             about = event["involvedObject"]
             self._events[about["kind"], about["name"]].add(event["reason"])
         self._pods = {pod["metadata"]["name"]: pod for pod in listed(there, f"/api/v1/namespaces/{namespace}/pods")}
+        self._members = defaultdict[str, list[str]](list)
+        for name, pod in self._pods.items():
+            self._members[_group_of(pod)].append(name)
         found = listed(there, f"{JOBS}/namespaces/{namespace}/jobs")
         self._jobs = {job["metadata"]["name"]: job for job in found}
 
@@ -372,12 +375,23 @@ class Register:
         return all(self._is_pod_settled(pod) for pod in made)
 
     def _is_pod_settled(self, pod: Json) -> bool:
-        native = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
-        name, group = pod["metadata"]["name"], native or pod["metadata"].get("annotations", {}).get(GROUP_NAME, "")
+        name, group = pod["metadata"]["name"], _group_of(pod)
         if pod["spec"].get("nodeName") or self.is_named("Pod", name) or self.is_named("PodGroup", group):
             return True
+        if group and _says_why(pod) and any(self.is_named("Pod", fellow) for fellow in self._members[group]):
+            return True  # of a gang whose PodGroup is not there some pods have the Event, and all have the condition
         gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
         return bool(gates) and gates != ["volsched.io/queue-admission"]  # its owner holds it back
+
+
+def _group_of(pod: Json) -> str:
+    native = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
+    return str(native or pod["metadata"].get("annotations", {}).get(GROUP_NAME, ""))
+
+
+def _says_why(pod: Json) -> bool:
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions)
 
 
 _EVENTS_OF_OTHERS: Final = frozenset(

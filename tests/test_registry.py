@@ -163,7 +163,9 @@ def test_a_fault_of_another_distribution_names_it(monkeypatch: pytest.MonkeyPatc
 
 def test_a_callback_that_cannot_be_asked_refuses_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     added(monkeypatch, unaskable=f"{__name__}:Unaskable")
-    assert "plugin unaskable: Unaskable.on_session_open.<locals>.<lambda> takes 3 arguments" in said(text("unaskable"))
+    assert "plugin unaskable: Unaskable.on_session_open.<locals>.<lambda> is called with 2 arguments" in said(
+        text("unaskable")
+    )
 
 
 def test_what_a_plugin_fails_with_is_told_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,6 @@ async def playing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[...
     """Starts a thread in which kopf plays; what takes minutes takes moments, by a clock that tests turn."""
     monkeypatch.setattr(kopf_thread, "_PAUSES", (0.01, 0.02))
     monkeypatch.setattr(kopf_thread, "time", SimpleNamespace(monotonic=lambda: Thread.now))
-    monkeypatch.setattr(kopf_thread, "ENDING_SECONDS", 0.3)
     monkeypatch.setattr(kopf_thread, "_BEAT_SECONDS", 0.02)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     monkeypatch.setattr(Thread, "now", 0.0)
@@ -145,8 +144,10 @@ async def test_kopf_that_ends_again_and_again_is_a_problem_that_says_why(playing
 
 
 async def test_kopf_that_failed_and_does_not_end_takes_the_process_with_it(
-    playing: Callable[..., Thread],
+    playing: Callable[..., Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kopf_thread, "ENDING_SECONDS", 0.3)
+
     async def play(_: int, begun: asyncio.Event) -> None:
         begun.set()
         raise PermissionError("queues is forbidden")
