@@ -91,7 +91,7 @@ def main() -> None:
             streams["queues"].wait_for("default")
             streams["cards"].wait_for("node-00000")
             report.add(change="first", half_s=watch.wall(), most_s=watch.wall(), bytes=0, cpu_s=cpu_seconds(pid))
-            for name, (view, change) in changes(cluster).items():
+            for name, (view, change) in changes(cluster, given.nodes * GANG // 2).items():
                 report.add(**measured(name, streams[view], change, given.turns, pid))
             report.note(f"The page has {memory_mib(pid):,.0f} MiB resident.")
     report.finish()
@@ -152,29 +152,32 @@ Change = Callable[[int], str]
 """Writes something, and returns the text by which it is known in an event."""
 
 
-def changes(cluster: ControlPlane) -> dict[str, tuple[str, Change]]:
-    """Return the changes by name, each with the view in which it is to be seen."""
+def changes(cluster: ControlPlane, cards: int) -> dict[str, tuple[str, Change]]:
+    """Return the changes by name, each with the view in which it is to be seen.
+
+    Quotas are some more than so many cards: those above what all nodes have would be shown as that, and thousands as k.
+    """
 
     def bound(turn: int) -> str:
-        cards: dict[str, Any] = {live.CARDS: "1"}
-        pod = a_pod(f"new-{turn}", scheduler="volsched", cpu="1", memory="1Gi", **cards)
+        one: dict[str, Any] = {live.CARDS: "1"}
+        pod = a_pod(f"new-{turn}", scheduler="volsched", cpu="1", memory="1Gi", **one)
         pod["spec"] |= {"nodeName": f"node-{turn % 50:05}", "automountServiceAccountToken": False}
         cluster.api.create(PODS, pod)
         return f"{NAMESPACE}/new-{turn}<"
 
     def waits(turn: int) -> str:
         cluster.api.create(f"{VOLCANO}/namespaces/{LATE}/podgroups", group(f"late-{turn}"))
-        cards: dict[str, Any] = {live.CARDS: "16"}
+        many: dict[str, Any] = {live.CARDS: "16"}
         annotations = {live.GROUP_NAME: f"late-{turn}"}
-        pod = a_pod(f"late-{turn}", scheduler="volsched", annotations=annotations, cpu="1", memory="1Gi", **cards)
+        pod = a_pod(f"late-{turn}", scheduler="volsched", annotations=annotations, cpu="1", memory="1Gi", **many)
         pod["spec"]["automountServiceAccountToken"] = False
         cluster.api.create(f"/api/v1/namespaces/{LATE}/pods", pod)
         return f"{LATE}/late-{turn}<"
 
     def quota(turn: int) -> str:
-        cards = 100_000 + turn
-        cluster.api.patch(f"{VOLCANO}/queues/default", {"spec": {"capability": {live.CARDS: str(cards)}}})
-        return f" of {cards}"
+        quota = str(cards + turn + 1)
+        cluster.api.patch(f"{VOLCANO}/queues/default", {"spec": {"capability": {live.CARDS: quota}}})
+        return f" of {quota}"
 
     return {"bound": ("cards", bound), "waits": ("waiting", waits), "quota": ("queues", quota)}
 
