@@ -14,6 +14,7 @@ from volsched.model.pods.rules import Toleration
 from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import NodeSelector
 
+
 class Group(NamedTuple):
     """What decides which nodes a pod with cards accepts, and is equal for many templates."""
 
