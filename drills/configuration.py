@@ -144,10 +144,11 @@ class Breaking:
         return [one.process for one in self._there.schedulers if isinstance(one.process, SchedulerProcess)]
 
     def begin(self) -> None:
-        """Take note of the configuration that the schedulers began with."""
+        """Take note of the configuration that the schedulers began with; a leader tells only of the newest one."""
         self._good = GOOD
         self._told.verdicts[LOADED] += 1
         self._told.events[_loaded(GOOD)] += 1
+        wait_until(lambda: self._there.events(SYSTEM, CONFIG), PATIENCE)
 
     def break_it(self, way: str, data: Data) -> None:
         """Break it; whatever was said, what is in force must be what was."""

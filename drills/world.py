@@ -115,6 +115,8 @@ class World(Controlled):
         for _ in range(controllers):
             proxy = self._stack.enter_context(FaultProxy(self.control_plane))
             self.managers.append(Replica(self.control(*flags, proxy=proxy), proxy, flags))
+        for replicas in filter(None, (self.schedulers, self.managers)):
+            wait_until(lambda: any(replica.process.said("leading") for replica in replicas), PATIENCE)  # noqa: B023 - asked at once
 
     def restart(self, replica: Replica) -> None:
         """Start a replica again that the drill has ended, with the flags and through the proxy that it had."""

@@ -93,7 +93,8 @@ def statuses(views: Views | None = None) -> Statuses:
     return Statuses(NOBODY, Fence(), views or Views(), lambda _: None, lambda: 1_000_000)
 
 
-async def test_a_pod_that_is_refused_again_and_again_has_one_status_that_waits() -> None:
+async def test_a_pod_that_is_refused_again_and_again_has_one_status_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statuses_module, "SETTLE_SECONDS", 3_600.0)  # however slow the machine, none is written yet
     lane = statuses()
     for number in range(1_000):
         lane.add(WritePodCondition("u", "ns", "p", "Unschedulable", f"{number} nodes"))

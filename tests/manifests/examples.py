@@ -18,7 +18,9 @@ EXAMPLES = MANIFESTS / "examples"
 NODES = EXAMPLES / "10-nodes.yaml"
 CONFIGURATION = MANIFESTS / "base/scheduler/configuration.yaml"
 WORKLOADS = sorted((EXAMPLES / "workloads").glob("*.yaml"))
-SCENES = sorted({*EXAMPLES.glob("*/*.yaml")} - {*WORKLOADS, *EXAMPLES.glob("replay/*.yaml")})
+NATIVE_GANGS = EXAMPLES / "native-gangs/gang.yaml"
+"""A whole cluster, too, of which the API server needs feature gates: tests/cluster/test_native_groups.py runs it."""
+SCENES = sorted({*EXAMPLES.glob("*/*.yaml")} - {*WORKLOADS, *EXAMPLES.glob("replay/*.yaml"), NATIVE_GANGS})
 """Whole clusters with a configuration of their own, in a folder for each plugin."""
 
 WITH_PODS = {"Deployment", "Job", "Pod"}

@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from tests.manifests.examples import EXAMPLES, SCENES, WORKLOADS
+from tests.manifests.examples import EXAMPLES, NATIVE_GANGS, SCENES, WORKLOADS
 from tests.manifests.rendering import (
     MANIFESTS,
     OVERLAYS,
@@ -289,6 +289,6 @@ def test_every_example_is_tried_on_a_cluster_or_replayed() -> None:
 
     The trace and its policies are replayed in `tests/docs/test_replay.py`.
     """
-    tried = {*EXAMPLES.glob("*.yaml"), *WORKLOADS, *SCENES, *(EXAMPLES / "replay").iterdir()}
+    tried = {*EXAMPLES.glob("*.yaml"), *WORKLOADS, *SCENES, NATIVE_GANGS, *(EXAMPLES / "replay").iterdir()}
 
     assert {path for path in EXAMPLES.rglob("*") if path.is_file()} == tried

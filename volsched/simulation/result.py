@@ -113,15 +113,31 @@ def _pods(simulation: Simulation) -> Json:
 
 
 def _pod(simulation: Simulation, pod: api.Pod) -> Json:
-    group = pod.metadata.annotations.get(GROUP_NAME)
-    key = f"{pod.metadata.namespace}/{group}" if group else None
+    task = simulation.mirror.cluster.tasks.get(pod.metadata.uid)
+    key = _group_key(task, pod.metadata)
     found = simulation.world.groups.get(key) if key else None
+    queue = _queue_of(simulation, found) if found is not None else None
     return {
         "phase": pod.status.phase,
         "node": pod.spec.node_name or None,
         "podGroup": key,
-        "queue": _queue_of(simulation, found) if found is not None else None,
+        "queue": native.queue if (native := _native_job(task)) is not None else queue,
     }
+
+
+def _native_job(task: TaskInfo | None) -> JobInfo | None:
+    """Return the job of a member of a PodGroup of scheduling.k8s.io."""
+    job = task.job if task is not None else None
+    return job if job is not None and job.native is not None else None
+
+
+def _group_key(task: TaskInfo | None, of: api.ObjectMeta | TaskInfo) -> str | None:
+    """Return the namespace and name of a pod's PodGroup of either kind, None without one."""
+    job = _native_job(task)
+    if job is not None and job.native is not None:
+        return job.native.key
+    group = of.annotations.get(GROUP_NAME)
+    return f"{of.namespace}/{group}" if group else None
 
 
 def _queue_of(simulation: Simulation, group: api.PodGroup) -> str:
@@ -249,10 +265,9 @@ def waiting_verdict(simulation: Looked, of: TaskInfo | JobInfo) -> Verdict:
 
 def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
     verdict = waiting_verdict(simulation, task)
-    group = task.annotations.get(GROUP_NAME)
     return {
         "pod": task.key,
-        "podGroup": f"{task.namespace}/{group}" if group else None,
+        "podGroup": _group_key(task, task),
         "queue": task.job.queue or None if task.job is not None else None,
         **_why(verdict),
     }

@@ -19,8 +19,16 @@ from volsched.testing.prometheus import print_progress
 
 _PACKAGES: Final = {"bash": ("bash",), "zsh": ("zsh", "zsh-common"), "fish": ("fish", "fish-common")}
 _FOLDERS: Final = ("usr/bin", "bin")
-_QUIET: Final = 2.0
+_QUIET: Final = 0.5
 """Seconds after which a terminal is taken to say nothing more."""
+
+_COMPLETED: Final = "(completed)"
+_WIDGET: Final = (
+    f"complete_and_tell() {{ zle expand-or-complete; zle -R; print -n '{_COMPLETED}' }}",
+    "zle -N complete_and_tell",
+    "bindkey '^I' complete_and_tell",
+)
+"""What TAB does in zsh: how long a completion takes is for the machine to say."""
 
 
 class Shell:
@@ -71,7 +79,7 @@ class Shell:
         try:
             _read(terminal, until="ready")
             os.write(terminal, f"{line}\t".encode())
-            return _read(terminal, until=line.rpartition(" ")[2])
+            return _read(terminal, until=_COMPLETED)
         finally:
             os.close(terminal)
             os.kill(child, 9)
@@ -87,7 +95,8 @@ class Shell:
                 path.parent for path in (self._folder / "usr/share/zsh/functions").rglob("*") if path.is_file()
             }
             own = [f"module_path=({modules})", f"fpath=({' '.join(sorted(map(str, functions)))})"]
-        return [*own, "PS1=", "autoload -Uz compinit", "compinit -u -D", f"source {self._script}", "echo ready", ""]
+        completion = ("autoload -Uz compinit", "compinit -u -D", f"source {self._script}")
+        return [*own, "PS1=", *completion, *_WIDGET, "echo ready", ""]
 
 
 def _read(terminal: int, *, until: str) -> str:
